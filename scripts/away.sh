@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# What must stop a router that comes back, and what must not, on real servers and counted: slots, servers and Kafka
-# exchanged while no router runs, each in so many rounds with a pipeline of its own; then restarts, kills and takeovers.
+# Counts, on real servers, that a router stops for damage done while no router ran, and for nothing
+# else: slots, servers and Kafka are replaced, each in so many rounds with a separate pipeline; then
+# come restarts, kills and takeovers.
 #
-#   scripts/away.sh                            20 rounds and 200 restarts, on PostgreSQL 15 and on 18 (up to half an hour each)
+#   scripts/away.sh                            20 rounds and 200 restarts, on PostgreSQL 15 and 18
+#                                              (up to half an hour each)
 #   scripts/away.sh --postgres 18              on one version
-#   scripts/away.sh --rounds 5 --restarts 40   fewer; 0 leaves a part out
+#   scripts/away.sh --rounds 5 --restarts 40   fewer; 0 skips a part
 #
 # The last lines are, for each version:
 #   PostgreSQL V · away: slot re-created 20/20 · slot advanced 20/20 · …
 #   PostgreSQL V · restarts: 200 restarts and takeovers · 0 false stops
-# Exits with 1 when a round was not as it should be, or a legal restart stopped a router.
+# Exits with 1 when a round failed, or a restart without damage stopped a router.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,29 +37,30 @@ scripts/kafka.sh >/dev/null
 cargo build --locked --package outbox-router
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 mkdir -p "$target/away"
-# Kept apart: the next ordinary build replaces the file.
+# A copy, because the next ordinary build replaces the file.
 cp -f "$target/debug/outbox-router" "$target/away/outbox-router"
 export OUTBOX_ROUTER_BIN="$target/away/outbox-router"
 
 summary=
 failed=0
-# play NAME VERSION ARGUMENT…: runs scenarios, and keeps the last line that begins with "NAME: ".
-play() {
+# run_scenarios NAME VERSION ARGUMENT…: runs scenarios, and keeps the last line that begins with
+# "NAME: ".
+run_scenarios() {
     local name="$1" version="$2" log="$target/away/$1-$2.log"
     shift 2
     OUTBOX_PG_VERSION="$version" cargo test --locked --package e2e --test e2e -- --nocapture "$@" 2>&1 | tee "$log" || {
         failed=1
         echo "$name on PostgreSQL $version failed: see $log" >&2
     }
-    summary+="PostgreSQL $version · $(grep -o "$name: .*" "$log" | tail -n 1 || echo "$name: nothing was played")"$'\n'
+    summary+="PostgreSQL $version · $(grep -o "$name: .*" "$log" | tail -n 1 || echo "$name: no scenario was run")"$'\n'
 }
 
 for version in "${versions[@]}"; do
     # Four at a time: each waits most of the time.
     [ "$rounds" = 0 ] ||
-        OUTBOX_ROUNDS="$rounds" play away "$version" gaps::away --skip restarts --test-threads 4
+        OUTBOX_ROUNDS="$rounds" run_scenarios away "$version" gaps::away --skip restarts --test-threads 4
     [ "$restarts" = 0 ] ||
-        OUTBOX_RESTARTS="$restarts" play restarts "$version" gaps::away::restarts
+        OUTBOX_RESTARTS="$restarts" run_scenarios restarts "$version" gaps::away::restarts
 done
 printf '\n%s' "$summary"
 exit "$failed"

@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
-# Measures the router on real servers, beside `pg_recvlogical` into nothing.
+# Measures the router on real servers, and compares it with `pg_recvlogical`, which writes to
+# /dev/null.
 #
-#   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…] [--latency-runs N]
+#   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…]
+#                    [--latency-runs N]
 #                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
-#                    [--series topics,keys,partitions,rows] [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
-#   scripts/bench.sh --from FILE --plots DIR      draws the figures of an earlier run, and measures nothing
+#                    [--series topics,keys,partitions,rows] [--peers] [--binary PATH]…
+#                    [--json FILE] [--plots DIR]
+#   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
-# WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover idle flat; --all
-# measures all of it, in every shape: over TCP, TLS and the unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and
-# builds what is missing; a router given by --binary is not built, and two of them are compared with each other, their
-# runs taking turns. Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
-# build directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and latency. --help
-# says more.
-# Exits with 0 when every event arrived once and in order, whatever the figures are. Only an outage may repeat some.
+# WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover
+# idle flat; --all measures all of it, in every shape: over TCP, TLS and the unix socket on
+# PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router given by
+# --binary is not built, and two of them are compared with each other, in alternating runs. Figures
+# go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the build
+# directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and
+# latency. --help explains each option. Exits with 0 when every event arrived once and in order,
+# whatever the figures are. Only an outage may repeat some.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,7 +56,8 @@ if [ "$measures" = 1 ]; then
         OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
         export OUTBOX_DEBEZIUM
     fi
-    # One cargo call each: built together, the two would share features that the product is not shipped with.
+    # One cargo call each: built together, the two would share features that the product is not
+    # shipped with.
     if [ "$own_binary" = 1 ]; then cargo build --release --locked --package outbox-router; fi
     if [ "$own_json" = 1 ]; then
         mkdir -p "$target/bench"

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Kills the router at random instants and at every failpoint, on real servers, and looks at slot,
-# witness and topics before it may go on; holds the broker's answers, and watches slot and witness.
+# Kills the router at random instants and at every failpoint, on real servers, and checks slot,
+# witness and topics before it starts again; holds the broker's responses, and checks slot and
+# witness.
 #
-#   scripts/crash-test.sh                                  40 kills and 3 rounds of held answers, in about a minute
-#   scripts/crash-test.sh --kills 500                      random instants and failpoints in turn
-#   scripts/crash-test.sh --per-failpoint 20 --seed 7      each failpoint so often; a seed makes the same plan again
-#   scripts/crash-test.sh --hold 30 --kills 0              held answers alone
-#   scripts/crash-test.sh --postgres 18                    on another version of PostgreSQL than 15
+#   scripts/crash-test.sh                               40 kills, 3 rounds of held responses; a minute
+#   scripts/crash-test.sh --kills 500                   random instants and failpoints, alternately
+#   scripts/crash-test.sh --per-failpoint 20 --seed 7   kills at each failpoint; --seed repeats a plan
+#   scripts/crash-test.sh --hold 30 --kills 0           held responses only
+#   scripts/crash-test.sh --postgres 18                 on another version of PostgreSQL than 15
 #
-# The last line is, in one: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
+# The last line, here wrapped, is: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
 #   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 · duplicates D
-# Exits with 1 on any violation, and when a failpoint was never reached, which makes the run invalid.
+# Exits with 1 on any violation, and when a failpoint was never reached, which makes the run
+# invalid.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +33,8 @@ export "OUTBOX_PG_BIN_$version=$binaries"
 scripts/kafka.sh >/dev/null
 
 target="${CARGO_TARGET_DIR:-$PWD/target}"
-# With debug assertions, which failpoints insist on. Kept apart: the next ordinary build replaces the file.
+# With debug assertions, which the feature requires. A copy, because the next ordinary build
+# replaces the file.
 cargo build --locked --package outbox-router --features failpoints
 mkdir -p "$target/crash-test"
 cp -f "$target/debug/outbox-router" "$target/crash-test/outbox-router"

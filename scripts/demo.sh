@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Shows the product at work, in about half a minute: rows of an outbox table arrive in Kafka while the
-# broker goes away and comes back and the router is killed. The last line is the count.
+# Shows the product in about half a minute: rows of an outbox table arrive in Kafka while the broker
+# is stopped and started again and the router is killed. The last line is the count.
 #
 #   scripts/demo.sh                     with an embedded broker (librdkafka's mock cluster)
-#   scripts/demo.sh --real-kafka        with a throw-away Apache Kafka
-#   scripts/demo.sh --kafka HOST:PORT   with a Kafka of yours
-#   scripts/demo.sh --sabotage          drops one record on the way to the count: lost 1, exit code 1
-#   scripts/demo.sh --keep              leaves everything running until Ctrl-C, and says how to look at it
+#   scripts/demo.sh --real-kafka        with a temporary Apache Kafka
+#   scripts/demo.sh --kafka HOST:PORT   with your own Kafka
+#   scripts/demo.sh --sabotage          drops one record before the count: lost 1, exit code 1
+#   scripts/demo.sh --keep              leaves everything running, and prints commands to inspect it
 #
-# Installs what is missing (a compiler, PostgreSQL) and builds; both take their time only once. What it
-# starts runs on the loopback address with data in temporary directories, and is gone at the end.
-# OUTBOX_PG_VERSION chooses the version of PostgreSQL: otherwise one that is here or easily had.
+# Installs what is missing (a compiler, PostgreSQL) and builds; both take long only the first time.
+# What it starts listens on the loopback address, keeps its data in temporary directories, and is
+# removed at the end. OUTBOX_PG_VERSION chooses the version of PostgreSQL; otherwise one that is
+# installed or packaged is used.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +23,7 @@ done
 
 has_package() { LC_ALL=C apt-cache policy "postgresql-$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
 
-# Any version from 14 on will do: one that is installed, else one that this system's packages have.
+# Any version from 14 on: one that is installed, else one of this system's packages.
 postgres_version() {
     local version
     for version in 15 16 17 18 14; do
@@ -43,6 +44,6 @@ export "OUTBOX_PG_BIN_$OUTBOX_PG_VERSION=$binaries"
 cargo build --release --locked --package outbox-router --package demo
 target="$(cargo metadata --format-version 1 --no-deps --locked |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')"
-# The binaries that were just built, and no others.
+# Only the binaries that were just built.
 export OUTBOX_ROUTER_BIN="$target/release/outbox-router"
 exec "$target/release/demo" "$@"

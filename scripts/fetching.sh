@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # Sourced by the scripts that fetch servers; not run by itself.
 #
-# What is fetched is kept in the cache directory: OUTBOX_CACHE, else $XDG_CACHE_HOME/outbox-router; for
-# root /var/cache/outbox-router, because PostgreSQL runs as user `postgres`, who cannot enter a root
-# home. crates/testbed/src/cache.rs has the same rule. Progress goes to standard error.
+# What is fetched is kept in the cache directory: OUTBOX_CACHE, else $XDG_CACHE_HOME/outbox-router;
+# for root /var/cache/outbox-router, because PostgreSQL runs as user `postgres`, who cannot enter a
+# root home. crates/testbed/src/cache.rs has the same rule. Progress goes to standard error.
 set -euo pipefail
 umask 022
 
@@ -21,7 +21,7 @@ else
     cache="${XDG_CACHE_HOME:-$HOME/.cache}/outbox-router"
 fi
 
-# Runs a command as root, or fails without asking anybody for a password.
+# Runs a command as root, or fails without asking for a password.
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
@@ -42,26 +42,28 @@ apt_install() {
     apt_get install -y -q --no-install-recommends "$@"
 }
 
-# One process at a time fetches NAME: package managers do not share. The lock ends with the script.
+# Only one process at a time fetches NAME, because package managers do not work in parallel. The
+# lock ends with the script.
 lock() {
     mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set OUTBOX_CACHE to a directory you own"
     exec 9>"$cache/.lock-$1"
     if command -v flock >/dev/null; then flock 9; fi
 }
 
-# Makes the directory `work` inside the cache, so that a move out of it is atomic; it ends with the script.
+# Makes the directory `work` inside the cache, so that a move out of it is atomic; it ends with the
+# script.
 make_work() {
     work="$(mktemp -d "$cache/.$1.XXXXXX")"
     # shellcheck disable=SC2064 # the directory of now is meant
     trap "rm -rf '$work'" EXIT
 }
 
-# Moves what was fetched to its place. Whoever comes second finds it there and leaves it alone.
+# Moves what was fetched to its place. If another process was first, its directory is kept.
 keep() {
     mv -T "$1" "$2" 2>/dev/null || [ -d "$2" ]
 }
 
-# fetch_jars DIRECTORY GROUP:ARTIFACT:VERSION…: these and what they need, with Maven.
+# fetch_jars DIRECTORY GROUP:ARTIFACT:VERSION…: fetches these and their dependencies with Maven.
 fetch_jars() {
     local target="$1" coordinates
     shift

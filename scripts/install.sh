@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what building and testing need and this machine lacks, through Debian's packages.
 #
-#   scripts/install.sh build          a C and C++ compiler, make, OpenSSL's headers: what librdkafka is built with
-#   scripts/install.sh build test     also promtool, and what the throw-away servers are started with
+#   scripts/install.sh build          C and C++ compilers, make, OpenSSL's headers, for librdkafka
+#   scripts/install.sh build test     also promtool, and what the temporary servers are started with
 #
-# Does nothing where everything is there; says what is missing, and how to get it, where it may not install.
+# Does nothing if everything is installed. Where it may not install, it prints what is missing and
+# how to get it.
 set -euo pipefail
 
 say() { printf 'install.sh: %s\n' "$*" >&2; }

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Counts the instructions that an event costs in the core, decode + route + ledger, and holds them against what they cost
-# before. Time on a shared machine cannot be compared to a few per cent; instructions under callgrind can.
+# Counts the instructions that an event costs in the core, decode + route + ledger, and compares
+# them with what they cost before. Time on a shared machine cannot be compared to a few per cent;
+# instructions under callgrind can.
 #
-#   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1 if a shape of
-#                                                event costs over 5 % more than there
+#   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1
+#                                                if a shape of event costs over 5 % more than there
 #   scripts/instructions.sh --update             writes what it counted there
 #   scripts/instructions.sh --functions SHAPE    also lists the costliest functions of one shape
 #
-# The program is crates/relay/examples/instructions.rs, in the product's own profile (`release`: thin LTO, one codegen
-# unit) for the target's plain CPU, whatever RUSTFLAGS say. Each shape runs twice, the second time with twice the events:
-# the difference is what the events cost, without start and warm-up. Instructions are told apart by the source line that
-# they were inlined from, so the program's own, those of its stand-in for a broker, do not count. glibc is kept from
-# choosing by CPU, and only hash seeds differ between two runs: they move a figure by less than 0.1 %.
+# The program is crates/relay/examples/instructions.rs, in the product's own profile (`release`:
+# thin LTO, one codegen unit) for the target's plain CPU, whatever RUSTFLAGS say. Each shape runs
+# twice, the second time with twice the events: the difference is what the events cost, without
+# start and warm-up. Instructions are attributed to the source line that they were inlined from, so
+# those of the program itself, which simulates a broker, do not count. glibc is kept from choosing
+# by CPU, and only hash seeds differ between two runs, which changes a figure by less than 0.1 %.
 #
-# Figures hold for one compiler. rust-toolchain.toml pins it, so another one is a failure: whoever raises the version
-# updates the figures in the same change. On another architecture there is nothing to compare with, and it says so.
+# Figures are valid for one compiler. rust-toolchain.toml pins it, so another one is a failure: a
+# change that raises the version updates the figures, too. On another architecture there are no
+# figures to compare with, and the script says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,8 +51,8 @@ count() { # SHAPE EVENTS OUT: one run; OUT has the cost of every instruction
         --callgrind-out-file="$3" "$program" "$1" "$2" 2>"$3.log" || { cat "$3.log" >&2; return 1; }
 }
 
-# Two of callgrind's files → "INSTRUCTIONS ADDRESS" of the program's own code, "INSTRUCTIONS - FUNCTION" of libraries;
-# what the second has more than the first, per event.
+# Two of callgrind's files → "INSTRUCTIONS ADDRESS" of the program's own code, "INSTRUCTIONS -
+# FUNCTION" of libraries; what the second has more than the first, per event.
 difference() {
     awk -v program="$program" -v events="$events" '
         FNR == 1 { file++ }

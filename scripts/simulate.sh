@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Deterministic simulation: the real core between a simulated PostgreSQL and a simulated Kafka, from seeds.
+# Deterministic simulation: the real core between a simulated PostgreSQL and a simulated Kafka, from
+# seeds.
 #
 #   scripts/simulate.sh                            20,000 seeds from seed 0
-#   scripts/simulate.sh --seeds N [--start S]      so many, from there
-#   scripts/simulate.sh --fresh --seconds 20       seeds that nobody has chosen, for so long
+#   scripts/simulate.sh --seeds N [--start S]      N seeds from seed S
+#   scripts/simulate.sh --fresh --seconds 20       for 20 seconds, from a seed made from the clock
 #   scripts/simulate.sh --seed S [--faults 0,3] [--trace]
-#                                                  one seed again, as a failing run prints it
+#                                                  only seed S, as a failing run prints it
 #
-# Ends with "seeds N · violations V · seeds/s R"; exit 1 after a violation, or when something was never reached.
+# Ends with "seeds N · violations V · seeds/s R"; exit 1 after a violation, or when something was
+# never reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec cargo run --quiet --locked --profile checked --package simulation --bin simulate -- "$@"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Everything that a change must pass, in the order in which it fails fastest.
+# Everything that a change must pass, the fastest checks first.
 #
-#   scripts/test.sh               all of it: format, lints, unit and property tests, docs, simulation, some planted bugs,
-#                                 kills, end to end on PostgreSQL 15 and 18
+#   scripts/test.sh               all of it: format, lints, unit and property tests, docs,
+#                                 simulation, some planted bugs, kills, end to end on 15 and 18
 #   scripts/test.sh --fast        format, lints, unit and property tests, docs
 #   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
-#   scripts/test.sh --e2e 18      the end-to-end scenarios alone, on one version of PostgreSQL
+#   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL
 #
-# Installs what is missing. A server that cannot be had is a failure, never a skipped test.
+# Installs what is missing. A server that cannot be installed is a failure, and never a skipped
+# test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,12 +22,13 @@ case "${1:-}" in
     *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION]]" >&2; exit 2 ;;
 esac
 
-# A failed test says what it waited for and what it saw; fifty frames of the runtime below that hide it.
+# A failed test prints what it waited for and what it read; a backtrace of the runtime would hide
+# that.
 export RUST_BACKTRACE=0
 
 step() { printf '\n== %s\n' "$*"; }
 
-step "what this machine lacks"
+step "missing packages and servers"
 scripts/install.sh build test
 for version in "${versions[@]}"; do
     bin="$(scripts/postgres.sh "$version" | tail -n 1)"
@@ -59,21 +61,22 @@ for part in "${parts[@]}"; do
             scripts/simulate.sh --fresh --seconds 20
             step "planted bugs"
             scripts/mutants.sh --check
-            # Each is 8 to 16 s, warm and on two idle cores: the sample is at most two minutes, and all
-            # have had their turn in six days.
+            # Each takes 8 to 16 s, warm and on two idle cores, so the sample takes two minutes at
+            # most, and every bug is planted within six days.
             scripts/mutants.sh --sample 8
-            step "kills at every failpoint, and held answers"
+            step "kills at every failpoint, and held responses"
             cargo test --locked --package outbox-router --features failpoints --lib failpoint
             scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
             ;;
         e2e)
-            # With debug assertions and overflow checks: what they would catch is what these scenarios provoke.
+            # With debug assertions and overflow checks, because these scenarios reach rare states.
             cargo build --locked --package outbox-router
             OUTBOX_ROUTER_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/outbox-router"
             export OUTBOX_ROUTER_BIN
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
-                # Three at a time: each has servers of its own and waits most of the time, and two cores carry no more.
+                # Three at a time: each scenario has its own servers and waits most of the time, and
+                # two cores suffice for three.
                 OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- --test-threads 3
             done
             ;;

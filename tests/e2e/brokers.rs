@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed};
-use testbed::checker::{Options, check};
-use testbed::kafka;
+use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
+use testbed::checker::{CheckOptions, check};
+use testbed::kafka::KafkaOptions;
 use testbed::load::{LEDGER, Load, Pace};
-use testbed::reader::Seen;
+use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -19,54 +19,62 @@ fn load() -> Load {
 }
 
 #[tokio::test]
-async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
-    let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default().brokers(3).set("min.insync.replicas", "2"))
+async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
+    let mut fixture = Fixture::builder()
+        .own_kafka(KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
         .without_topics()
         .set("kafka.create_topics.partitions", 3)
         .set("kafka.create_topics.replication_factor", 3)
         .start()
         .await
         .unwrap();
-    let running = stage.load(load());
-    committed(&running, 200).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    let walsender = stage.slot().await.unwrap().active_pid;
+    let running = fixture.load(load());
+    wait_committed(&running, 200).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    let walsender = fixture.slot().await.unwrap().active_pid;
 
     // One of three is left, which takes nothing: `acks=all` asks for two.
     for id in [2, 3] {
-        stage.kafka.mine().unwrap().broker(id).unwrap().stop().await.unwrap();
+        fixture.kafka.owned().unwrap().broker(id).unwrap().stop().await.unwrap();
     }
-    let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+    let blocked = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     assert_eq!(blocked["blame"], "kafka", "{blocked}");
-    let held = stage.confirmed().await.unwrap();
-    committed(&running, 200).await.unwrap();
-    assert_eq!(stage.confirmed().await.unwrap(), held, "confirmed without acknowledgements");
-    stage.kafka.mine().unwrap().start_again().await.unwrap();
-    stage.router.wait_state("streaming", SOON).await.unwrap();
+    let held = fixture.confirmed().await.unwrap();
+    wait_committed(&running, 200).await.unwrap();
+    assert_eq!(
+        fixture.confirmed().await.unwrap(),
+        held,
+        "a position was confirmed without acknowledgements"
+    );
+    fixture.kafka.owned().unwrap().start_again().await.unwrap();
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 
-    // One is gone without a word, one in order. Broker 1 is the controller, too.
+    // One broker is killed, the other is shut down. Broker 1 is also the controller.
     for id in [3, 1] {
-        let broker = stage.kafka.mine().unwrap().broker(id).unwrap();
+        let broker = fixture.kafka.owned().unwrap().broker(id).unwrap();
         match id {
             3 => broker.kill9().await.unwrap(),
             _ => broker.stop().await.unwrap(),
         }
-        committed(&running, 100).await.unwrap();
-        stage.kafka.mine().unwrap().start_again().await.unwrap();
-        stage.wait_delivered(DEADLINE).await.unwrap();
+        wait_committed(&running, 100).await.unwrap();
+        fixture.kafka.owned().unwrap().start_again().await.unwrap();
+        fixture.wait_delivered(DEADLINE).await.unwrap();
     }
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    println!("{verdict}");
-    assert_eq!(stage.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    assert_eq!(
+        fixture.slot().await.unwrap().active_pid,
+        walsender,
+        "the router reconnected to PostgreSQL"
+    );
 }
 
-/// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
-/// ones ends up with.
-fn last_copies(seen: Vec<Seen>) -> Vec<Seen> {
+/// The last record of each event: what a consumer ends up with that lets later records overwrite
+/// earlier ones.
+fn last_record_of_each_event(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut last = HashMap::new();
     for record in seen {
         let id = record.header("id").expect("a header id").to_owned();
@@ -90,90 +98,92 @@ fn last_copies(seen: Vec<Seen>) -> Vec<Seen> {
 /// spoke for these, and sends again from the first of them on. So an event may be there before its
 /// forerunner, once; then both come again, in order.
 #[tokio::test]
-async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again() {
+async fn rows_written_while_a_topic_is_deleted_arrive_when_it_is_recreated() {
     // One record in a request and hardly a pause between attempts, that the topic comes into being
     // while some are in flight; and one partition, that they are all for the same. Which of them it
     // takes first is another each time.
     const TIMES: usize = 6;
     const PARTITIONS: i32 = 1;
-    let mut stage = Stage::builder()
+    let mut fixture = Fixture::builder()
         .partitions(PARTITIONS)
         .set("kafka.properties.\"batch.num.messages\"", "1")
         .set("kafka.properties.\"retry.backoff.ms\"", "1")
         .start()
         .await
         .unwrap();
-    let topic = stage.topics[0].clone();
-    let session = stage.session().await.unwrap();
+    let topic = fixture.topics[0].clone();
+    let session = fixture.session().await.unwrap();
     for time in 0..TIMES {
-        let journal = stage.load(Load { events: Some(100), ..load() }).finished().await.unwrap();
-        stage.note(journal);
-        stage.wait_confirmed(SOON).await.unwrap();
-        stage.kafka.delete_topic(&topic).await.unwrap();
+        let journal = fixture.load(Load { events: Some(100), ..load() }).finished().await.unwrap();
+        fixture.note(journal);
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        fixture.kafka.delete_topic(&topic).await.unwrap();
         // What was in it went with it.
         session.batch_execute(&format!("DELETE FROM {LEDGER}")).await.unwrap();
 
-        let running = stage.load(load());
+        let running = fixture.load(load());
         if time == 0 {
-            let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+            let blocked = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
             assert_eq!(blocked["blame"], "kafka", "{blocked}");
         }
-        committed(&running, 100).await.unwrap();
-        stage.kafka.create_topic(&topic, PARTITIONS, &[]).await.unwrap();
-        stage.router.wait_state("streaming", SOON).await.unwrap();
-        stage.note(running.stop().await.unwrap());
+        wait_committed(&running, 100).await.unwrap();
+        fixture.kafka.create_topic(&topic, PARTITIONS, &[]).await.unwrap();
+        fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+        fixture.note(running.stop().await.unwrap());
         // Everything counts as acknowledged by now, so everything has to be there.
-        stage.wait_confirmed(SOON).await.unwrap();
-        let (truth, seen) = (stage.truth().await.unwrap(), stage.seen().await.unwrap());
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        let (truth, seen) = (fixture.truth().await.unwrap(), fixture.seen().await.unwrap());
         let copies = seen.len();
-        let verdict = check(&truth, &last_copies(seen), &Options::default()).clean().unwrap();
-        println!("{verdict} · {} earlier copies", copies - verdict.records);
+        let result = check(&truth, &last_record_of_each_event(seen), &CheckOptions::default())
+            .clean()
+            .unwrap();
+        println!("{result} · {} earlier copies", copies - result.records);
     }
 }
 
 /// Whether the broker has a topic; asking does not make one.
-async fn exists(stage: &Stage, topic: &str) -> bool {
-    stage.kafka.end_offsets(topic).await.is_ok()
+async fn exists(fixture: &Fixture, topic: &str) -> bool {
+    fixture.kafka.end_offsets(topic).await.is_ok()
 }
 
 #[tokio::test]
-async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router() {
-    let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default().set("auto.create.topics.enable", "true"))
+async fn the_router_does_not_make_the_broker_auto_create_a_topic() {
+    let mut fixture = Fixture::builder()
+        .own_kafka(KafkaOptions::default().set("auto.create.topics.enable", "true"))
         .without_topics()
         .prepare()
         .await
         .unwrap();
-    let topic = stage.topics[0].clone();
+    let topic = fixture.topics[0].clone();
     // Somebody else's producer, as it comes, has one made by asking for it.
     let theirs = format!("{topic}-theirs");
-    let (bootstrap, asked) = (stage.kafka.bootstrap(), theirs.clone());
+    let (bootstrap, asked) = (fixture.kafka.bootstrap(), theirs.clone());
     let asking = tokio::task::spawn_blocking(move || {
         use rdkafka::producer::{BaseProducer, Producer};
         let mut config = rdkafka::ClientConfig::new();
         let producer: BaseProducer = config.set("bootstrap.servers", bootstrap).create().unwrap();
-        drop(producer.client().fetch_metadata(Some(&asked), SOON));
+        drop(producer.client().fetch_metadata(Some(&asked), SHORT_DEADLINE));
     });
     asking.await.unwrap();
-    eventually(SOON, "a topic that nobody made", async || {
-        Ok(exists(&stage, &theirs).await.then_some(()))
+    eventually(SHORT_DEADLINE, "the topic that the broker creates automatically", async || {
+        Ok(exists(&fixture, &theirs).await.then_some(()))
     })
     .await
     .unwrap();
 
-    stage.restart().await.unwrap();
-    let journal = stage.load(Load { events: Some(50), ..load() }).finished().await.unwrap();
-    stage.note(journal);
-    let status = stage.router.wait_state("blocked", SOON).await.unwrap();
+    fixture.restart().await.unwrap();
+    let journal = fixture.load(Load { events: Some(50), ..load() }).finished().await.unwrap();
+    fixture.note(journal);
+    let status = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status["reason"]["code"], "K010", "{status}");
     let often = |status: &serde_json::Value| {
-        status["totals"]["errors"]["K010"].as_u64().is_some_and(|looks| looks >= 3)
+        status["totals"]["errors"]["K010"].as_u64().is_some_and(|samples| samples >= 3)
     };
-    stage.router.wait_status("three looks for the topic", SOON, often).await.unwrap();
-    assert!(!exists(&stage, &topic).await, "the router's question made the topic");
+    fixture.router.wait_status("three lookups of the topic", SHORT_DEADLINE, often).await.unwrap();
+    assert!(!exists(&fixture, &topic).await, "the router's metadata request created the topic");
 
-    stage.kafka.create_topic(&topic, 3, &[]).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
+    fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }

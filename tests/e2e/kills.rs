@@ -8,9 +8,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use e2e::{Interruptions, SOON, Stage, committed, largest_transaction, memory_limit};
+use e2e::{
+    Fixture, Interruptions, SHORT_DEADLINE, largest_transaction, memory_limit, wait_committed,
+};
 use serde_json::Value;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Pace, PayloadBytes};
 use tokio::time::{Instant, interval, sleep};
 use tokio_postgres::types::PgLsn;
@@ -26,7 +28,7 @@ fn load() -> Load {
 }
 
 /// Another part of `span` each time: kills must hit other moments in every run.
-fn some_part_of(span: Duration) -> Duration {
+fn random_part_of(span: Duration) -> Duration {
     let parts = u32::try_from(RandomState::new().hash_one(0) % 1000).unwrap_or_default();
     span * parts / 1000
 }
@@ -34,80 +36,97 @@ fn some_part_of(span: Duration) -> Duration {
 #[tokio::test]
 async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_window() {
     const KILLS: usize = 30;
-    let mut stage =
-        Stage::builder().set("limits.window_events", WINDOW).witnessed().start().await.unwrap();
-    let running = stage.load(load());
-    committed(&running, 100).await.unwrap();
+    let mut fixture = Fixture::builder()
+        .set("limits.window_events", WINDOW)
+        .track_commits()
+        .start()
+        .await
+        .unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 100).await.unwrap();
 
     let mut kills = Interruptions::default();
     let mut confirmed = Vec::new();
     for kill in 0..KILLS {
-        sleep(some_part_of(Duration::from_millis(400))).await;
-        stage.kill_router().await.unwrap();
-        confirmed.push(stage.confirmed_is_honest().await.unwrap());
-        kills.note(&stage).await.unwrap();
+        sleep(random_part_of(Duration::from_millis(400))).await;
+        fixture.kill_router().await.unwrap();
+        confirmed.push(fixture.check_confirmed_events_are_in_kafka().await.unwrap());
+        kills.note(&fixture).await.unwrap();
         // One in three is killed again on its way to the stream, or just there.
         match kill % 3 {
-            0 => stage.router.start_again().unwrap(),
-            _ => stage.restart().await.unwrap(),
+            0 => fixture.router.start_again().unwrap(),
+            _ => fixture.restart().await.unwrap(),
         }
     }
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    let duplicates = kills.duplicates(&stage.seen().await.unwrap());
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!(
-        "{verdict}\nconfirmed at each kill: {confirmed:?}\nduplicates after each kill: {duplicates:?}"
+        "{result}\nconfirmed at each kill: {confirmed:?}\nduplicates after each kill: {duplicates:?}"
     );
     assert!(confirmed.is_sorted(), "confirmed_flush_lsn went back");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
-    assert!(verdict.duplicates > 0, "every kill hit an idle router: the run proves nothing");
-    let limit = WINDOW + largest_transaction(&stage.truth().await.unwrap());
+    assert!(
+        result.duplicates > 0,
+        "no kill caused a duplicate, so every kill hit an idle router: the run is invalid"
+    );
+    let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(duplicates.iter().all(|count| *count <= limit), "more than {limit} after one kill");
 }
 
 #[tokio::test]
 async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window() {
     const KILLS: usize = 5;
-    let mut stage =
-        Stage::builder().set("limits.window_events", WINDOW).witnessed().start().await.unwrap();
-    let running = stage.load(load());
+    let mut fixture = Fixture::builder()
+        .set("limits.window_events", WINDOW)
+        .track_commits()
+        .start()
+        .await
+        .unwrap();
+    let running = fixture.load(load());
 
     let mut kills = Interruptions::default();
     let mut forgotten = Vec::new();
     for _ in 0..KILLS {
-        committed(&running, 150).await.unwrap();
+        wait_committed(&running, 150).await.unwrap();
         // Only here the server saves its slots: without it, every kill would have all sent again.
-        stage.session().await.unwrap().batch_execute("CHECKPOINT").await.unwrap();
-        committed(&running, 150).await.unwrap();
-        sleep(some_part_of(Duration::from_millis(300))).await;
-        stage.postgres.kill9().await.unwrap();
-        let status = stage.router.wait_status("the loss of its server", SOON, is_starting).await;
-        let told = told(&status.unwrap()).unwrap();
-        // Frozen, the router can neither confirm nor send while the slot is looked at.
-        stage.router.pause().unwrap();
-        stage.postgres.start_again().await.unwrap();
-        let saved = stage.confirmed_is_honest().await.unwrap();
-        kills.note(&stage).await.unwrap();
-        forgotten.push(stage.events_until(told).await.unwrap() - saved);
-        stage.router.resume().unwrap();
-        stage.wait_streaming().await.unwrap();
+        fixture.session().await.unwrap().batch_execute("CHECKPOINT").await.unwrap();
+        wait_committed(&running, 150).await.unwrap();
+        sleep(random_part_of(Duration::from_millis(300))).await;
+        fixture.postgres.kill9().await.unwrap();
+        let status =
+            fixture.router.wait_status("the loss of its server", SHORT_DEADLINE, is_starting).await;
+        let sent = last_sent_position(&status.unwrap()).unwrap();
+        // While it is frozen, the router can neither confirm nor send, so the slot can be read.
+        fixture.router.pause().unwrap();
+        fixture.postgres.start_again().await.unwrap();
+        let saved = fixture.check_confirmed_events_are_in_kafka().await.unwrap();
+        kills.note(&fixture).await.unwrap();
+        forgotten.push(fixture.events_until(sent).await.unwrap() - saved);
+        fixture.router.resume().unwrap();
+        fixture.wait_streaming().await.unwrap();
     }
     let journal = running.stop().await.unwrap();
     assert!(journal.failures >= u64::try_from(KILLS).unwrap(), "no writer noticed the kills");
-    stage.note(journal);
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
+    fixture.note(journal);
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    let duplicates = kills.duplicates(&stage.seen().await.unwrap());
-    println!("{verdict}\nforgotten by the slot: {forgotten:?}\nduplicates: {duplicates:?}");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
+    println!(
+        "{result}\nevents that the slot sent again: {forgotten:?}\nduplicates: {duplicates:?}"
+    );
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
-    assert!(forgotten.iter().any(|events| *events > 0), "the run proves nothing");
+    assert!(
+        forgotten.iter().any(|events| *events > 0),
+        "the slot lost no position in any crash: the run is invalid"
+    );
     // What the slot forgot is sent again by the server, and the witness says that Kafka has it.
-    let limit = WINDOW + largest_transaction(&stage.truth().await.unwrap());
+    let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(duplicates.iter().all(|count| *count <= limit), "more than {limit} after one kill");
 }
 
@@ -115,63 +134,69 @@ fn is_starting(status: &Value) -> bool {
     status.get("state").is_some_and(|state| state == "starting")
 }
 
-/// What the router last told the server, by its own word: a limit from above, which is all it is
-/// used for.
-fn told(status: &Value) -> Option<PgLsn> {
+/// The last position that the router sent, as the router reports it: used as an upper limit only.
+fn last_sent_position(status: &Value) -> Option<PgLsn> {
     status.pointer("/positions/confirmed")?.as_str()?.parse().ok()
 }
 
 #[tokio::test]
-async fn a_broker_gone_for_thirty_seconds_blocks_the_router_and_costs_nothing() {
+async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() {
     const OUTAGE: Duration = Duration::from_secs(30);
     const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
     const WINDOW: usize = 4_000;
     /// Noise in memory that is not growth.
     const FLAT: u64 = 8 * 1024 * 1024;
-    let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default())
+    let mut fixture = Fixture::builder()
+        .own_kafka(KafkaOptions::default())
         .set("limits.window_events", WINDOW)
         .set("limits.window_bytes", "16MiB")
         .start()
         .await
         .unwrap();
     let payload = PayloadBytes { min: 1, max: 8_000 };
-    let running = stage.load(Load { payload, ..load() });
-    committed(&running, 500).await.unwrap();
-    stage.kafka.mine().unwrap().kill9().await.unwrap();
+    let running = fixture.load(Load { payload, ..load() });
+    wait_committed(&running, 500).await.unwrap();
+    fixture.kafka.owned().unwrap().kill9().await.unwrap();
 
     let gone = Instant::now();
-    let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+    let blocked = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     println!("blocked after {:?}: {}", gone.elapsed(), blocked["reason"]);
     assert_eq!(blocked["blame"], "kafka");
-    assert_eq!(stage.router.get("/readyz").await.unwrap().status, 503);
-    committed(&running, 5_000).await.unwrap();
-    // By now everything that was acknowledged before has been told.
-    let held = stage.slot().await.unwrap();
-    let memory = stage.router.process().unwrap().resident_bytes().unwrap();
-    let mut looks = interval(Duration::from_millis(500));
+    assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 503);
+    wait_committed(&running, 5_000).await.unwrap();
+    // By now everything that was acknowledged before is confirmed.
+    let held = fixture.slot().await.unwrap();
+    let memory = fixture.router.process().unwrap().resident_bytes().unwrap();
+    let mut samples = interval(Duration::from_millis(500));
     while gone.elapsed() < OUTAGE {
-        looks.tick().await;
-        let slot = stage.slot().await.unwrap();
+        samples.tick().await;
+        let slot = fixture.slot().await.unwrap();
         assert_eq!(slot.active_pid, held.active_pid, "the walsender was timed out");
-        assert_eq!(slot.confirmed_flush_lsn, held.confirmed_flush_lsn, "confirmed without acks");
-        assert_eq!(stage.status().await.unwrap()["state"], "blocked");
+        assert_eq!(
+            slot.confirmed_flush_lsn, held.confirmed_flush_lsn,
+            "a position was confirmed without acknowledgements"
+        );
+        assert_eq!(fixture.status().await.unwrap()["state"], "blocked");
     }
-    let grown = stage.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
+    let grown = fixture.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
     assert!(grown <= FLAT, "memory grew by {grown} B while nothing moved");
 
-    stage.kafka.mine().unwrap().start_again().await.unwrap();
+    fixture.kafka.owned().unwrap().start_again().await.unwrap();
     let back = Instant::now();
-    stage.router.wait_state("streaming", SOON).await.unwrap();
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     println!("streaming {:?} after the broker came back", back.elapsed());
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    let peak = stage.router.process().unwrap().peak_resident_bytes().unwrap();
-    println!("{verdict}\npeak of memory: {peak} B");
-    assert_eq!(stage.slot().await.unwrap().active_pid, held.active_pid, "no reason to reconnect");
-    let limit = WINDOW + largest_transaction(&stage.truth().await.unwrap());
-    assert!(verdict.duplicates <= limit, "more than {limit} duplicates");
-    assert!(peak <= memory_limit(WINDOW_BYTES), "too much memory");
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
+    println!("{result}\npeak of memory: {peak} B");
+    assert_eq!(
+        fixture.slot().await.unwrap().active_pid,
+        held.active_pid,
+        "the router reconnected to PostgreSQL"
+    );
+    let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
+    assert!(result.duplicates <= limit, "more than {limit} duplicates");
+    assert!(peak <= memory_limit(WINDOW_BYTES), "the peak of resident memory is above its limit");
 }

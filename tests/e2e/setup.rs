@@ -2,41 +2,41 @@
 
 use std::process::Output;
 
-use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage};
+use e2e::{Fixture, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT};
 use serde_json::Value;
-use testbed::postgres::{DATABASE, SUPERUSER, Session};
-use testbed::reader::Seen;
-use testbed::router::Router;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::reader::ConsumedRecord;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 /// Standard output of a command that had to end with an exit code.
-fn said(output: &Output, exit_code: i32) -> String {
+fn stdout_of(output: &Output, exit_code: i32) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit_code), "stdout {stdout}\nstderr {stderr}");
     stdout
 }
 
-async fn type_in(stage: &Stage, arguments: &[&str], exit_code: i32) -> String {
-    said(&stage.router.command(arguments).await.unwrap(), exit_code)
+async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
+    stdout_of(&fixture.router.command(arguments).await.unwrap(), exit_code)
 }
 
-async fn count(session: &Session, query: &str) -> i64 {
+async fn count(session: &DatabaseSession, query: &str) -> i64 {
     session.query_one(&format!("SELECT count(*) FROM {query}"), &[]).await.unwrap().get(0)
 }
 
 /// Inserts one order as an application would, and gives the record that it becomes.
-async fn first_record(stage: &Stage, session: &Session) -> (String, Seen) {
+async fn first_record(fixture: &Fixture, session: &DatabaseSession) -> (String, ConsumedRecord) {
     let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES \
                ('order', 'order-1', 'OrderPlaced', '{\"total\": 10}') RETURNING id::text";
     let id: String = session.query_one(sql, &[]).await.unwrap().get(0);
-    stage.wait_confirmed(SOON).await.unwrap();
-    let mut seen = stage.seen().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let mut seen = fixture.seen().await.unwrap();
     assert_eq!(seen.len(), 1, "{seen:?}");
     (id, seen.remove(0))
 }
 
-fn expect_order(id: &str, record: &Seen) {
+fn expect_order(id: &str, record: &ConsumedRecord) {
     assert_eq!(record.key.as_deref(), Some(b"order-1".as_slice()));
     assert_eq!(record.value.as_deref(), Some(br#"{"total": 10}"#.as_slice()));
     assert_eq!(record.header("id"), Some(id));
@@ -44,88 +44,97 @@ fn expect_order(id: &str, record: &Seen) {
 }
 
 #[tokio::test]
-async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
-    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
-    let admin = stage.postgres.url(SUPERUSER, DATABASE);
-    let session = stage.session().await.unwrap();
+async fn setup_run_and_teardown_take_an_empty_database_to_a_record_and_back() {
+    let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    let session = fixture.session().await.unwrap();
 
-    let checked = type_in(&stage, &["check"], 0).await;
-    assert!(checked.contains("window_events"), "no defaults are shown: {checked}");
+    let checked = run_command(&fixture, &["check"], 0).await;
+    assert!(checked.contains("window_events"), "check does not print the defaults: {checked}");
     let apply =
         ["setup", "--apply", "--create-table", "--role", ROLE, "--admin-url", admin.as_str()];
-    let made = type_in(&stage, &apply, 0).await;
+    let made = run_command(&fixture, &apply, 0).await;
     assert_eq!(made.matches("created").count(), 5, "{made}");
-    let again = type_in(&stage, &apply, 0).await;
+    let again = run_command(&fixture, &apply, 0).await;
     assert_eq!(again.matches("there already").count(), 5, "{again}");
 
-    stage.restart().await.unwrap();
-    let (id, record) = first_record(&stage, &session).await;
+    fixture.restart().await.unwrap();
+    let (id, record) = first_record(&fixture, &session).await;
     expect_order(&id, &record);
 
-    let up = type_in(&stage, &["status"], 0).await;
+    let up = run_command(&fixture, &["status"], 0).await;
     assert!(up.contains("nobody: it keeps up") && up.contains("streaming"), "{up}");
     let json: Value =
-        serde_json::from_str(&type_in(&stage, &["status", "--json"], 0).await).unwrap();
+        serde_json::from_str(&run_command(&fixture, &["status", "--json"], 0).await).unwrap();
     assert_eq!((&json["blame"], &json["router"]["state"]), (&"nobody".into(), &"streaming".into()));
     let teardown = ["teardown", "--apply", "--yes", "--role", ROLE, "--admin-url", admin.as_str()];
-    type_in(&stage, &teardown, 1).await;
-    assert_eq!(count(&session, "pg_replication_slots").await, 1, "dropped under a running router");
+    run_command(&fixture, &teardown, 1).await;
+    assert_eq!(
+        count(&session, "pg_replication_slots").await,
+        1,
+        "teardown dropped the slot of a running router"
+    );
 
-    stage.router.sigterm().unwrap();
-    assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
-    let log = stage.router.log();
+    fixture.router.sigterm().unwrap();
+    assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+    let log = fixture.router.log();
     assert!(!log.contains('\u{1b}'), "colours in a file: {log}");
-    assert!(!log.contains("experimental"), "a warning that nobody can act on: {log}");
-    let down = type_in(&stage, &["status"], 1).await;
+    assert!(!log.contains("experimental"), "the log has a warning without a remedy: {log}");
+    let down = run_command(&fixture, &["status"], 1).await;
     assert!(down.contains(&format!("nobody reads the slot {SLOT}")), "{down}");
     assert!(down.contains("outbox-router run") && down.contains("does not answer"), "{down}");
 
-    let dropped = type_in(&stage, &teardown, 0).await;
+    let dropped = run_command(&fixture, &teardown, 0).await;
     assert_eq!(dropped.matches("dropped").count(), 3, "{dropped}");
     assert!(dropped.contains("record: deleted"), "{dropped}");
-    let gone = type_in(&stage, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
+    let gone =
+        run_command(&fixture, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
     assert!(gone.contains(&format!("the slot {SLOT} does not exist")), "{gone}");
     assert_eq!(count(&session, "pg_replication_slots").await, 0);
     assert_eq!(
         count(&session, &format!("pg_publication WHERE pubname = '{PUBLICATION}'")).await,
         0
     );
-    assert_eq!(count(&session, "outbox").await, 1, "teardown is not to touch the table");
+    assert_eq!(count(&session, "outbox").await, 1, "teardown removed rows of the table");
 }
 
 #[tokio::test]
-async fn the_sql_that_setup_prints_does_what_setup_does() {
-    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
-    let sql = type_in(&stage, &["setup", "--create-table", "--role", ROLE], 0).await;
-    assert_eq!(count(&session, "pg_replication_slots").await, 0, "printing is not doing");
+async fn the_sql_that_setup_prints_does_the_same_as_setup_apply() {
+    let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let sql = run_command(&fixture, &["setup", "--create-table", "--role", ROLE], 0).await;
+    assert_eq!(
+        count(&session, "pg_replication_slots").await,
+        0,
+        "setup without --apply created a slot"
+    );
     // One by one, as psql sends them.
     for statement in sql.split_inclusive(";\n") {
         session.batch_execute(statement).await.unwrap();
     }
-    stage.restart().await.unwrap();
-    let (id, record) = first_record(&stage, &session).await;
+    fixture.restart().await.unwrap();
+    let (id, record) = first_record(&fixture, &session).await;
     expect_order(&id, &record);
 }
 
 #[tokio::test]
-async fn setup_names_the_session_that_keeps_the_slot_waiting() {
-    let stage = Stage::builder().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn setup_names_the_session_that_blocks_the_creation_of_the_slot() {
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
     session.batch_execute("SELECT pg_drop_replication_slot('outbox_router')").await.unwrap();
     session.batch_execute("DROP PUBLICATION outbox_router").await.unwrap();
-    let open = stage.session().await.unwrap();
+    let open = fixture.session().await.unwrap();
     open.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
     let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
 
-    let admin = stage.postgres.url(SUPERUSER, DATABASE);
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
     let mut apply = vec!["setup", "--apply", "--admin-url", &admin, "--wait", "3s"];
-    let output = stage.router.command(&apply).await.unwrap();
+    let output = fixture.router.command(&apply).await.unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(&format!("pg_terminate_backend({pid})")), "{stderr}");
-    // The server tells of the cancelled statement a moment before it has removed the slot.
-    eventually(SOON, "the end of the half-made slot", async || {
+    // The server reports the cancelled statement a moment before it has removed the slot.
+    eventually(SHORT_DEADLINE, "the end of the half-made slot", async || {
         Ok((count(&session, "pg_replication_slots").await == 0).then_some(()))
     })
     .await
@@ -133,13 +142,13 @@ async fn setup_names_the_session_that_keeps_the_slot_waiting() {
 
     open.batch_execute("ROLLBACK").await.unwrap();
     apply.truncate(4);
-    type_in(&stage, &apply, 0).await;
+    run_command(&fixture, &apply, 0).await;
     assert_eq!(count(&session, "pg_replication_slots").await, 1);
 }
 
 #[tokio::test]
-async fn a_wrong_configuration_ends_at_once_and_says_what_to_write() {
-    let router = Router::with_config("[limits]\nwindw_events = 10\n").unwrap();
+async fn an_invalid_configuration_ends_the_router_at_once_and_names_the_correction() {
+    let router = RouterProcess::with_config("[limits]\nwindw_events = 10\n").unwrap();
     for command in ["run", "check"] {
         let output = router.command(&[command]).await.unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed};
+use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use serde_json::Value;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Pace};
-use testbed::postgres::Stop;
-use testbed::router::Router;
+use testbed::postgres::ShutdownMode;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 
@@ -23,145 +23,153 @@ fn load() -> Load {
 }
 
 /// Writes a few events more, and waits until the writers are done.
-async fn write(stage: &mut Stage, events: u64) -> anyhow::Result<()> {
+async fn write(fixture: &mut Fixture, events: u64) -> anyhow::Result<()> {
     let load = Load { writers: 2, events: Some(events), ..load() };
-    let journal = stage.load(load).finished().await?;
-    stage.note(journal);
+    let journal = fixture.load(load).finished().await?;
+    fixture.note(journal);
     Ok(())
 }
 
-fn owes_acks(status: &Value) -> bool {
+fn has_unacked_events(status: &Value) -> bool {
     status.pointer("/window/unacked_events").and_then(Value::as_u64).is_some_and(|owed| owed > 0)
 }
 
 #[tokio::test]
 async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
     const TIMES: u64 = 5;
-    let mut stage = Stage::builder().start().await.unwrap();
-    let running = stage.load(load());
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let running = fixture.load(load());
     for time in 0..TIMES {
-        committed(&running, 200).await.unwrap();
+        wait_committed(&running, 200).await.unwrap();
         sleep(Duration::from_millis(37 * time)).await;
         let asked = Instant::now();
-        stage.router.sigterm().unwrap();
-        let status = stage.router.wait_exit(SHUTDOWN + SOON).await.unwrap();
+        fixture.router.sigterm().unwrap();
+        let status = fixture.router.wait_exit(SHUTDOWN + SHORT_DEADLINE).await.unwrap();
         println!("drained in {:?}", asked.elapsed());
         assert_eq!(status.code(), Some(0));
         assert!(asked.elapsed() < SHUTDOWN, "it took {:?}", asked.elapsed());
-        stage.restart().await.unwrap();
+        fixture.restart().await.unwrap();
     }
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    println!("{verdict}");
-    assert_eq!(verdict.duplicates, 0);
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    assert_eq!(result.duplicates, 0);
 }
 
 #[tokio::test]
-async fn sigterm_while_kafka_is_silent_gives_up_at_the_deadline_and_says_so() {
-    let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default())
+async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75() {
+    let mut fixture = Fixture::builder()
+        .own_kafka(KafkaOptions::default())
         .set("limits.shutdown", "2s")
         .start()
         .await
         .unwrap();
-    write(&mut stage, 50).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.kafka.mine().unwrap().pause().unwrap();
-    write(&mut stage, 50).await.unwrap();
-    stage.router.wait_status("events without an acknowledgement", SOON, owes_acks).await.unwrap();
+    write(&mut fixture, 50).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.kafka.owned().unwrap().pause().unwrap();
+    write(&mut fixture, 50).await.unwrap();
+    fixture
+        .router
+        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
+        .await
+        .unwrap();
 
     let asked = Instant::now();
-    stage.router.sigterm().unwrap();
-    let status = stage.router.wait_exit(SOON).await.unwrap();
-    println!("gave up after {:?}", asked.elapsed());
+    fixture.router.sigterm().unwrap();
+    let status = fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    println!("exited after {:?}", asked.elapsed());
     assert_eq!(status.code(), Some(75));
-    assert!(asked.elapsed() >= Duration::from_secs(2), "it gave up before the deadline");
+    assert!(asked.elapsed() >= Duration::from_secs(2), "the router exited before its deadline");
 
-    stage.kafka.mine().unwrap().resume().unwrap();
-    stage.restart().await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
+    fixture.kafka.owned().unwrap().resume().unwrap();
+    fixture.restart().await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
-async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
-    let mut stage = Stage::builder().start().await.unwrap();
-    write(&mut stage, 100).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
+async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    write(&mut fixture, 100).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let took = stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    let took = fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
     assert!(took <= Duration::from_secs(2), "it took {took:?}");
 
-    stage.postgres.start_again().await.unwrap();
-    stage.wait_streaming().await.unwrap();
-    write(&mut stage, 100).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    println!("{verdict}");
+    fixture.postgres.start_again().await.unwrap();
+    fixture.wait_streaming().await.unwrap();
+    write(&mut fixture, 100).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
     // Before 17 PostgreSQL does not save a slot for the sake of its confirmed position, not even
     // when it is stopped in order.
-    assert!(stage.postgres.version() < 17 || verdict.duplicates == 0);
+    assert!(fixture.postgres.version() < 17 || result.duplicates == 0);
 }
 
 #[tokio::test]
-async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds() {
-    let mut stage = Stage::builder().own_kafka(kafka::Options::default()).start().await.unwrap();
-    write(&mut stage, 50).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.kafka.mine().unwrap().pause().unwrap();
-    write(&mut stage, 50).await.unwrap();
-    stage.router.wait_status("events without an acknowledgement", SOON, owes_acks).await.unwrap();
+async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() {
+    let mut fixture = Fixture::builder().own_kafka(KafkaOptions::default()).start().await.unwrap();
+    write(&mut fixture, 50).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.kafka.owned().unwrap().pause().unwrap();
+    write(&mut fixture, 50).await.unwrap();
+    fixture
+        .router
+        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
+        .await
+        .unwrap();
 
-    let took = stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    let took = fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
     assert!(took <= Duration::from_secs(10), "it took {took:?}");
 
-    stage.postgres.start_again().await.unwrap();
-    stage.kafka.mine().unwrap().resume().unwrap();
-    stage.wait_streaming().await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
+    fixture.postgres.start_again().await.unwrap();
+    fixture.kafka.owned().unwrap().resume().unwrap();
+    fixture.wait_streaming().await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
-async fn a_standby_takes_over_when_the_router_that_streams_is_killed() {
-    let mut stage = Stage::builder().start().await.unwrap();
-    let mut standby = Router::start(&stage.config.to_string()).unwrap();
-    let waiting = standby.wait_state("standby", SOON).await.unwrap();
-    let walsender = stage.slot().await.unwrap().active_pid;
+async fn a_standby_takes_over_when_the_streaming_router_is_killed() {
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let mut standby = RouterProcess::start(&fixture.config.to_string()).unwrap();
+    let waiting = standby.wait_state("standby", SHORT_DEADLINE).await.unwrap();
+    let walsender = fixture.slot().await.unwrap().active_pid;
     assert_eq!(waiting["positions"]["holder_pid"].as_i64(), walsender.map(i64::from));
     ready(&standby).await.unwrap();
 
-    let running = stage.load(load());
-    committed(&running, 300).await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
     assert_eq!(standby.status().await.unwrap()["state"], "standby");
     let killed = Instant::now();
-    stage.router.kill9().await.unwrap();
+    fixture.router.kill9().await.unwrap();
     let acked = |status: &Value| {
         status.pointer("/totals/events_acked").and_then(Value::as_u64).is_some_and(|n| n > 0)
     };
-    standby.wait_status("a first acknowledgement", SOON, acked).await.unwrap();
+    standby.wait_status("a first acknowledgement", SHORT_DEADLINE, acked).await.unwrap();
     let took = killed.elapsed();
     println!("first acknowledgement {took:?} after the kill");
     // The promise is two seconds; the rest is for a machine that is busy with other scenarios.
     assert!(took <= Duration::from_secs(5), "it took {took:?}");
 
     // What was killed comes back as the standby of the other.
-    stage.router.start_again().unwrap();
-    stage.router.wait_state("standby", SOON).await.unwrap();
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    println!("{}", stage.verdict().await.unwrap().clean().unwrap());
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_state("standby", SHORT_DEADLINE).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    println!("{}", fixture.check().await.unwrap().clean().unwrap());
 }
 
-/// A standby becomes ready when its monitor has looked.
-async fn ready(router: &Router) -> anyhow::Result<()> {
-    eventually(SOON, "/readyz 200", async || {
+/// A standby becomes ready after the first check of its monitor.
+async fn ready(router: &RouterProcess) -> anyhow::Result<()> {
+    eventually(SHORT_DEADLINE, "/readyz 200", async || {
         Ok((router.get("/readyz").await?.status == 200).then_some(()))
     })
     .await

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use testbed::reader::Seen;
+use testbed::reader::ConsumedRecord;
 use testbed::truth::Truth;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Resident memory stays below 40 MB and three windows, whatever happens.
 pub const fn memory_limit(window_bytes: u64) -> u64 {
@@ -33,10 +33,10 @@ impl Interruptions {
     /// # Errors
     ///
     /// Fails when Kafka cannot be reached.
-    pub async fn note(&mut self, stage: &Stage) -> anyhow::Result<()> {
+    pub async fn note(&mut self, fixture: &Fixture) -> anyhow::Result<()> {
         let mut ends = BTreeMap::new();
-        for topic in &stage.topics {
-            let offsets = stage.kafka.end_offsets(topic).await?;
+        for topic in &fixture.topics {
+            let offsets = fixture.kafka.end_offsets(topic).await?;
             ends.extend(
                 (0..).zip(offsets).map(|(partition, end)| ((topic.clone(), partition), end)),
             );
@@ -47,8 +47,8 @@ impl Interruptions {
 
     /// Duplicates by when they were written: before the first interruption, after it, after the
     /// second, and so on.
-    pub fn duplicates(&self, seen: &[Seen]) -> Vec<usize> {
-        let mut log: Vec<&Seen> = seen.iter().collect();
+    pub fn duplicates(&self, seen: &[ConsumedRecord]) -> Vec<usize> {
+        let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
         log.sort_by_key(|record| (record.partition, record.offset));
         let mut known = HashSet::new();
         let mut counts = vec![0; self.ends.len() + 1];
@@ -61,7 +61,7 @@ impl Interruptions {
         counts
     }
 
-    fn interruptions_before(&self, record: &Seen) -> usize {
+    fn interruptions_before(&self, record: &ConsumedRecord) -> usize {
         let place = (record.topic.to_string(), record.partition);
         let before =
             |ends: &&BTreeMap<_, i64>| ends.get(&place).is_some_and(|end| *end <= record.offset);

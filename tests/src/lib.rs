@@ -1,23 +1,23 @@
-//! The stage that end-to-end scenarios play on: real PostgreSQL, real Kafka, the real binary.
+//! The fixture of the end-to-end scenarios: real PostgreSQL, real Kafka, the real binary.
 //!
-//! A scenario says what is special about its [`Stage`], lets something happen, and has the checker
-//! of `testbed` judge what is in Kafka. Nothing here knows the product's code: only the
-//! configuration contract, the admin endpoint and the exit codes. A stage that goes down in a panic
-//! prints the end of the router's log, because that is where the story is.
+//! A scenario says what is special about its [`Fixture`], does something to it, and lets the
+//! checker of `testbed` compare what is in Kafka with what was committed. Nothing here uses the
+//! product's code: only its configuration, its admin endpoint and its exit codes. A fixture that is
+//! dropped in a panic prints the end of the router's log.
 //!
 //! `OUTBOX_PG_VERSION` chooses the major version of PostgreSQL, `OUTBOX_ROUTER_BIN` the binary.
 
 mod bounds;
-mod broker;
+mod checks;
+mod fixture;
+mod kafka;
 mod load;
-mod proof;
-mod stage;
 
 pub use bounds::{Interruptions, largest_transaction, memory_limit};
-pub use broker::Broker;
-pub use load::{committed, make_event_function};
-pub use stage::{Builder, Stage};
-pub use testbed::router::Config;
+pub use fixture::{Fixture, FixtureBuilder};
+pub use kafka::FixtureKafka;
+pub use load::{create_event_function, wait_committed};
+pub use testbed::router::RouterConfig;
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// For what should happen at once, on a machine that is busy with other things.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SHORT_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The slot of every stage.
+/// The slot of every fixture.
 pub const SLOT: &str = "outbox_router";
 
-/// The publication of every stage.
+/// The publication of every fixture.
 pub const PUBLICATION: &str = "outbox_router";
 
 /// The role that the router connects as: it may replicate, and is no superuser.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use testbed::load::{LEDGER, Running};
-use testbed::postgres::Session;
+use testbed::load::{LEDGER, RunningLoad};
+use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
 /// Writers share two cores with two servers, a router and whatever runs beside this scenario.
@@ -15,7 +15,7 @@ const WRITTEN: Duration = Duration::from_secs(180);
 /// # Errors
 ///
 /// Fails when they do not soon.
-pub async fn committed(running: &Running, more: u64) -> anyhow::Result<()> {
+pub async fn wait_committed(running: &RunningLoad, more: u64) -> anyhow::Result<()> {
     let wanted = running.committed() + more;
     eventually(WRITTEN, format!("{more} more committed events"), async || {
         Ok((running.committed() >= wanted).then_some(()))
@@ -30,7 +30,7 @@ pub async fn committed(running: &Running, more: u64) -> anyhow::Result<()> {
 /// # Errors
 ///
 /// Fails when the server refuses.
-pub async fn make_event_function(session: &Session) -> anyhow::Result<()> {
+pub async fn create_event_function(session: &DatabaseSession) -> anyhow::Result<()> {
     let sql = format!(
         "CREATE FUNCTION testbed.event(n int) RETURNS void LANGUAGE sql AS $$
             WITH a AS (UPDATE testbed.aggregate t SET seq = seq + 1 WHERE t.n = $1 RETURNING *),

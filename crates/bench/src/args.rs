@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum as _};
 use humantime::parse_duration;
 
-use crate::choices::{Mode, Series, Socket, Tuning};
+use crate::choices::{GrowthSeries, Measurement, Socket, Tuning};
 use crate::shape::Shape;
 
-/// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
+/// Measures outbox-router on real servers, and compares it with `pg_recvlogical`, which writes
+/// to /dev/null.
 #[derive(Debug, Parser)]
 #[command(name = "bench", max_term_width = 100)]
 #[command(after_help = "Examples:\n  \
@@ -20,11 +21,11 @@ use crate::shape::Shape;
 pub(crate) struct Args {
     /// What to measure [default: drain latency memory start]
     #[arg(value_enum)]
-    modes: Vec<Mode>,
+    modes: Vec<Measurement>,
     /// Measure everything: every mode, shape, rate, socket and version (about two hours with peers)
     #[arg(long)]
     all: bool,
-    /// Runs of each reader; one more comes first and is not counted
+    /// Counted runs of each reader; one more run comes first and is not counted
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
     /// Rows of each backlog [default: 1000000; 500000 of large rows, 400000 in transactions of one]
@@ -50,38 +51,39 @@ pub(crate) struct Args {
     /// one [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
-    /// What grows when flatness is measured [default: topics,keys,partitions,rows]
+    /// Which parameter grows in the measurement `flat` [default: topics,keys,partitions,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
-    series: Vec<Series>,
-    /// How long the broker is away while 5000 transactions a second are written [default: 60s; with
+    series: Vec<GrowthSeries>,
+    /// How long the broker is down while 5000 transactions a second are written [default: 60s; with
     /// --all 10m]
     #[arg(long, value_parser = parse_duration)]
     outage: Option<Duration>,
-    /// How long an idle router is looked at [default: 20s; with --all 60s]
+    /// How long an idle router is measured [default: 20s; with --all 60s]
     #[arg(long, value_parser = parse_duration)]
     idle: Option<Duration>,
-    /// The router; several are compared with each other, their runs taking turns [default: the one
-    /// that was built]
+    /// The router's binary; several are compared with each other, in alternating runs [default: the
+    /// one that was built]
     #[arg(long)]
     pub(crate) binary: Vec<PathBuf>,
-    /// Peers to measure beside it while draining and in latency [without a name: both]
+    /// Peers to measure beside the router in `drain` and `latency` [without a value: both]
     #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., require_equals = true,
           default_missing_values = ["debezium", "debezium-tuned"])]
     pub(crate) peers: Vec<Tuning>,
-    /// Append every figure to this file, a JSON object a line
+    /// Append every figure to this file, one JSON object per line
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Draw what was measured into this directory, as SVG
+    /// Draw the figures into this directory, as SVG
     #[arg(long)]
     pub(crate) plots: Option<PathBuf>,
-    /// Measure nothing, and draw the figures of this file of JSON lines; may be given several times
+    /// Measure nothing, and draw the figures of this JSON file of an earlier run; may be repeated
     #[arg(long, requires = "plots")]
     pub(crate) from: Vec<PathBuf>,
 }
 
 impl Args {
-    pub(crate) fn measures(&self, mode: Mode) -> bool {
-        self.all || self.chosen(&self.modes, &Mode::USUAL, &Mode::ORDER).contains(&mode)
+    pub(crate) fn measures(&self, mode: Measurement) -> bool {
+        self.all
+            || self.chosen(&self.modes, &Measurement::USUAL, &Measurement::ORDER).contains(&mode)
     }
 
     /// Rows of a backlog: `usual`, unless the command line gives a number.
@@ -143,8 +145,8 @@ impl Args {
         self.idle.unwrap_or(Duration::from_secs(if self.all { 60 } else { 20 }))
     }
 
-    pub(crate) fn series(&self) -> Vec<Series> {
-        self.chosen(&self.series, Series::value_variants(), Series::value_variants())
+    pub(crate) fn series(&self) -> Vec<GrowthSeries> {
+        self.chosen(&self.series, GrowthSeries::value_variants(), GrowthSeries::value_variants())
     }
 
     /// The version on which everything but draining is measured.
@@ -167,21 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn without_words_the_usual_is_measured_and_with_all_everything() {
+    fn without_arguments_the_usual_modes_are_measured_and_with_all_every_mode() {
         let usual = parse("bench");
-        assert!(usual.measures(Mode::Drain) && !usual.measures(Mode::Flat));
+        assert!(usual.measures(Measurement::Drain) && !usual.measures(Measurement::Flat));
         let all = parse("bench --all --pg 18");
-        assert!(all.measures(Mode::Flat));
+        assert!(all.measures(Measurement::Flat));
         assert_eq!((all.shapes().len(), all.versions()), (Shape::ALL.len(), vec![18]));
         assert_eq!((all.outage(), all.latency_runs()), (Duration::from_mins(10), 3));
         assert_eq!((usual.outage(), usual.latency_runs()), (Duration::from_mins(1), 1));
         assert_eq!(parse("bench --all --outage 30s").outage(), Duration::from_secs(30));
         let flat = parse("bench flat");
-        assert!(flat.measures(Mode::Flat) && !flat.measures(Mode::Drain));
+        assert!(flat.measures(Measurement::Flat) && !flat.measures(Measurement::Drain));
     }
 
     #[test]
-    fn lists_are_separated_by_commas() {
+    fn lists_of_values_are_separated_by_commas() {
         let args = parse("bench drain --pg 15,17 --socket tcp,unix --shape 1x400,100x1024");
         assert_eq!(args.versions(), [15, 17]);
         assert_eq!(args.sockets_to(15), [Socket::Tcp, Socket::Unix]);
@@ -190,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_named_or_all() {
+    fn peers_without_a_value_means_all_of_them() {
         assert_eq!(parse("bench drain").peers, []);
         assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
         assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
     }
 
     #[test]
-    fn where_nobody_chose_one_thing_varies_at_a_time() {
+    fn by_default_only_one_parameter_varies_at_a_time() {
         let all = parse("bench --all --peers");
         assert_eq!(all.sockets_to(17), [Socket::Tcp, Socket::Tls, Socket::Unix]);
         assert_eq!(all.sockets_to(18), [Socket::Tcp]);

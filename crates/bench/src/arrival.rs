@@ -11,31 +11,31 @@ use std::time::Duration;
 use anyhow::Context;
 use rdkafka::Message as _;
 use serde_json::json;
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
 use crate::audit::member;
 use crate::bench::Bench;
 use crate::figures::{Spread, millis};
+use crate::pipeline::BenchPipeline;
 use crate::reader::{Reader, stop};
 use crate::report::{Limit, Table};
-use crate::scene::Scene;
-use crate::topic::{Reading, TopicReader, blocking};
+use crate::topic::{ReadNext, TopicReader, blocking};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
 
 /// Starts every router once per run, after one start that is not counted.
 pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
     for (reader, binary) in Reader::routers(readers) {
-        let scene = Scene::set(args, kafka, "start", reader).await?;
-        let mut router = configured(&scene, binary)?;
+        let pipeline = BenchPipeline::create(args, kafka, "start", reader).await?;
+        let mut router = configured(&pipeline, binary)?;
         let mut times = Vec::new();
         for turn in 0..=args.runs {
-            let session = scene.stage.postgres.connect().await?;
-            session.execute(&scene.stage.insert_row(turn), &[]).await?;
-            let topic = scene.topics.caught_up().await?;
+            let session = pipeline.server.postgres.connect().await?;
+            session.execute(&pipeline.server.insert_row(turn), &[]).await?;
+            let topic = pipeline.topics.read_to_end_and_follow().await?;
             let started = Instant::now();
             router.start_again()?;
             let time = arrival(topic, turn, started).await;
@@ -45,13 +45,13 @@ pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
             report.record("start", line, json!({ "first_ms": time }))?;
             times.extend((turn > 0).then_some(time));
         }
-        scene.stage.drop_slot(scene.slot).await?;
+        pipeline.server.drop_slot(pipeline.slot).await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([reader.name().to_owned(), spread.show(1.0)]);
         let what = format!("{}: start to first record, ms", reader.name());
-        report.mark(what, Limit::AtMost(500.0), Some(200.0), spread);
+        report.add_target(what, Limit::AtMost(500.0), Some(200.0), spread);
     }
-    report.say(&format!("\nstart\n{}", table.show()))
+    report.print(&format!("\nstart\n{}", table.show()))
 }
 
 /// Kills a holder once per run, after one kill that is not counted.
@@ -60,17 +60,18 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
     let mut table =
         Table::new(&["reader", "kill to first record of the standby, ms: min median max"]);
     for (reader, binary) in Reader::routers(readers) {
-        let scene = Scene::set(args, kafka, "takeover", reader).await?;
-        let (mut holder, mut standby) = (configured(&scene, binary)?, configured(&scene, binary)?);
+        let pipeline = BenchPipeline::create(args, kafka, "takeover", reader).await?;
+        let (mut holder, mut standby) =
+            (configured(&pipeline, binary)?, configured(&pipeline, binary)?);
         holder.start_again()?;
-        holder.wait_state("streaming", PATIENCE).await?;
+        holder.wait_state("streaming", NO_PROGRESS_MAX).await?;
         let mut times = Vec::new();
         for turn in 1..=args.runs {
             standby.start_again()?;
-            standby.wait_state("standby", PATIENCE).await?;
-            let session = scene.stage.postgres.connect().await?;
-            let insert = session.prepare(&scene.stage.insert_row(turn)).await?;
-            let topic = scene.topics.caught_up().await?;
+            standby.wait_state("standby", NO_PROGRESS_MAX).await?;
+            let session = pipeline.server.postgres.connect().await?;
+            let insert = session.prepare(&pipeline.server.insert_row(turn)).await?;
+            let topic = pipeline.topics.read_to_end_and_follow().await?;
             let killed = Instant::now();
             holder.kill9().await?;
             session.execute(&insert, &[]).await?;
@@ -82,18 +83,18 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
             std::mem::swap(&mut holder, &mut standby);
         }
         stop(&mut holder).await?;
-        scene.topics.delete().await?;
+        pipeline.topics.delete().await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([reader.name().to_owned(), spread.show(1.0)]);
         // The worst run counts: a user may have to wait that long.
         let what = format!("{}: takeover after kill -9, ms", reader.name());
-        report.mark(what, Limit::AtMost(2000.0), Some(500.0), spread.max);
+        report.add_target(what, Limit::AtMost(2000.0), Some(500.0), spread.max);
     }
-    report.say(&format!("\ntakeover by a standby\n{}", table.show()))
+    report.print(&format!("\ntakeover by a standby\n{}", table.show()))
 }
 
-fn configured(scene: &Scene, binary: &Path) -> anyhow::Result<Router> {
-    Ok(Router::with_config(&scene.router_config())?.program(binary))
+fn configured(pipeline: &BenchPipeline, binary: &Path) -> anyhow::Result<RouterProcess> {
+    Ok(RouterProcess::with_config(&pipeline.router_config())?.program(binary))
 }
 
 /// Milliseconds from `since` until row `turn` arrives. Rows of earlier turns are read and skipped,
@@ -101,15 +102,15 @@ fn configured(scene: &Scene, binary: &Path) -> anyhow::Result<Router> {
 async fn arrival(topic: TopicReader, turn: u32, since: Instant) -> anyhow::Result<f64> {
     blocking(move || {
         let mut arrived = None;
-        topic.read_until(PATIENCE, |record| {
+        topic.read_until(NO_PROGRESS_MAX, |record| {
             let seq = record.payload().and_then(|payload| member(payload, b"\"seq\": "));
             if seq != Some(u64::from(turn)) {
-                return Ok(Reading::GoesOn);
+                return Ok(ReadNext::Continue);
             }
             arrived = Some(millis(since.elapsed()));
-            Ok(Reading::IsDone)
+            Ok(ReadNext::Stop)
         })?;
-        arrived.context("the row never arrived")
+        arrived.context("the row did not arrive")
     })
     .await
 }

@@ -7,28 +7,28 @@
 
 use std::fmt;
 
-use crate::shape::Reach;
+use crate::shape::Distribution;
 
 /// The state of the check of one run.
 #[derive(Debug)]
 pub(crate) struct Audit {
     expected: u64,
-    reach: Reach,
+    distribution: Distribution,
     seen: Vec<u64>,
-    keys: Vec<Option<Place>>,
+    keys: Vec<Option<LastRecord>>,
     noted: u64,
-    faults: Faults,
+    anomalies: AnomalyCounts,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct LastRecord {
     at: i32,
     seq: u64,
 }
 
 /// How often each anomaly occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Faults {
+pub(crate) struct AnomalyCounts {
     pub(crate) lost: u64,
     pub(crate) duplicates: u64,
     pub(crate) out_of_order: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Faults {
     pub(crate) altered: u64,
 }
 
-impl fmt::Display for Faults {
+impl fmt::Display for AnomalyCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lost, duplicates, out_of_order, scattered, altered } = self;
         write!(
@@ -51,14 +51,14 @@ impl fmt::Display for Faults {
 
 impl Audit {
     /// Expects the events 0 to `expected`.
-    pub(crate) fn new(expected: u64, reach: Reach) -> anyhow::Result<Self> {
+    pub(crate) fn new(expected: u64, distribution: Distribution) -> anyhow::Result<Self> {
         Ok(Self {
             expected,
-            reach,
+            distribution,
             seen: vec![0; usize::try_from(expected.div_ceil(64))?],
-            keys: vec![None; usize::try_from(reach.keys)?],
+            keys: vec![None; usize::try_from(distribution.keys)?],
             noted: 0,
-            faults: Faults::default(),
+            anomalies: AnomalyCounts::default(),
         })
     }
 
@@ -66,7 +66,7 @@ impl Audit {
     pub(crate) fn note(&mut self, at: Option<i32>, key: Option<&[u8]>, value: Option<&[u8]>) {
         self.noted += 1;
         if self.identify(at, key, value).is_none() {
-            self.faults.altered += 1;
+            self.anomalies.altered += 1;
         }
     }
 
@@ -80,23 +80,23 @@ impl Audit {
         let at = at?;
         let seq = member(value?, b"\"seq\": ").filter(|seq| *seq < self.expected)?;
         let (kind, key) = std::str::from_utf8(key?).ok()?.rsplit_once('-')?;
-        let key = key.parse::<u64>().ok().filter(|key| *key == seq % self.reach.keys)?;
-        let topic = key % self.reach.topics;
+        let key = key.parse::<u64>().ok().filter(|key| *key == seq % self.distribution.keys)?;
+        let topic = key % self.distribution.topics;
         let belongs = match kind.strip_prefix("type") {
-            None => kind == "order" && self.reach.topics == 1,
+            None => kind == "order" && self.distribution.topics == 1,
             Some(number) => number.parse() == Ok(topic) && u64::try_from(at) == Ok(topic),
         };
         let word = self.seen.get_mut(usize::try_from(seq / 64).ok()?)?;
         let place = self.keys.get_mut(usize::try_from(key).ok()?).filter(|_| belongs)?;
         let bit = 1 << (seq % 64);
         if *word & bit != 0 {
-            self.faults.duplicates += 1;
+            self.anomalies.duplicates += 1;
         } else if let Some(before) = place {
-            self.faults.out_of_order += u64::from(before.seq > seq);
-            self.faults.scattered += u64::from(before.at != at);
+            self.anomalies.out_of_order += u64::from(before.seq > seq);
+            self.anomalies.scattered += u64::from(before.at != at);
         }
         *word |= bit;
-        *place = Some(Place { at, seq });
+        *place = Some(LastRecord { at, seq });
         Some(())
     }
 
@@ -111,10 +111,10 @@ impl Audit {
     /// # Errors
     ///
     /// Fails when there was any anomaly.
-    pub(crate) fn verdict(mut self, records: u64) -> Result<(), Faults> {
-        self.faults.lost = self.expected - self.arrived();
-        self.faults.duplicates += records.saturating_sub(self.noted);
-        if self.faults == Faults::default() { Ok(()) } else { Err(self.faults) }
+    pub(crate) fn result(mut self, records: u64) -> Result<(), AnomalyCounts> {
+        self.anomalies.lost = self.expected - self.arrived();
+        self.anomalies.duplicates += records.saturating_sub(self.noted);
+        if self.anomalies == AnomalyCounts::default() { Ok(()) } else { Err(self.anomalies) }
     }
 }
 
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     /// Two keys, events 0 to 4; each record is partition, key and seq.
-    fn judge(records: &[(i32, u64, u64)]) -> Result<(), Faults> {
-        let mut audit = Audit::new(4, Reach { keys: 2, ..Reach::default() }).unwrap();
+    fn check_delivery(records: &[(i32, u64, u64)]) -> Result<(), AnomalyCounts> {
+        let mut audit = Audit::new(4, Distribution { keys: 2, ..Distribution::default() }).unwrap();
         for (partition, key, seq) in records {
             let value = format!("{{\"pad\": \"\\\"seq\\\": 9\", \"seq\": {seq}}}");
             audit.note(
@@ -141,58 +141,65 @@ mod tests {
                 Some(value.as_bytes()),
             );
         }
-        audit.verdict(u64::try_from(records.len()).unwrap())
+        audit.result(u64::try_from(records.len()).unwrap())
     }
 
-    fn fault(change: impl FnOnce(&mut Faults)) -> Result<(), Faults> {
-        let mut faults = Faults::default();
-        change(&mut faults);
-        Err(faults)
-    }
-
-    #[test]
-    fn all_events_once_and_in_order_of_their_key_are_fine() {
-        assert_eq!(judge(&[(0, 1, 1), (1, 0, 0), (1, 0, 2), (0, 1, 3)]), Ok(()));
+    fn anomalies(change: impl FnOnce(&mut AnomalyCounts)) -> Result<(), AnomalyCounts> {
+        let mut anomalies = AnomalyCounts::default();
+        change(&mut anomalies);
+        Err(anomalies)
     }
 
     #[test]
-    fn a_missing_event_is_lost() {
-        assert_eq!(judge(&[(0, 0, 0), (0, 1, 1), (0, 1, 3)]), fault(|f| f.lost = 1));
+    fn all_events_once_and_in_the_order_of_their_keys_are_no_anomaly() {
+        assert_eq!(check_delivery(&[(0, 1, 1), (1, 0, 0), (1, 0, 2), (0, 1, 3)]), Ok(()));
     }
 
     #[test]
-    fn a_swapped_pair_is_out_of_order() {
+    fn a_missing_event_counts_as_lost() {
+        assert_eq!(
+            check_delivery(&[(0, 0, 0), (0, 1, 1), (0, 1, 3)]),
+            anomalies(|counts| counts.lost = 1)
+        );
+    }
+
+    #[test]
+    fn two_swapped_events_of_a_key_count_as_out_of_order() {
         let swapped = [(0, 0, 2), (0, 0, 0), (1, 1, 1), (1, 1, 3)];
-        assert_eq!(judge(&swapped), fault(|f| f.out_of_order = 1));
+        assert_eq!(check_delivery(&swapped), anomalies(|counts| counts.out_of_order = 1));
     }
 
     #[test]
-    fn a_doubled_record_is_a_duplicate_also_when_it_was_not_read() {
+    fn a_record_beyond_the_first_of_its_event_counts_as_a_duplicate_even_if_it_was_not_read() {
         let doubled = [(0, 0, 0), (0, 0, 0), (1, 1, 1), (0, 0, 2), (1, 1, 3)];
-        assert_eq!(judge(&doubled), fault(|f| f.duplicates = 1));
-        let audit = Audit::new(0, Reach::default()).unwrap();
-        assert_eq!(audit.verdict(1), fault(|f| f.duplicates = 1));
+        assert_eq!(check_delivery(&doubled), anomalies(|counts| counts.duplicates = 1));
+        let audit = Audit::new(0, Distribution::default()).unwrap();
+        assert_eq!(audit.result(1), anomalies(|counts| counts.duplicates = 1));
     }
 
     #[test]
-    fn a_key_in_two_partitions_is_scattered() {
+    fn a_key_in_two_partitions_counts_as_scattered() {
         let scattered = [(0, 0, 0), (1, 1, 1), (1, 0, 2), (1, 1, 3)];
-        assert_eq!(judge(&scattered), fault(|f| f.scattered = 1));
+        assert_eq!(check_delivery(&scattered), anomalies(|counts| counts.scattered = 1));
     }
 
     #[test]
-    fn a_wrong_key_or_an_unknown_number_is_altered() {
+    fn a_record_with_a_wrong_key_or_an_unknown_number_counts_as_altered() {
         let wrong = [(0, 1, 0), (0, 1, 1), (0, 0, 2), (0, 1, 3), (0, 0, 4)];
-        assert_eq!(judge(&wrong), fault(|f| (f.altered, f.lost) = (2, 1)));
+        assert_eq!(
+            check_delivery(&wrong),
+            anomalies(|counts| (counts.altered, counts.lost) = (2, 1))
+        );
     }
 
     #[test]
-    fn an_event_in_another_types_topic_is_altered() {
-        let mut audit = Audit::new(4, Reach { keys: 4, topics: 2, ..Reach::default() }).unwrap();
+    fn an_event_in_the_topic_of_another_type_counts_as_altered() {
+        let mut audit =
+            Audit::new(4, Distribution { keys: 4, topics: 2, ..Distribution::default() }).unwrap();
         for (topic, seq) in [(0, 0), (1, 1), (1, 2), (1, 3)] {
             let (key, value) = (format!("type{}-{seq}", seq % 2), format!("{{\"seq\": {seq}}}"));
             audit.note(Some(topic), Some(key.as_bytes()), Some(value.as_bytes()));
         }
-        assert_eq!(audit.verdict(4), fault(|f| (f.altered, f.lost) = (1, 1)));
+        assert_eq!(audit.result(4), anomalies(|counts| (counts.altered, counts.lost) = (1, 1)));
     }
 }

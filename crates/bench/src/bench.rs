@@ -1,6 +1,6 @@
 //! What every measurement gets.
 
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
 use crate::reader::Reader;
@@ -10,6 +10,6 @@ pub(crate) struct Bench {
     pub(crate) args: Args,
     /// `pg_recvlogical`, the builds of the router, and peers.
     pub(crate) readers: Vec<Reader>,
-    pub(crate) kafka: Kafka,
+    pub(crate) kafka: KafkaCluster,
     pub(crate) report: Report,
 }

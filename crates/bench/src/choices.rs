@@ -1,34 +1,34 @@
-//! What a person can choose from.
+//! The values that the command line accepts.
 
 use clap::ValueEnum;
 
-/// A choice as it is typed, and as it stands in the JSON lines.
-pub(crate) fn word(choice: impl ValueEnum) -> String {
+/// The name of a value, on the command line and in the JSON lines.
+pub(crate) fn value_name(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
-    /// A backlog, as fast as it goes
+pub(crate) enum Measurement {
+    /// A backlog, at full speed
     Drain,
-    /// Commit to consumer at a fixed rate
+    /// Time from commit to consumer, at a fixed rate
     Latency,
     /// Memory at full speed and with one transaction of 1 GB
     Memory,
-    /// Start to first record
+    /// Time from the start to the first record
     Start,
-    /// Memory while the broker is away, and catching up
+    /// Memory while the broker is down, and the time to catch up
     Outage,
-    /// From the death of the holder to the first record of the standby
+    /// Time from the death of the slot's holder to the first record of the standby
     Takeover,
-    /// CPU of a router that has nothing to do
+    /// CPU time of a router that has nothing to do
     Idle,
-    /// CPU per event from few to many topics, keys, and rows per transaction
+    /// CPU time per event, from few to many topics, keys, partitions and rows per transaction
     Flat,
 }
 
-impl Mode {
+impl Measurement {
     /// What is measured when nothing is chosen.
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
@@ -56,9 +56,9 @@ pub(crate) enum Socket {
     Unix,
 }
 
-/// What grows when flatness is measured.
+/// The parameter that grows in the measurement `flat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Series {
+pub(crate) enum GrowthSeries {
     /// Topics, from 10 to 10,000
     Topics,
     /// Keys, from 1 to 100,000
@@ -69,10 +69,10 @@ pub(crate) enum Series {
     Rows,
 }
 
-/// How Debezium is set.
+/// How Debezium is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tuning {
-    /// Debezium on Connect, everything as it comes
+    /// Debezium on Kafka Connect, with its defaults
     #[value(name = "debezium")]
     Defaults,
     /// The same, tuned for what is measured

@@ -12,10 +12,10 @@ use anyhow::Context;
 use tempfile::TempDir;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::Signal;
-use testbed::process::{Process, Spec};
+use testbed::process::{Process, ProcessSpec};
 
 use crate::choices::Tuning;
-use crate::stage::{Aim, PUBLICATION, Stage, Way};
+use crate::server::{BenchServer, PUBLICATION, ReaderSettings, TuningGoal};
 
 /// How long it may take until JVM, plug-ins and task are started.
 pub(crate) const START_DEADLINE: Duration = Duration::from_mins(1);
@@ -29,15 +29,15 @@ impl Tuning {
     }
 
     /// Properties of the connector and of the worker's producer.
-    fn properties(self, aim: Aim) -> (&'static str, &'static str) {
-        match (self, aim) {
-            (Self::Defaults, Aim::Throughput | Aim::Latency) => ("", ""),
-            (Self::Tuned, Aim::Throughput) => (
+    fn properties(self, goal: TuningGoal) -> (&'static str, &'static str) {
+        match (self, goal) {
+            (Self::Defaults, TuningGoal::Throughput | TuningGoal::Latency) => ("", ""),
+            (Self::Tuned, TuningGoal::Throughput) => (
                 "max.batch.size=32768\nmax.queue.size=262144\nextended.headers.enabled=false\n",
                 "producer.linger.ms=50\nproducer.batch.size=262144\n\
                  producer.compression.type=lz4\n",
             ),
-            (Self::Tuned, Aim::Latency) => {
+            (Self::Tuned, TuningGoal::Latency) => {
                 ("poll.interval.ms=1\nextended.headers.enabled=false\n", "producer.linger.ms=0\n")
             }
         }
@@ -54,17 +54,21 @@ pub(crate) struct Debezium {
 }
 
 impl Debezium {
-    pub(crate) fn start(tuning: Tuning, stage: &Stage, way: Way<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        tuning: Tuning,
+        server: &BenchServer,
+        settings: ReaderSettings<'_>,
+    ) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("debezium-").tempdir()?;
-        let (connector, worker) = tuning.properties(way.aim);
+        let (connector, worker) = tuning.properties(settings.goal);
         let files = [
-            ("worker.properties", worker_properties(&dir, way, worker)),
-            ("connector.properties", connector_properties(stage, way, connector)),
+            ("worker.properties", worker_properties(&dir, settings, worker)),
+            ("connector.properties", connector_properties(server, settings, connector)),
         ];
         for (name, text) in &files {
             std::fs::write(dir.path().join(name), text)?;
         }
-        let spec = Spec::new("java", dir.path().join("log"))
+        let spec = ProcessSpec::new("java", dir.path().join("log"))
             .args(["-Xms256m", "-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
             .args(["-cp", &format!("{}/*", jars()?.display())])
             .arg("org.apache.kafka.connect.cli.ConnectStandalone")
@@ -87,7 +91,7 @@ impl Debezium {
     }
 }
 
-fn worker_properties(dir: &TempDir, way: Way<'_>, more: &str) -> String {
+fn worker_properties(dir: &TempDir, settings: ReaderSettings<'_>, more: &str) -> String {
     format!(
         "bootstrap.servers={}\n\
          key.converter=org.apache.kafka.connect.storage.StringConverter\n\
@@ -95,12 +99,12 @@ fn worker_properties(dir: &TempDir, way: Way<'_>, more: &str) -> String {
          offset.storage.file.filename={}\n\
          plugin.discovery=only_scan\n\
          listeners=http://127.0.0.1:0\n{more}",
-        way.topics.bootstrap(),
+        settings.topics.bootstrap(),
         dir.path().join("offsets").display(),
     )
 }
 
-fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
+fn connector_properties(server: &BenchServer, settings: ReaderSettings<'_>, more: &str) -> String {
     format!(
         "name=bench\n\
          connector.class=io.debezium.connector.postgresql.PostgresConnector\n\
@@ -115,10 +119,10 @@ fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
          transforms.outbox.type=io.debezium.transforms.outbox.EventRouter\n\
          transforms.outbox.route.topic.replacement={}\n\
          transforms.outbox.table.fields.additional.placement=type:header\n{more}",
-        stage.postgres.port(),
-        way.slot,
-        stage.table(),
-        way.topics.route(),
+        server.postgres.port(),
+        settings.slot,
+        server.table(),
+        settings.topics.route(),
     )
 }
 

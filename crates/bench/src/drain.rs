@@ -3,35 +3,38 @@
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::choices::{Socket, word};
+use crate::choices::{Socket, value_name};
 use crate::figures::Spread;
-use crate::lane::{Comparison, Lane};
-use crate::machine::NEIGHBOURS;
+use crate::machine_info::OTHER_CORES_MAX;
 use crate::reader::Reader;
-use crate::report::{Column, Limit, Report, Table, there_and_back};
+use crate::reader_runs::{Comparison, ReaderRuns};
+use crate::report::{Column, Limit, Report, Table, alternate_order};
 use crate::run::{Run, run};
-use crate::shape::{Reach, Shape};
-use crate::stage::{Stage, Task};
+use crate::server::{BenchServer, WrittenBacklog};
+use crate::shape::{Distribution, Shape};
 
 /// A backlog on a server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Backlog {
+pub(crate) struct BacklogSpec {
     pub(crate) version: u16,
     pub(crate) shape: Shape,
     pub(crate) events: u64,
 }
 
-impl Backlog {
+impl BacklogSpec {
     fn name(self) -> String {
         format!("PostgreSQL {}, {}", self.version, self.shape.describe())
     }
 
-    /// Writes the backlog on a server of its own.
-    pub(crate) async fn make(self, report: &Report) -> anyhow::Result<(Stage, Task)> {
-        let stage = Stage::set(self.version, Reach::default()).await?;
-        report.say(&format!("making a backlog of {} events, {}", self.events, self.name()))?;
-        let task = stage.load(self.shape, self.events).await?;
-        Ok((stage, task))
+    /// Writes the backlog on a separate server.
+    pub(crate) async fn write(
+        self,
+        report: &Report,
+    ) -> anyhow::Result<(BenchServer, WrittenBacklog)> {
+        let server = BenchServer::start(self.version, Distribution::default()).await?;
+        report.print(&format!("writing a backlog of {} events, {}", self.events, self.name()))?;
+        let written = server.write_backlog(self.shape, self.events).await?;
+        Ok((server, written))
     }
 }
 
@@ -43,15 +46,15 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         let readers: Vec<Reader> = bench.readers.iter().filter(takes_part).cloned().collect();
         for shape in bench.args.shapes() {
             let events = bench.args.events(shape.usual_events());
-            let backlog = Backlog { version, shape: shape.within(events), events };
-            let mut lanes = Lane::all(&readers, &bench.args.sockets_to(version));
-            take_turns(bench, backlog, &mut lanes).await?;
+            let backlog = BacklogSpec { version, shape: shape.within(events), events };
+            let mut all_runs = ReaderRuns::all(&readers, &bench.args.sockets_to(version));
+            take_turns(bench, backlog, &mut all_runs).await?;
             let report = &mut bench.report;
-            report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
-            report.say(&table(&lanes).show())?;
-            warn_of_neighbours(&lanes, report)?;
-            compare(backlog, &lanes, report)?;
-            set_marks(backlog, &lanes, report);
+            report.print(&format!("\ndrain, {}, {events} events", backlog.name()))?;
+            report.print(&table(&all_runs).show())?;
+            warn_of_other_load(&all_runs, report)?;
+            compare(backlog, &all_runs, report)?;
+            add_targets(backlog, &all_runs, report);
         }
     }
     Ok(())
@@ -59,91 +62,99 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 
 async fn take_turns(
     Bench { args, kafka, report, .. }: &mut Bench,
-    backlog: Backlog,
-    lanes: &mut [Lane],
+    backlog: BacklogSpec,
+    all_runs: &mut [ReaderRuns],
 ) -> anyhow::Result<()> {
-    let (stage, task) = backlog.make(report).await?;
+    let (server, written) = backlog.write(report).await?;
     for turn in 0..=args.runs {
-        for lane in there_and_back(turn, lanes) {
-            let (reader, socket) = (lane.reader.slug(), word(lane.socket));
+        for reader_runs in alternate_order(turn, all_runs) {
+            let (reader, socket) = (reader_runs.reader.slug(), value_name(reader_runs.socket));
             let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
-            let outcome = run((&lane.reader, lane.socket), &stage, kafka, task, &name).await?;
-            let outcome = report.faultless(&name, outcome)?;
+            let outcome =
+                run((&reader_runs.reader, reader_runs.socket), &server, kafka, written, &name)
+                    .await?;
+            let outcome = report.require_no_anomaly(&name, outcome)?;
             if let Some(run) = &outcome {
-                tell(backlog, (turn, lane), run, report)?;
+                print_run(backlog, (turn, reader_runs), run, report)?;
             }
             if turn > 0 {
-                lane.runs.push(outcome);
+                reader_runs.runs.push(outcome);
             }
         }
     }
     Ok(())
 }
 
-fn tell(
-    backlog: Backlog,
-    (turn, lane): (u32, &Lane),
+fn print_run(
+    backlog: BacklogSpec,
+    (turn, reader_runs): (u32, &ReaderRuns),
     run: &Run,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let measured = &run.measured;
     let note = if turn == 0 { " (warm-up, not counted)" } else { "" };
-    report.say(&format!(
-        "  run {turn} {}: {:.1}k/s, others kept {:.2} cores busy{note}",
-        lane.name,
+    report.print(&format!(
+        "  run {turn} {}: {:.1}k/s, other processes kept {:.2} cores busy{note}",
+        reader_runs.name,
         measured.events_per_second / 1e3,
         measured.others_cores
     ))?;
     let line = json!({
         "pg": backlog.version, "shape": backlog.shape.to_string(),
         "rows_per_transaction": backlog.shape.rows, "row_bytes": backlog.shape.bytes,
-        "events": backlog.events, "socket": word(lane.socket), "reader": lane.reader.name(),
+        "events": backlog.events, "socket": value_name(reader_runs.socket), "reader": reader_runs.reader.name(),
         "run": turn, "warm_up": turn == 0,
     });
     report.record("drain", line, run)
 }
 
-fn table(lanes: &[Lane]) -> Table {
-    fn median(lane: &Lane, figure: impl Fn(&Run) -> f64) -> Option<String> {
-        Some(format!("{:.1}", lane.spread(figure)?.median))
+fn table(all_runs: &[ReaderRuns]) -> Table {
+    fn median(reader_runs: &ReaderRuns, figure: impl Fn(&Run) -> f64) -> Option<String> {
+        Some(format!("{:.1}", reader_runs.spread(figure)?.median))
     }
-    let ratio = |lane: &&Lane| {
-        let ratio = lane.ratio_to_baseline(lanes).filter(|_| lane.reader.delivers())?;
+    let ratio = |reader_runs: &&ReaderRuns| {
+        let ratio =
+            reader_runs.ratio_to_baseline(all_runs).filter(|_| reader_runs.reader.delivers())?;
         Some(ratio.show_fine())
     };
-    let columns: [Column<'_, &Lane>; 11] = [
-        ("reader", &|lane| Some(lane.name.clone())),
-        ("k events/s: min median max", &|lane| Some(lane.rate()?.show(1e-3))),
-        ("spread %", &|lane| Some(format!("{:.0}", lane.rate()?.width() * 100.0))),
-        ("payload MB/s", &|lane| median(lane, |run| run.payload)),
+    let columns: [Column<'_, &ReaderRuns>; 11] = [
+        ("reader", &|reader_runs| Some(reader_runs.name.clone())),
+        ("k events/s: min median max", &|reader_runs| Some(reader_runs.rate()?.show(1e-3))),
+        ("spread %", &|reader_runs| Some(format!("{:.0}", reader_runs.rate()?.width() * 100.0))),
+        ("payload MB/s", &|reader_runs| median(reader_runs, |run| run.payload)),
         ("x pg_recvlogical: min median max", &ratio),
-        ("CPU us/event: reader", &|lane| median(lane, |run| run.measured.cpu.reader)),
-        ("walsender", &|lane| median(lane, |run| run.measured.cpu.walsender)),
-        ("broker", &|lane| {
-            median(lane, |run| run.measured.cpu.broker).filter(|_| lane.reader.delivers())
+        ("CPU us/event: reader", &|reader_runs| median(reader_runs, |run| run.measured.cpu.reader)),
+        ("walsender", &|reader_runs| median(reader_runs, |run| run.measured.cpu.walsender)),
+        ("broker", &|reader_runs| {
+            median(reader_runs, |run| run.measured.cpu.broker)
+                .filter(|_| reader_runs.reader.delivers())
         }),
-        ("peak RSS MB", &|lane| Some(format!("{:.1}", lane.peak_megabytes()?.max))),
-        ("first ms", &|lane| median(lane, |run| run.measured.first_ms)),
-        ("others, cores", &|lane| median(lane, |run| run.measured.others_cores)),
+        ("peak RSS MB", &|reader_runs| Some(format!("{:.1}", reader_runs.peak_megabytes()?.max))),
+        ("first ms", &|reader_runs| median(reader_runs, |run| run.measured.first_ms)),
+        ("other cores busy", &|reader_runs| median(reader_runs, |run| run.measured.others_cores)),
     ];
-    Table::of(&columns, lanes)
+    Table::of(&columns, all_runs)
 }
 
-fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
-    let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
-    let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
+fn warn_of_other_load(all_runs: &[ReaderRuns], report: &Report) -> anyhow::Result<()> {
+    let runs = || all_runs.iter().flat_map(|reader_runs| reader_runs.runs.iter().flatten());
+    let disturbed = runs().filter(|run| run.measured.others_cores > OTHER_CORES_MAX).count();
     if disturbed == 0 {
         return Ok(());
     }
-    report.say(&format!(
-        "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
-         are noisy, figures low\n",
+    report.print(&format!(
+        "WARNING: in {disturbed} of {} runs other processes kept more than {OTHER_CORES_MAX} cores busy: ratios \
+         are noisy and figures low\n",
         runs().count()
     ))
 }
 
-fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Result<()> {
-    let comparisons = Comparison::all(lanes);
+fn compare(
+    backlog: BacklogSpec,
+    all_runs: &[ReaderRuns],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let comparisons = Comparison::all(all_runs);
     if comparisons.is_empty() {
         return Ok(());
     }
@@ -151,35 +162,38 @@ fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Res
         let line = json!({ "pg": backlog.version, "shape": backlog.shape.to_string() });
         report.record("comparison", line, comparison)?;
     }
-    report.say(&Comparison::table(&comparisons).show())
+    report.print(&Comparison::table(&comparisons).show())
 }
 
 /// Marks apply to loopback only, which every machine has.
-fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
-    for lane in lanes.iter().filter(|lane| lane.reader.is_router() && lane.socket == Socket::Tcp) {
-        let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
+fn add_targets(backlog: BacklogSpec, all_runs: &[ReaderRuns], report: &mut Report) {
+    for reader_runs in all_runs
+        .iter()
+        .filter(|reader_runs| reader_runs.reader.is_router() && reader_runs.socket == Socket::Tcp)
+    {
+        let mut add_target = |what: &str, limit, aim, spread: Option<Spread>| {
             if let Some(measured) = spread {
-                let what = format!("{}, {}: {what}", lane.name, backlog.name());
-                report.mark(what, limit, aim, measured);
+                let what = format!("{}, {}: {what}", reader_runs.name, backlog.name());
+                report.add_target(what, limit, aim, measured);
             }
         };
         if let Some((limit, aim)) = ratio_limits(backlog.shape) {
-            let ratio = lane.ratio_to_baseline(lanes);
-            mark("x pg_recvlogical", Limit::AtLeast(limit), Some(aim), ratio);
-            for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
+            let ratio = reader_runs.ratio_to_baseline(all_runs);
+            add_target("x pg_recvlogical", Limit::AtLeast(limit), Some(aim), ratio);
+            for peer in all_runs.iter().filter(|peer| peer.reader.is_peer()) {
                 let what = format!("x {}", peer.name);
-                mark(&what, Limit::AtLeast(1.6), Some(2.0), lane.ratio_to(peer));
+                add_target(&what, Limit::AtLeast(1.6), Some(2.0), reader_runs.ratio_to(peer));
             }
         }
         if backlog.shape == Shape::LARGE {
-            let rate = lane.spread(|run| run.payload);
-            mark("payload MB/s", Limit::AtLeast(80.0), None, rate);
+            let rate = reader_runs.spread(|run| run.payload);
+            add_target("payload MB/s", Limit::AtLeast(80.0), None, rate);
         }
-        let cpu = lane.spread(|run| run.measured.cpu.reader);
-        mark("router CPU, us/event", Limit::AtMost(5.5), Some(4.5), cpu);
+        let cpu = reader_runs.spread(|run| run.measured.cpu.reader);
+        add_target("router CPU, us/event", Limit::AtMost(5.5), Some(4.5), cpu);
         // For memory the worst run counts.
-        let peak = lane.peak_megabytes().map(|peak| Spread::from(peak.max));
-        mark("peak memory, MB", Limit::AtMost(50.0), Some(25.0), peak);
+        let peak = reader_runs.peak_megabytes().map(|peak| Spread::from(peak.max));
+        add_target("peak memory, MB", Limit::AtMost(50.0), Some(25.0), peak);
     }
 }
 

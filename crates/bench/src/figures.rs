@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+    fn the_median_of_an_even_number_of_figures_is_the_mean_of_the_middle_two() {
         let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
         assert_eq!(spread, Spread { min: 1.0, median: 2.5, max: 4.0 });
         assert_eq!(Spread::of([7.0]).unwrap().median, 7.0);

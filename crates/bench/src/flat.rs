@@ -2,33 +2,33 @@
 //! hundred thousand, from one partition to twelve, from one row per transaction to a million.
 //!
 //! All backlogs of a series have the same length and are written before the first run, each on a
-//! server of its own. Their runs take turns, in one order and back, so that a drift of the machine
+//! separate server. Their runs alternate, in one order and back, so that a drift of the machine
 //! affects all of them alike.
 
 use serde_json::json;
 
 use crate::args::Args;
 use crate::bench::Bench;
-use crate::choices::Series;
+use crate::choices::GrowthSeries;
 use crate::figures::Spread;
 use crate::reader::Reader;
-use crate::report::{Column, Limit, Report, Table, there_and_back};
+use crate::report::{Column, Limit, Report, Table, alternate_order};
 use crate::run::run;
-use crate::shape::{Reach, Shape};
-use crate::stage::{Stage, Task};
+use crate::server::{BenchServer, WrittenBacklog};
+use crate::shape::{Distribution, Shape};
 
 /// The fewest events of each topic. Events visit the topics in turn, so the cost of each topic's
 /// first event falls into the first twentieth of the backlog, which is not counted.
-const TOUCHES: u64 = 25;
+const EVENTS_PER_TOPIC_MIN: u64 = 25;
 /// The ratio of the highest cost to the lowest above which the cost counts as rising.
 const TOLERANCE: f64 = 1.25;
 
-impl Series {
+impl GrowthSeries {
     /// Its name, its values, and the usual number of events of each backlog: as many as the largest
     /// value needs.
     const fn facts(self) -> (&'static str, &'static [u32], u64) {
         match self {
-            Self::Topics => ("topics", &[10, 100, 1000, 10_000], TOUCHES * 10_000),
+            Self::Topics => ("topics", &[10, 100, 1000, 10_000], EVENTS_PER_TOPIC_MIN * 10_000),
             Self::Keys => ("keys", &[1, 100, 10_000, 100_000], 400_000),
             Self::Partitions => ("partitions", &[1, 2, 3, 6, 12], 400_000),
             Self::Rows => ("rows per transaction", &[1, 10, 100, 10_000, 1_000_000], 1_000_000),
@@ -38,36 +38,38 @@ impl Series {
     /// The fewest events with which a backlog has this `value`.
     fn needs(self, value: u32) -> u64 {
         match self {
-            Self::Topics => TOUCHES * u64::from(value),
+            Self::Topics => EVENTS_PER_TOPIC_MIN * u64::from(value),
             Self::Keys | Self::Rows => u64::from(value),
             Self::Partitions => 1,
         }
     }
 
     /// Shape and reach of a backlog at one of the values.
-    fn at(self, value: u32) -> anyhow::Result<(Shape, Reach)> {
-        let (shape, reach) = (Shape::BATCHED, Reach::default());
+    fn at(self, value: u32) -> anyhow::Result<(Shape, Distribution)> {
+        let (shape, distribution) = (Shape::BATCHED, Distribution::default());
         let many = u64::from(value);
         Ok(match self {
-            Self::Topics => (shape, Reach { topics: many, ..reach }),
-            Self::Keys => (shape, Reach { keys: many, ..reach }),
-            Self::Partitions => (shape, Reach { partitions: value.try_into()?, ..reach }),
-            Self::Rows => (Shape { rows: many, ..shape }, reach),
+            Self::Topics => (shape, Distribution { topics: many, ..distribution }),
+            Self::Keys => (shape, Distribution { keys: many, ..distribution }),
+            Self::Partitions => {
+                (shape, Distribution { partitions: value.try_into()?, ..distribution })
+            }
+            Self::Rows => (Shape { rows: many, ..shape }, distribution),
         })
     }
 }
 
 /// A backlog with one of the values.
-struct Backlog {
+struct SeriesBacklog {
     value: u32,
     shape: Shape,
-    stage: Stage,
-    task: Task,
+    server: BenchServer,
+    written: WrittenBacklog,
 }
 
 /// What a counted run cost.
 #[derive(Debug, Clone, Copy)]
-struct Cost<'a> {
+struct EventCost<'a> {
     reader: &'a str,
     value: u32,
     turn: u32,
@@ -84,41 +86,43 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             Reader::routers(readers).map(|(reader, _)| reader).collect();
         let mut costs = Vec::new();
         for turn in 0..=args.runs {
-            for backlog in there_and_back(turn, &mut backlogs) {
-                for router in there_and_back(turn, &mut routers) {
-                    let Backlog { value, shape, ref stage, task } = *backlog;
+            for backlog in alternate_order(turn, &mut backlogs) {
+                for router in alternate_order(turn, &mut routers) {
+                    let SeriesBacklog { value, shape, ref server, written } = *backlog;
                     let (name, what) = (router.name(), series.facts().0.replace(' ', "-"));
                     let name_of_run = format!("flat-{what}-{value}-{turn}-{}", router.slug());
-                    let way = (*router, args.first_socket());
-                    let outcome = run(way, stage, kafka, task, &name_of_run).await?;
-                    let Some(run) = report.faultless(&name_of_run, outcome)? else { continue };
+                    let settings = (*router, args.first_socket());
+                    let outcome = run(settings, server, kafka, written, &name_of_run).await?;
+                    let Some(run) = report.require_no_anomaly(&name_of_run, outcome)? else {
+                        continue;
+                    };
                     let line = json!({
                         "reader": name, "series": series.facts().0, "value": value,
-                        "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
+                        "rows_per_transaction": shape.rows, "events": written.events, "run": turn,
                         "warm_up": turn == 0,
                     });
                     report.record("flat", line, run)?;
                     let (cpu, rate) = (run.measured.cpu.reader, run.measured.events_per_second);
-                    let cost = Cost { reader: name, value, turn, cpu, rate };
+                    let cost = EventCost { reader: name, value, turn, cpu, rate };
                     costs.extend((turn > 0).then_some(cost));
                 }
             }
         }
         let values: Vec<u32> = backlogs.iter().map(|backlog| backlog.value).collect();
-        conclude(series, &values, &costs, &routers, report)?;
+        report_series(series, &values, &costs, &routers, report)?;
     }
     Ok(())
 }
 
-fn conclude(
-    series: Series,
+fn report_series(
+    series: GrowthSeries,
     values: &[u32],
-    costs: &[Cost<'_>],
+    costs: &[EventCost<'_>],
     routers: &[&Reader],
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let spread = |router: &str, value: u32, figure: fn(&Cost<'_>) -> f64| {
-        let of = |cost: &&Cost<'_>| cost.reader == router && cost.value == value;
+    let spread = |router: &str, value: u32, figure: fn(&EventCost<'_>) -> f64| {
+        let of = |cost: &&EventCost<'_>| cost.reader == router && cost.value == value;
         Spread::of(costs.iter().filter(of).map(figure))
     };
     let cpu = |(router, value): &(&str, u32)| spread(router, *value, |cost| cost.cpu);
@@ -138,38 +142,47 @@ fn conclude(
     let rows = names().flat_map(|router| values.iter().map(move |value| (router, *value)));
     let table = Table::of(&columns, rows.filter(|row| cpu(row).is_some()));
     for router in names() {
-        let costs: Vec<Cost<'_>> =
+        let costs: Vec<EventCost<'_>> =
             costs.iter().copied().filter(|cost| cost.reader == router).collect();
-        if let Some(measured) = steepness(values, &costs) {
-            let what = format!("{router}: dearest / cheapest number of {}", series.facts().0);
-            report.mark(what, Limit::AtMost(TOLERANCE), None, measured);
+        if let Some(measured) = cost_ratio(values, &costs) {
+            let what = format!(
+                "{router}: highest / lowest CPU time per event, by number of {}",
+                series.facts().0
+            );
+            report.add_target(what, Limit::AtMost(TOLERANCE), None, measured);
         }
     }
-    report.say(&format!("\nCPU per event, {}\n{}", series.facts().0, table.show()))
+    report.print(&format!("\nCPU per event, {}\n{}", series.facts().0, table.show()))
 }
 
-async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result<Vec<Backlog>> {
+async fn prepare(
+    args: &Args,
+    series: GrowthSeries,
+    report: &Report,
+) -> anyhow::Result<Vec<SeriesBacklog>> {
     let (name, values, usual) = series.facts();
     let events = args.events(usual);
     let mut backlogs = Vec::new();
     for &value in values {
         let needs = series.needs(value);
         if needs > events {
-            report.say(&format!("left out: {value} {name} need a backlog of {needs} events"))?;
+            report.print(&format!(
+                "left out: {value} {name}, which need a backlog of {needs} events"
+            ))?;
             continue;
         }
-        let (shape, reach) = series.at(value)?;
-        let stage = Stage::set(args.version(), reach).await?;
-        report.say(&format!("making a backlog of {events} events, {value} {name}"))?;
-        let task = stage.load(shape, events).await?;
-        backlogs.push(Backlog { value, shape, stage, task });
+        let (shape, distribution) = series.at(value)?;
+        let server = BenchServer::start(args.version(), distribution).await?;
+        report.print(&format!("writing a backlog of {events} events, {value} {name}"))?;
+        let written = server.write_backlog(shape, events).await?;
+        backlogs.push(SeriesBacklog { value, shape, server, written });
     }
     Ok(backlogs)
 }
 
 /// The ratio of the highest cost to the lowest for one router, turn by turn. A turn that lacks a
 /// value is left out.
-fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
+fn cost_ratio(values: &[u32], costs: &[EventCost<'_>]) -> Option<Spread> {
     let last = costs.iter().map(|cost| cost.turn).max()?;
     let of_turn = |turn| {
         let costs: Vec<f64> =
@@ -187,18 +200,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steepness_is_that_of_a_turn_in_which_every_value_was_measured() {
-        let cost = |turn, value, cpu| Cost { reader: "router", value, turn, cpu, rate: 1.0 };
+    fn the_cost_ratio_leaves_out_turns_that_lack_a_value() {
+        let cost = |turn, value, cpu| EventCost { reader: "router", value, turn, cpu, rate: 1.0 };
         let costs =
             [cost(1, 1, 1.0), cost(1, 10, 1.5), cost(2, 1, 3.0), cost(3, 1, 2.0), cost(3, 10, 1.0)];
         let spread = Spread { min: 1.5, median: 1.75, max: 2.0 };
-        assert_eq!(steepness(&[1, 10], &costs), Some(spread));
-        assert_eq!(steepness(&[1, 10], &[]), None);
+        assert_eq!(cost_ratio(&[1, 10], &costs), Some(spread));
+        assert_eq!(cost_ratio(&[1, 10], &[]), None);
     }
 
     #[test]
-    fn a_backlog_is_long_enough_for_every_value() {
-        for series in Series::value_variants() {
+    fn the_usual_backlog_of_a_series_is_long_enough_for_each_of_its_values() {
+        for series in GrowthSeries::value_variants() {
             let (name, values, usual) = series.facts();
             assert!(values.iter().all(|value| series.needs(*value) <= usual), "{name}");
         }

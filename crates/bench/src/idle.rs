@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::bench::Bench;
 use crate::figures::{float, megabytes};
+use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
 use crate::report::{Limit, Table};
-use crate::scene::Scene;
-use crate::stage::Aim;
+use crate::server::TuningGoal;
 
 /// The time after which the work of starting is over.
-const SETTLING: Duration = Duration::from_secs(5);
+const START_UP: Duration = Duration::from_secs(5);
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
@@ -27,19 +27,20 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let mut table =
         Table::new(&["reader", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"]);
     for (reader, _) in Reader::routers(readers) {
-        let scene = Scene::set(args, kafka, "idle", reader).await?;
-        let mut running = scene.start(reader, Aim::Throughput).await?;
+        let pipeline = BenchPipeline::create(args, kafka, "idle", reader).await?;
+        let mut running = pipeline.start(reader, TuningGoal::Throughput).await?;
         let pid = running.pid()?;
-        let holder = scene.stage.postgres.slot(scene.slot).await?.and_then(|slot| slot.active_pid);
+        let holder =
+            pipeline.server.postgres.slot(pipeline.slot).await?.and_then(|slot| slot.active_pid);
         let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
-        sleep(SETTLING).await;
-        let (began, before) = (Instant::now(), (Used::of(pid)?, Used::of(walsender)?));
+        sleep(START_UP).await;
+        let (began, before) = (Instant::now(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
         sleep(args.idle()).await;
         let (seconds, after) =
-            (began.elapsed().as_secs_f64(), (Used::of(pid)?, Used::of(walsender)?));
+            (began.elapsed().as_secs_f64(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
         let resident = megabytes(resident_bytes(pid)?);
         running.stop().await?;
-        scene.topics.delete().await?;
+        pipeline.topics.delete().await?;
         let router = before.0.until(after.0, seconds);
         let walsender = before.1.until(after.1, seconds);
         table.row([
@@ -56,26 +57,26 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         });
         report.record("idle", line, ())?;
         let what = format!("{}: idle CPU, % of a core", reader.name());
-        report.mark(what, Limit::AtMost(0.2), None, router.percent);
+        report.add_target(what, Limit::AtMost(0.2), None, router.percent);
     }
-    report.say(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
+    report.print(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
 }
 
 /// What all threads of a process have used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Used {
+struct CpuTotals {
     nanoseconds: u64,
     wake_ups: u64,
 }
 
 /// What a process uses per second.
 #[derive(Debug, Clone, Copy)]
-struct Load {
+struct CpuRates {
     percent: f64,
     wake_ups: f64,
 }
 
-impl Used {
+impl CpuTotals {
     fn of(pid: u32) -> anyhow::Result<Self> {
         let mut sum = Self { nanoseconds: 0, wake_ups: 0 };
         for thread in Process::new(i32::try_from(pid)?)?.tasks()? {
@@ -92,9 +93,9 @@ impl Used {
         Ok(sum)
     }
 
-    fn until(self, later: Self, seconds: f64) -> Load {
+    fn until(self, later: Self, seconds: f64) -> CpuRates {
         let per_second = |earlier: u64, later: u64| float(later.saturating_sub(earlier)) / seconds;
-        Load {
+        CpuRates {
             percent: per_second(self.nanoseconds, later.nanoseconds) / 1e9 * 100.0,
             wake_ups: per_second(self.wake_ups, later.wake_ups),
         }
@@ -106,9 +107,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_second_in_ten_is_five_percent_of_a_core() {
-        let before = Used { nanoseconds: 1_000_000_000, wake_ups: 10 };
-        let load = before.until(Used { nanoseconds: 1_500_000_000, wake_ups: 60 }, 10.0);
+    fn half_a_second_of_cpu_time_in_ten_seconds_is_five_percent_of_a_core() {
+        let before = CpuTotals { nanoseconds: 1_000_000_000, wake_ups: 10 };
+        let load = before.until(CpuTotals { nanoseconds: 1_500_000_000, wake_ups: 60 }, 10.0);
         assert!((load.percent - 5.0).abs() < 1e-9);
         assert!((load.wake_ups - 5.0).abs() < 1e-9);
     }

@@ -9,28 +9,28 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::json;
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
 use crate::bench::Bench;
 use crate::figures::{Spread, float};
 use crate::floor::produce;
-use crate::listen::{Cost, Seen, WARM_UP, consume};
+use crate::listen::{DeliveryCost, LatencySamples, WARM_UP, consume};
+use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Column, Limit, Report, Table, there_and_back};
-use crate::run::cast;
-use crate::scene::Scene;
-use crate::shape::Reach;
-use crate::stage::Aim;
-use crate::topic::{Topics, blocking};
-use crate::watch::Fault;
-use crate::writers::{Timetable, Written};
+use crate::report::{Column, Limit, Report, Table, alternate_order};
+use crate::run::measured_processes;
+use crate::server::TuningGoal;
+use crate::shape::Distribution;
+use crate::topic::{RunTopics, blocking};
+use crate::watch::Anomaly;
+use crate::writers::{Timetable, WriteResult};
 
 const TIME: Duration = Duration::from_secs(20);
 
 /// The figures of one run at one rate.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Figures {
+struct LatencyFigures {
     #[serde(rename = "p50_ms")]
     p50: f64,
     #[serde(rename = "p99_ms")]
@@ -44,14 +44,14 @@ struct Figures {
     /// nothing was written into PostgreSQL.
     late_p99_ms: Option<f64>,
     #[serde(flatten)]
-    cost: Option<Cost>,
+    cost: Option<DeliveryCost>,
 }
 
 /// One reader at one rate.
-struct Row<'a> {
+struct LatencyRow<'a> {
     reader: &'a Reader,
     name: String,
-    runs: Vec<Figures>,
+    runs: Vec<LatencyFigures>,
 }
 
 /// Measures every rate: the floor and each reader, taking turns.
@@ -59,27 +59,28 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     for rate in args.rates().into_iter().map(u64::from) {
         let readers = readers.iter().filter(|reader| reader.can_use(args.first_socket()));
-        let mut rows: Vec<Row<'_>> =
-            readers.map(|reader| Row { reader, name: name(reader), runs: Vec::new() }).collect();
+        let mut rows: Vec<LatencyRow<'_>> = readers
+            .map(|reader| LatencyRow { reader, name: name(reader), runs: Vec::new() })
+            .collect();
         for turn in 1..=args.latency_runs() {
-            for row in there_and_back(turn, &mut rows) {
+            for row in alternate_order(turn, &mut rows) {
                 // pg_recvlogical delivers into nothing, so nothing arrives: the floor takes its
                 // place.
                 let outcome = if row.reader.delivers() {
-                    delivered(args, row.reader, (rate, turn), kafka).await?
+                    measure_reader(args, row.reader, (rate, turn), kafka).await?
                 } else {
-                    floor(rate, turn, kafka).await?
+                    measure_producer_alone(rate, turn, kafka).await?
                 };
                 let what = format!("latency-{rate}-{}", row.name);
-                let Some(figures) = report.faultless(&what, outcome)? else { continue };
+                let Some(figures) = report.require_no_anomaly(&what, outcome)? else { continue };
                 let line = json!({ "reader": row.name, "rate": rate, "run": turn });
                 report.record("latency", line, figures)?;
                 row.runs.push(figures);
             }
         }
-        report.say(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
-        report.say(&table(&rows).show())?;
-        rows.iter().for_each(|row| set_marks(row, rate, report));
+        report.print(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
+        report.print(&table(&rows).show())?;
+        rows.iter().for_each(|row| add_targets(row, rate, report));
     }
     Ok(())
 }
@@ -88,9 +89,13 @@ fn name(reader: &Reader) -> String {
     if reader.delivers() { reader.name().to_owned() } else { "producer alone".to_owned() }
 }
 
-async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Figures, Fault>> {
+async fn measure_producer_alone(
+    rate: u64,
+    turn: u32,
+    kafka: &KafkaCluster,
+) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let name = format!("floor-{rate}-{turn}");
-    let topics = Topics::create(&kafka.bootstrap(), &name, Reach::default()).await?;
+    let topics = RunTopics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
     let consuming = consume(&topics, &timetable, None).await?;
     let producing = {
@@ -98,41 +103,41 @@ async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Fig
         blocking(move || produce(topics.bootstrap(), topics.route(), &timetable))
     };
     let (took, seen) = tokio::join!(producing, consuming);
-    judge(&topics, &timetable, seen??, (took?, None)).await
+    check_delivery(&topics, &timetable, seen??, (took?, None)).await
 }
 
-async fn delivered(
+async fn measure_reader(
     args: &Args,
     reader: &Reader,
     (rate, turn): (u64, u32),
-    kafka: &mut Kafka,
-) -> anyhow::Result<Result<Figures, Fault>> {
+    kafka: &mut KafkaCluster,
+) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
-    let scene = Scene::with_topic(args, kafka, "latency", &topic).await?;
-    let Scene { stage, topics, slot, .. } = &scene;
-    let mut running = scene.start(reader, Aim::Latency).await?;
+    let pipeline = BenchPipeline::with_topic(args, kafka, "latency", &topic).await?;
+    let BenchPipeline { server, topics, slot, .. } = &pipeline;
+    let mut running = pipeline.start(reader, TuningGoal::Latency).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
-    let cast = cast(stage, slot, kafka, running.pid()?).await?;
-    let consuming = consume(topics, &timetable, Some(cast)).await?;
-    let (written, seen) = tokio::try_join!(scene.write(&timetable), consuming)?;
+    let processes = measured_processes(server, slot, kafka, running.pid()?).await?;
+    let consuming = consume(topics, &timetable, Some(processes)).await?;
+    let (written, seen) = tokio::try_join!(pipeline.write(&timetable), consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
     running.stop().await?;
-    let Written { took, lateness } = written?;
+    let WriteResult { took, lateness } = written?;
     let late = float(lateness.value_at_quantile(0.99)) / 1e6;
-    judge(topics, &timetable, seen, (took, Some(late))).await
+    check_delivery(topics, &timetable, seen, (took, Some(late))).await
 }
 
 /// Figures count only if every event arrived once and in order.
-async fn judge(
-    topics: &Topics,
+async fn check_delivery(
+    topics: &RunTopics,
     timetable: &Timetable,
-    Seen { latency, audit, cost }: Seen,
+    LatencySamples { latency, audit, cost }: LatencySamples,
     (took, late_p99_ms): (Duration, Option<f64>),
-) -> anyhow::Result<Result<Figures, Fault>> {
+) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let records = topics.records().await?;
     topics.delete().await?;
     let millis_at = |quantile: f64| float(latency.value_at_quantile(quantile)) / 1e6;
-    let figures = Figures {
+    let figures = LatencyFigures {
         p50: millis_at(0.5),
         p99: millis_at(0.99),
         p999: millis_at(0.999),
@@ -141,30 +146,30 @@ async fn judge(
         late_p99_ms,
         cost,
     };
-    Ok(audit.verdict(records).map(|()| figures).map_err(|faults| faults.to_string()))
+    Ok(audit.result(records).map(|()| figures).map_err(|anomalies| anomalies.to_string()))
 }
 
-impl Row<'_> {
-    fn spread(&self, figure: impl Fn(&Figures) -> Option<f64>) -> Option<Spread> {
+impl LatencyRow<'_> {
+    fn spread(&self, figure: impl Fn(&LatencyFigures) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(figure))
     }
 
-    fn latency(&self, figure: impl Fn(&Figures) -> f64) -> Option<String> {
+    fn latency(&self, figure: impl Fn(&LatencyFigures) -> f64) -> Option<String> {
         let spread = self.spread(|run| Some(figure(run)))?;
         Some(if self.runs.len() > 1 { spread.show_fine() } else { format!("{:.2}", spread.median) })
     }
 
-    fn median(&self, figure: impl Fn(&Figures) -> Option<f64>) -> Option<String> {
+    fn median(&self, figure: impl Fn(&LatencyFigures) -> Option<f64>) -> Option<String> {
         Some(format!("{:.1}", self.spread(figure)?.median))
     }
 
-    fn cost(&self, figure: impl Fn(&Cost) -> f64) -> Option<String> {
+    fn cost(&self, figure: impl Fn(&DeliveryCost) -> f64) -> Option<String> {
         self.median(|run| run.cost.as_ref().map(&figure))
     }
 }
 
-fn table(rows: &[Row<'_>]) -> Table {
-    let columns: [Column<'_, &Row<'_>>; 12] = [
+fn table(rows: &[LatencyRow<'_>]) -> Table {
+    let columns: [Column<'_, &LatencyRow<'_>>; 12] = [
         ("reader", &|row| Some(row.name.clone())),
         ("p50 ms", &|row| row.latency(|run| run.p50)),
         ("p99 ms", &|row| row.latency(|run| run.p99)),
@@ -179,13 +184,13 @@ fn table(rows: &[Row<'_>]) -> Table {
         ("walsender", &|row| row.cost(|cost| cost.cpu.walsender)),
         ("broker", &|row| row.cost(|cost| cost.cpu.broker)),
         ("peak RSS MB", &|row| row.cost(|cost| cost.peak)),
-        ("others, cores", &|row| row.cost(|cost| cost.others_cores)),
+        ("other cores busy", &|row| row.cost(|cost| cost.others_cores)),
     ];
     Table::of(&columns, rows.iter().filter(|row| !row.runs.is_empty()))
 }
 
 /// Percentile by percentile, the median of the runs.
-fn set_marks(row: &Row<'_>, rate: u64, report: &mut Report) {
+fn add_targets(row: &LatencyRow<'_>, rate: u64, report: &mut Report) {
     let ((p50, p50_aim), (p99, p99_aim)) = match rate {
         1000 => ((1.5, 1.0), (5.0, 3.0)),
         5000 => ((2.0, 1.2), (8.0, 5.0)),
@@ -195,12 +200,12 @@ fn set_marks(row: &Row<'_>, rate: u64, report: &mut Report) {
     if !row.reader.is_router() {
         return;
     }
-    let mut mark = |name: &str, limit, aim, measured: Option<Spread>| {
+    let mut add_target = |name: &str, limit, aim, measured: Option<Spread>| {
         if let Some(measured) = measured {
             let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
-            report.mark(what, Limit::AtMost(limit), Some(aim), measured);
+            report.add_target(what, Limit::AtMost(limit), Some(aim), measured);
         }
     };
-    mark("p50", p50, p50_aim, row.spread(|run| Some(run.p50)));
-    mark("p99", p99, p99_aim, row.spread(|run| Some(run.p99)));
+    add_target("p50", p50, p50_aim, row.spread(|run| Some(run.p50)));
+    add_target("p99", p99, p99_aim, row.spread(|run| Some(run.p99)));
 }

@@ -13,27 +13,27 @@ use tokio::time::Instant;
 
 use crate::audit::{Audit, member};
 use crate::figures::{float, megabytes};
-use crate::series::Cpu;
-use crate::shape::Reach;
-use crate::topic::{TopicReader, Topics};
-use crate::watch::{Cast, CpuMeter};
+use crate::shape::Distribution;
+use crate::throughput::Cpu;
+use crate::topic::{RunTopics, TopicReader};
+use crate::watch::{CpuMeter, MeasuredProcesses};
 use crate::writers::Timetable;
 
 /// Not counted: meanwhile connections are opened, pools filled, code compiled.
 pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
 /// What the consumer measured at one rate.
-pub(crate) struct Seen {
+pub(crate) struct LatencySamples {
     /// Nanoseconds, without the warm-up.
     pub(crate) latency: Histogram<u64>,
     pub(crate) audit: Audit,
     /// `None` if no process was measured.
-    pub(crate) cost: Option<Cost>,
+    pub(crate) cost: Option<DeliveryCost>,
 }
 
 /// The cost of delivery, without the warm-up.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Cost {
+pub(crate) struct DeliveryCost {
     #[serde(flatten)]
     pub(crate) cpu: Cpu,
     /// Cores that other processes kept busy meanwhile.
@@ -44,27 +44,31 @@ pub(crate) struct Cost {
 
 /// Begins to consume, and returns when whatever is written next will be received at once.
 pub(crate) async fn consume(
-    topics: &Topics,
+    topics: &RunTopics,
     timetable: &Timetable,
-    cast: Option<Cast>,
-) -> anyhow::Result<JoinHandle<anyhow::Result<Seen>>> {
-    let (topic, timetable) = (topics.caught_up().await?, timetable.clone());
-    Ok(spawn_blocking(move || follow(&topic, &timetable, cast)))
+    processes: Option<MeasuredProcesses>,
+) -> anyhow::Result<JoinHandle<anyhow::Result<LatencySamples>>> {
+    let (topic, timetable) = (topics.read_to_end_and_follow().await?, timetable.clone());
+    Ok(spawn_blocking(move || follow(&topic, &timetable, processes)))
 }
 
-fn follow(topic: &TopicReader, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
+fn follow(
+    topic: &TopicReader,
+    timetable: &Timetable,
+    processes: Option<MeasuredProcesses>,
+) -> anyhow::Result<LatencySamples> {
     let warm_up = timetable.rate * WARM_UP.as_secs();
-    let reader = cast.as_ref().map(|cast| cast.reader);
-    let mut meter = cast.map(CpuMeter::new);
+    let reader = processes.as_ref().map(|processes| processes.reader);
+    let mut meter = processes.map(CpuMeter::new);
     let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
     let mut latency = Histogram::new(3)?;
-    let mut audit = Audit::new(timetable.events, Reach::default())?;
+    let mut audit = Audit::new(timetable.events, Distribution::default())?;
     let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
     topic.read(timetable.events, |record| {
         let now = timetable.epoch.elapsed();
         audit.note(Some(record.partition()), record.key(), record.payload());
         let payload = record.payload().context("a record without a value")?;
-        let of = |name: &[u8]| member(payload, name).context("a record of somebody else");
+        let of = |name: &[u8]| member(payload, name).context("a record of another program");
         if of(b"\"seq\": ")? >= warm_up {
             latency.record(u64::try_from(now.as_nanos())?.saturating_sub(of(b"\"sent\": ")?))?;
         }
@@ -75,13 +79,13 @@ fn follow(topic: &TopicReader, timetable: &Timetable, cast: Option<Cast>) -> any
         Ok(())
     })?;
     let used = before.until(read_meter()?);
-    let cost = |pid| -> anyhow::Result<Cost> {
-        Ok(Cost {
+    let cost = |pid| -> anyhow::Result<DeliveryCost> {
+        Ok(DeliveryCost {
             cpu: used.per_event(float(timetable.events - warm_up)),
             others_cores: used.others / began.elapsed().as_secs_f64(),
             peak: megabytes(peak_resident_bytes(pid)?),
         })
     };
-    ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
-    Ok(Seen { latency, audit, cost: reader.map(cost).transpose()? })
+    ensure!(!latency.is_empty(), "no record arrived after the warm-up");
+    Ok(LatencySamples { latency, audit, cost: reader.map(cost).transpose()? })
 }

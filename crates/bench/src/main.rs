@@ -16,20 +16,20 @@ mod figures;
 mod flat;
 mod floor;
 mod idle;
-mod lane;
 mod latency;
 mod listen;
-mod machine;
+mod machine_info;
 mod memory;
 mod outage;
+mod pipeline;
 mod plot;
 mod reader;
+mod reader_runs;
 mod report;
 mod run;
-mod scene;
-mod series;
+mod server;
 mod shape;
-mod stage;
+mod throughput;
 mod topic;
 mod watch;
 mod writers;
@@ -39,17 +39,17 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use serde_json::{Value, json};
-use testbed::kafka::{Jvm, Kafka, Options};
+use testbed::kafka::{Jvm, KafkaCluster, KafkaOptions};
 use testbed::router;
 
 use crate::args::Args;
 use crate::bench::Bench;
-use crate::choices::Mode;
-use crate::machine::{Machine, NEIGHBOURS, busy_cores, router_version};
+use crate::choices::Measurement;
+use crate::machine_info::{MachineInfo, OTHER_CORES_MAX, busy_cores, router_version};
 use crate::reader::Reader;
 use crate::report::Report;
-use crate::shape::Reach;
-use crate::stage::Stage;
+use crate::server::BenchServer;
+use crate::shape::Distribution;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
@@ -61,26 +61,26 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     let readers = readers(&args)?;
     let busy = busy_cores(Duration::from_secs(1)).await?;
-    let kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
+    let kafka = KafkaCluster::start(KafkaOptions::default().jvm(Jvm::Fast)).await?;
     let mut bench = Bench { args, readers, kafka, report };
-    introduce(&mut bench).await?;
-    if busy > NEIGHBOURS {
-        bench.report.say(&format!(
-            "WARNING: others are at work here ({busy:.1} cores busy): ratios will be noisy, figures low"
+    print_setup(&mut bench).await?;
+    if busy > OTHER_CORES_MAX {
+        bench.report.print(&format!(
+            "WARNING: other processes keep {busy:.1} cores busy: ratios will be noisy and figures low"
         ))?;
     }
-    let wanted = Mode::ORDER.map(|mode| bench.args.measures(mode).then_some(mode));
+    let wanted = Measurement::ORDER.map(|mode| bench.args.measures(mode).then_some(mode));
     for mode in wanted.into_iter().flatten() {
         let bench = &mut bench;
         match mode {
-            Mode::Drain => drain::measure(bench).await?,
-            Mode::Latency => latency::measure(bench).await?,
-            Mode::Memory => memory::measure(bench).await?,
-            Mode::Start => arrival::starts(bench).await?,
-            Mode::Outage => outage::measure(bench).await?,
-            Mode::Takeover => arrival::takeovers(bench).await?,
-            Mode::Idle => idle::measure(bench).await?,
-            Mode::Flat => flat::measure(bench).await?,
+            Measurement::Drain => drain::measure(bench).await?,
+            Measurement::Latency => latency::measure(bench).await?,
+            Measurement::Memory => memory::measure(bench).await?,
+            Measurement::Start => arrival::starts(bench).await?,
+            Measurement::Outage => outage::measure(bench).await?,
+            Measurement::Takeover => arrival::takeovers(bench).await?,
+            Measurement::Idle => idle::measure(bench).await?,
+            Measurement::Flat => flat::measure(bench).await?,
         }
     }
     let Bench { args, report, .. } = bench;
@@ -92,7 +92,7 @@ async fn main() -> anyhow::Result<ExitCode> {
 fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
     let Some(directory) = &args.plots else { return Ok(()) };
     let drawn = plot::draw(lines, directory)?;
-    report.say(&format!("drawn into {}: {}", directory.display(), drawn.join(", ")))
+    report.print(&format!("drew into {}: {}", directory.display(), drawn.join(", ")))
 }
 
 fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
@@ -110,14 +110,14 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
 }
 
 /// Prints what is measured, and on what.
-async fn introduce(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::Result<()> {
-    let machine = Machine::look()?;
+async fn print_setup(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::Result<()> {
+    let machine = MachineInfo::read()?;
     let mut postgres = Vec::new();
     for version in args.versions() {
-        postgres.push(Stage::set(version, Reach::default()).await?.version().await?);
+        postgres.push(BenchServer::start(version, Distribution::default()).await?.version().await?);
     }
-    let kafka = Kafka::version().await?;
-    report.say(&format!(
+    let kafka = KafkaCluster::version().await?;
+    report.print(&format!(
         "{} x {}, {} GiB, kernel {}, TCP congestion control {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
         machine.cores,
         machine.cpu,
@@ -130,12 +130,12 @@ async fn introduce(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::R
     report.record("servers", json!({ "postgres": postgres, "kafka": kafka }), ())?;
     for (reader, binary) in Reader::routers(readers) {
         let (name, version) = (reader.name(), router_version(binary).await?);
-        report.say(&format!("{name}: {version}"))?;
+        report.print(&format!("{name}: {version}"))?;
         report.record("router", json!({ "name": name, "version": version }), ())?;
     }
     if !args.peers.is_empty() {
         let version = debezium::versions()?;
-        report.say(&version)?;
+        report.print(&version)?;
         report.record("peer", json!({ "version": version }), ())?;
     }
     Ok(())

@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::choices::Mode;
-use crate::drain::Backlog;
+use crate::choices::Measurement;
+use crate::drain::BacklogSpec;
 use crate::figures::float;
 use crate::reader::Reader;
 use crate::report::{Limit, Table};
@@ -26,19 +26,20 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let huge = Shape { rows, bytes: ROW_BYTES };
     let mut loads = vec![("one transaction", huge, rows, BOUND)];
     // Draining also measures memory at full speed.
-    if !args.measures(Mode::Drain) {
+    if !args.measures(Measurement::Drain) {
         let events = args.events(Shape::BATCHED.usual_events());
         loads.insert(0, ("full speed", Shape::BATCHED.within(events), events, 50.0));
     }
     let mut table = Table::new(&["load", "reader", "payload MB", "peak RSS MB", "k events/s"]);
     for (load, shape, events, limit) in loads {
-        let backlog = Backlog { version: args.version(), shape, events };
-        let (stage, task) = backlog.make(report).await?;
-        let payload = float(events) * task.value_bytes / 1e6;
+        let backlog = BacklogSpec { version: args.version(), shape, events };
+        let (server, written) = backlog.write(report).await?;
+        let payload = float(events) * written.value_bytes / 1e6;
         for (reader, _) in Reader::routers(readers) {
             let name = format!("memory-{shape}-{}", reader.slug());
-            let outcome = run((reader, args.first_socket()), &stage, kafka, task, &name).await?;
-            let Some(run) = report.faultless(&name, outcome)? else { continue };
+            let outcome =
+                run((reader, args.first_socket()), &server, kafka, written, &name).await?;
+            let Some(run) = report.require_no_anomaly(&name, outcome)? else { continue };
             let peak = run.peak.context("no peak was taken")?;
             table.row([
                 load.to_owned(),
@@ -51,8 +52,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
                                "payload_megabytes": payload });
             report.record("memory", line, run)?;
             let what = format!("{}, {load} of {payload:.0} MB: peak memory, MB", reader.name());
-            report.mark(what, Limit::AtMost(limit), Some(25.0), peak);
+            report.add_target(what, Limit::AtMost(limit), Some(25.0), peak);
         }
     }
-    report.say(&format!("\nmemory\n{}", table.show()))
+    report.print(&format!("\nmemory\n{}", table.show()))
 }

@@ -7,39 +7,39 @@ use std::time::Duration;
 
 use rdkafka::Message as _;
 use serde_json::json;
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 use testbed::process::{peak_resident_bytes, resident_bytes};
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 
 use crate::args::Args;
-use crate::audit::{Audit, Faults};
+use crate::audit::{AnomalyCounts, Audit};
 use crate::bench::Bench;
 use crate::figures::{float, megabytes};
 use crate::memory::BOUND;
+use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
 use crate::report::{Limit, Table};
-use crate::scene::Scene;
-use crate::shape::Reach;
-use crate::stage::Aim;
-use crate::topic::{Reading, Topics, blocking};
+use crate::server::TuningGoal;
+use crate::shape::Distribution;
+use crate::topic::{ReadNext, RunTopics, blocking};
 use crate::writers::Timetable;
 
 const RATE: u64 = 5000;
 /// How long writing goes on before the broker is killed.
 const BEFORE: Duration = Duration::from_secs(5);
 /// How long catching up may take, in addition to the length of the outage.
-const PATIENCE: Duration = Duration::from_mins(2);
+const NO_PROGRESS_MAX: Duration = Duration::from_mins(2);
 /// How long a topic may receive nothing before it counts as read.
 const SILENCE: Duration = Duration::from_secs(5);
 
-struct Figures {
+struct OutageFigures {
     /// Resident memory before the outage, at its end, and at its highest.
     resident: [f64; 3],
     behind_megabytes: f64,
     /// From the broker's return until everything was confirmed.
     catching_up: Duration,
-    faults: Faults,
+    anomalies: AnomalyCounts,
 }
 
 /// Measures every router.
@@ -55,10 +55,10 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         "duplicates",
     ]);
     for (reader, _) in Reader::routers(readers) {
-        let figures = one(args, reader, kafka).await?;
-        let Faults { duplicates, .. } = figures.faults;
-        if figures.faults != (Faults { duplicates, ..Faults::default() }) {
-            report.fault(format!("outage, {}: {}", reader.name(), figures.faults))?;
+        let figures = measure_router(args, reader, kafka).await?;
+        let AnomalyCounts { duplicates, .. } = figures.anomalies;
+        if figures.anomalies != (AnomalyCounts { duplicates, ..AnomalyCounts::default() }) {
+            report.anomaly(format!("outage, {}: {}", reader.name(), figures.anomalies))?;
             continue;
         }
         let [before, during, peak] = figures.resident;
@@ -80,58 +80,62 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         });
         report.record("outage", line, ())?;
         let what =
-            format!("{}, broker away for {:?}: peak memory, MB", reader.name(), args.outage());
-        report.mark(what, Limit::AtMost(BOUND), Some(25.0), peak);
+            format!("{}, broker down for {:?}: peak memory, MB", reader.name(), args.outage());
+        report.add_target(what, Limit::AtMost(BOUND), Some(25.0), peak);
     }
-    let what = format!("broker away for {:?} under {RATE} transactions a second", args.outage());
-    report.say(&format!("\noutage, {what}\n{}", table.show()))
+    let what = format!("broker down for {:?} at {RATE} transactions a second", args.outage());
+    report.print(&format!("\noutage, {what}\n{}", table.show()))
 }
 
-async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<Figures> {
-    let scene = Scene::set(args, kafka, "outage", reader).await?;
-    let Scene { stage, topics, slot, .. } = &scene;
-    let mut running = scene.start(reader, Aim::Throughput).await?;
+async fn measure_router(
+    args: &Args,
+    reader: &Reader,
+    kafka: &mut KafkaCluster,
+) -> anyhow::Result<OutageFigures> {
+    let pipeline = BenchPipeline::create(args, kafka, "outage", reader).await?;
+    let BenchPipeline { server, topics, slot, .. } = &pipeline;
+    let mut running = pipeline.start(reader, TuningGoal::Throughput).await?;
     let pid = running.pid()?;
     let timetable = Timetable::lasting(RATE, BEFORE + args.outage());
-    let writing = scene.write(&timetable);
+    let writing = pipeline.write(&timetable);
     sleep(BEFORE).await;
     let before = resident_bytes(pid)?;
     kafka.kill9().await?;
     writing.await??;
     let during = resident_bytes(pid)?;
-    let end = stage.postgres.current_wal_lsn().await?;
-    let behind = u64::from(end).saturating_sub(stage.confirmed(slot).await?.into());
+    let end = server.postgres.current_wal_lsn().await?;
+    let behind = u64::from(end).saturating_sub(server.confirmed(slot).await?.into());
     kafka.start_again().await?;
     let back = Instant::now();
-    eventually(PATIENCE + args.outage(), "everything to be confirmed", async || {
-        Ok((stage.confirmed(slot).await? >= end).then_some(()))
+    eventually(NO_PROGRESS_MAX + args.outage(), "everything to be confirmed", async || {
+        Ok((server.confirmed(slot).await? >= end).then_some(()))
     })
     .await?;
     let catching_up = back.elapsed();
     let peak = peak_resident_bytes(pid)?;
     running.stop().await?;
-    let faults = judge(topics, timetable.events).await?;
+    let anomalies = check_delivery(topics, timetable.events).await?;
     topics.delete().await?;
-    Ok(Figures {
+    Ok(OutageFigures {
         resident: [before, during, peak].map(megabytes),
         behind_megabytes: float(behind) / 1e6,
         catching_up,
-        faults,
+        anomalies,
     })
 }
 
 /// Reads the topic to its end. Duplicates lie in between, so no count tells when to stop.
-async fn judge(topics: &Topics, events: u64) -> anyhow::Result<Faults> {
+async fn check_delivery(topics: &RunTopics, events: u64) -> anyhow::Result<AnomalyCounts> {
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(events, Reach::default())?;
+        let mut audit = Audit::new(events, Distribution::default())?;
         let mut records = 0;
         topics.follow()?.read_until(SILENCE, |record| {
             audit.note(Some(record.partition()), record.key(), record.payload());
             records += 1;
-            Ok(Reading::GoesOn)
+            Ok(ReadNext::Continue)
         })?;
-        Ok(audit.verdict(records).err().unwrap_or_default())
+        Ok(audit.result(records).err().unwrap_or_default())
     })
     .await
 }

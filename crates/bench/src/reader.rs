@@ -1,16 +1,16 @@
-//! The readers that are compared, and a reader at work: the router, or a peer that delivers into
+//! The readers that are compared, and a running reader: the router, or a peer that delivers into
 //! Kafka.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 use crate::choices::{Socket, Tuning};
 use crate::debezium::{self, Debezium};
-use crate::stage::{Stage, Way};
+use crate::server::{BenchServer, ReaderSettings};
 
 /// How long a reader that has acknowledged everything may take to stop.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
@@ -69,23 +69,30 @@ impl Reader {
     }
 }
 
-/// A reader at work that delivers into Kafka. Dropping it ends it.
+/// A running reader that delivers into Kafka. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) enum Running {
-    Router(Router),
+pub(crate) enum RunningReader {
+    Router(RouterProcess),
     Debezium(Debezium),
 }
 
-impl Running {
-    pub(crate) fn start(reader: &Reader, stage: &Stage, way: Way<'_>) -> anyhow::Result<Self> {
+impl RunningReader {
+    pub(crate) fn start(
+        reader: &Reader,
+        server: &BenchServer,
+        settings: ReaderSettings<'_>,
+    ) -> anyhow::Result<Self> {
         match reader {
             Reader::PgRecvlogical => bail!("pg_recvlogical delivers nothing into Kafka"),
             Reader::Router { binary, .. } => {
-                let mut router = Router::with_config(&stage.router_config(way))?.program(binary);
+                let mut router =
+                    RouterProcess::with_config(&server.router_config(settings))?.program(binary);
                 router.start_again()?;
                 Ok(Self::Router(router))
             }
-            Reader::Debezium(tuning) => Ok(Self::Debezium(Debezium::start(*tuning, stage, way)?)),
+            Reader::Debezium(tuning) => {
+                Ok(Self::Debezium(Debezium::start(*tuning, server, settings)?))
+            }
         }
     }
 
@@ -104,7 +111,7 @@ impl Running {
     }
 
     /// Waits until it streams: what is committed from now on is read at once.
-    pub(crate) async fn streams(&mut self, stage: &Stage, slot: &str) -> anyhow::Result<()> {
+    pub(crate) async fn streams(&mut self, server: &BenchServer, slot: &str) -> anyhow::Result<()> {
         let deadline = match self {
             Self::Router(router) => {
                 router.wait_state("streaming", STREAMING_DEADLINE).await?;
@@ -113,7 +120,7 @@ impl Running {
             Self::Debezium(_) => debezium::START_DEADLINE,
         };
         eventually(deadline, "the slot to be held", async || {
-            Ok(stage.postgres.slot(slot).await?.is_some_and(|slot| slot.active).then_some(()))
+            Ok(server.postgres.slot(slot).await?.is_some_and(|slot| slot.active).then_some(()))
         })
         .await
     }
@@ -128,7 +135,7 @@ impl Running {
 }
 
 /// Lets a router drain and end.
-pub(crate) async fn stop(router: &mut Router) -> anyhow::Result<()> {
+pub(crate) async fn stop(router: &mut RouterProcess) -> anyhow::Result<()> {
     router.sigterm()?;
     let status = router.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "the router ended with {status}, log:\n{}", router.log());

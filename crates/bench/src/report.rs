@@ -1,4 +1,5 @@
-//! The output: tables for people, one JSON object a line for programs, and at the end the marks.
+//! The output: tables for people, one JSON object per line for programs, and the targets at the
+//! end.
 
 use std::fmt;
 use std::fs::File;
@@ -18,9 +19,9 @@ pub(crate) enum Limit {
     AtMost(f64),
 }
 
-/// A mark and what was measured.
+/// A target and what was measured.
 #[derive(Debug, Clone)]
-struct Mark {
+struct Target {
     what: String,
     limit: Limit,
     /// A stricter limit that is aimed at.
@@ -29,7 +30,7 @@ struct Mark {
     measured: Spread,
 }
 
-impl Mark {
+impl Target {
     fn verdict(&self) -> &'static str {
         let Spread { min, median, max } = self.measured;
         let meets = |figure, limit| match limit {
@@ -61,8 +62,8 @@ impl Mark {
 pub(crate) struct Report {
     json: Option<File>,
     lines: Vec<Value>,
-    marks: Vec<Mark>,
-    faults: Vec<String>,
+    targets: Vec<Target>,
+    anomalies: Vec<String>,
 }
 
 impl Report {
@@ -77,11 +78,11 @@ impl Report {
                     .with_context(|| format!("cannot open {}", path.display()))
             })
             .transpose()?;
-        Ok(Self { json, lines: Vec::new(), marks: Vec::new(), faults: Vec::new() })
+        Ok(Self { json, lines: Vec::new(), targets: Vec::new(), anomalies: Vec::new() })
     }
 
     /// A line for people.
-    pub(crate) fn say(&self, line: &str) -> anyhow::Result<()> {
+    pub(crate) fn print(&self, line: &str) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "{line}")?;
         Ok(out.flush()?)
@@ -113,67 +114,67 @@ impl Report {
     }
 
     /// Reports an anomaly, which decides the exit code.
-    pub(crate) fn fault(&mut self, what: String) -> anyhow::Result<()> {
-        self.say(&format!("FAULT {what}"))?;
+    pub(crate) fn anomaly(&mut self, what: String) -> anyhow::Result<()> {
+        self.print(&format!("ANOMALY {what}"))?;
         self.record("fault", json!({ "what": what }), ())?;
-        self.faults.push(what);
+        self.anomalies.push(what);
         Ok(())
     }
 
     /// Returns the figures of a run without anomaly, and reports the anomaly of another.
-    pub(crate) fn faultless<T>(
+    pub(crate) fn require_no_anomaly<T>(
         &mut self,
         what: &str,
         outcome: Result<T, impl fmt::Display>,
     ) -> anyhow::Result<Option<T>> {
         match outcome {
             Ok(figures) => Ok(Some(figures)),
-            Err(fault) => self.fault(format!("{what}: {fault}")).map(|()| None),
+            Err(fault) => self.anomaly(format!("{what}: {fault}")).map(|()| None),
         }
     }
 
-    /// Adds a mark that is shown at the end: the limit, the aim beyond it, and what was measured.
-    pub(crate) fn mark(
+    /// Adds a target that is shown at the end: the limit, the aim beyond it, and what was measured.
+    pub(crate) fn add_target(
         &mut self,
         what: String,
         limit: Limit,
         aim: Option<f64>,
         measured: impl Into<Spread>,
     ) {
-        self.marks.push(Mark { what, limit, aim, measured: measured.into() });
+        self.targets.push(Target { what, limit, aim, measured: measured.into() });
     }
 
-    /// Shows the marks, and returns the number of anomalies.
+    /// Shows the targets, and returns the number of anomalies.
     pub(crate) fn close(mut self) -> anyhow::Result<usize> {
-        if self.marks.is_empty() {
-            return Ok(self.faults.len());
+        if self.targets.is_empty() {
+            return Ok(self.anomalies.len());
         }
-        let mut table = Table::new(&["mark", "limit", "aim", "measured", ""]);
-        for mark in std::mem::take(&mut self.marks) {
-            let limit = match mark.limit {
+        let mut table = Table::new(&["target", "limit", "aim", "measured", ""]);
+        for target in std::mem::take(&mut self.targets) {
+            let limit = match target.limit {
                 Limit::AtLeast(limit) => format!(">= {limit}"),
                 Limit::AtMost(limit) => format!("<= {limit}"),
             };
-            let Spread { min, median, max } = mark.measured;
+            let Spread { min, median, max } = target.measured;
             let measured = if min < max {
                 format!("{median:.2} ({min:.2} to {max:.2})")
             } else {
                 format!("{median:.2}")
             };
-            let aim = mark.aim.map_or("-".to_owned(), |aim| aim.to_string());
-            let line = json!({ "what": mark.what, "limit": limit, "aim": mark.aim, "measured": median,
-                               "min": min, "max": max, "verdict": mark.verdict() });
+            let aim = target.aim.map_or("-".to_owned(), |aim| aim.to_string());
+            let line = json!({ "what": target.what, "limit": limit, "aim": target.aim, "measured": median,
+                               "min": min, "max": max, "verdict": target.verdict() });
             self.record("mark", line, ())?;
-            table.row([mark.what.clone(), limit, aim, measured, mark.verdict().to_owned()]);
+            table.row([target.what.clone(), limit, aim, measured, target.verdict().to_owned()]);
         }
-        self.say(&table.show())?;
-        Ok(self.faults.len())
+        self.print(&table.show())?;
+        Ok(self.anomalies.len())
     }
 }
 
 /// The order of the runners in one of several turns. Every other turn is reversed: with a fixed
 /// order, a drift of the machine would favour one of them.
-pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
+pub(crate) fn alternate_order<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
     let mut order: Vec<&mut T> = runners.iter_mut().collect();
     if turn % 2 == 1 {
         order.reverse();
@@ -233,17 +234,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn each_column_is_as_wide_as_its_widest_cell() {
         let mut table = Table::new(&["a", "long"]);
         table.row(["wide".to_owned(), "b".to_owned()]);
         assert_eq!(table.show(), "| a    | long |\n| ---- | ---- |\n| wide | b    |\n");
     }
 
     #[test]
-    fn a_mark_is_met_at_its_limit_in_every_run_and_its_aim_lies_beyond() {
+    fn a_target_is_met_when_the_median_reaches_the_limit_and_names_runs_that_did_not() {
         let verdict = |limit, aim, figures: [f64; 3]| {
             let measured = Spread::of(figures).unwrap();
-            Mark { what: String::new(), limit, aim: Some(aim), measured }.verdict()
+            Target { what: String::new(), limit, aim: Some(aim), measured }.verdict()
         };
         for (figures, expected) in [
             ([0.79; 3], "missed"),

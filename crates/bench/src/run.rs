@@ -3,18 +3,20 @@
 use anyhow::{Context, ensure};
 use rdkafka::{Message as _, TopicPartitionList};
 use serde::Serialize;
-use testbed::kafka::Kafka;
-use testbed::process::{Process, Spec, peak_resident_bytes};
+use testbed::kafka::KafkaCluster;
+use testbed::process::{Process, ProcessSpec, peak_resident_bytes};
 use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::choices::Socket;
 use crate::figures::megabytes;
-use crate::reader::{Reader, Running, STOP_DEADLINE};
-use crate::series::{Measured, Sample, measure};
-use crate::stage::{Aim, PUBLICATION, Stage, Task, Way, pg_recvlogical};
-use crate::topic::{Topics, blocking};
-use crate::watch::{Cast, Fault, Gauge, Holder, watch};
+use crate::reader::{Reader, RunningReader, STOP_DEADLINE};
+use crate::server::{
+    BenchServer, PUBLICATION, ReaderSettings, TuningGoal, WrittenBacklog, pg_recvlogical,
+};
+use crate::throughput::{Measured, Sample, measure};
+use crate::topic::{RunTopics, blocking};
+use crate::watch::{Anomaly, Holder, MeasuredProcesses, ProgressSource, watch};
 
 /// The figures of a run without anomaly.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -30,9 +32,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn of(samples: &[Sample], task: Task, peak: Option<f64>) -> anyhow::Result<Self> {
-        let measured = measure(samples, task.events).context("too few events to measure")?;
-        let payload = measured.events_per_second * task.value_bytes / 1e6;
+    fn of(samples: &[Sample], written: WrittenBacklog, peak: Option<f64>) -> anyhow::Result<Self> {
+        let measured = measure(samples, written.events).context("too few events to measure")?;
+        let payload = measured.events_per_second * written.value_bytes / 1e6;
         Ok(Self { measured, payload, peak })
     }
 }
@@ -40,119 +42,120 @@ impl Run {
 /// Runs `reader` over a fresh copy of the origin slot.
 pub(crate) async fn run(
     (reader, socket): (&Reader, Socket),
-    stage: &Stage,
-    kafka: &mut Kafka,
-    task: Task,
+    server: &BenchServer,
+    kafka: &mut KafkaCluster,
+    written: WrittenBacklog,
     name: &str,
-) -> anyhow::Result<Result<Run, Fault>> {
+) -> anyhow::Result<Result<Run, Anomaly>> {
     let slot = name.replace('-', "_");
-    stage.copy_slot(&slot).await?;
+    server.copy_slot(&slot).await?;
     let outcome = if reader.delivers() {
-        deliver((reader, socket), stage, kafka, task, (&slot, name)).await
+        deliver((reader, socket), server, kafka, written, (&slot, name)).await
     } else {
-        receive(stage, socket, kafka, task, &slot).await
+        receive(server, socket, kafka, written, &slot).await
     };
     let outcome = outcome.with_context(|| format!("run {name} of {}", reader.name()))?;
-    stage.drop_slot(&slot).await?;
+    server.drop_slot(&slot).await?;
     Ok(outcome)
 }
 
 async fn receive(
-    stage: &Stage,
+    server: &BenchServer,
     socket: Socket,
-    kafka: &mut Kafka,
-    task: Task,
+    kafka: &mut KafkaCluster,
+    written: WrittenBacklog,
     slot: &str,
-) -> anyhow::Result<Result<Run, Fault>> {
+) -> anyhow::Result<Result<Run, Anomaly>> {
     let log = tempfile::NamedTempFile::new()?;
-    let spec = Spec::new(pg_recvlogical()?, log.path())
-        .args(["--dbname", &stage.conninfo(socket), "--slot", slot])
+    let spec = ProcessSpec::new(pg_recvlogical()?, log.path())
+        .args(["--dbname", &server.conninfo(socket), "--slot", slot])
         .args(["--start", "--no-loop", "--fsync-interval", "0", "--file", "/dev/null"])
         .args(["--option", "proto_version=1"])
         .args(["--option", &format!("publication_names={PUBLICATION}")])
-        .args(["--endpos", &task.end.to_string()]);
+        .args(["--endpos", &written.end.to_string()]);
     let started = Instant::now();
     let mut process = Process::start(&spec)?;
-    let cast = cast(stage, slot, kafka, process.pid()).await?;
-    let samples = match blocking(move || watch(&Gauge::Written, cast, started)).await? {
-        Ok(samples) => samples,
-        Err(fault) => return Ok(Err(fault)),
-    };
+    let processes = measured_processes(server, slot, kafka, process.pid()).await?;
+    let samples =
+        match blocking(move || watch(&ProgressSource::BytesWritten, processes, started)).await? {
+            Ok(samples) => samples,
+            Err(fault) => return Ok(Err(fault)),
+        };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
-    Ok(Ok(Run::of(&samples, task, None)?))
+    Ok(Ok(Run::of(&samples, written, None)?))
 }
 
 async fn deliver(
     (reader, socket): (&Reader, Socket),
-    stage: &Stage,
-    kafka: &mut Kafka,
-    task: Task,
+    server: &BenchServer,
+    kafka: &mut KafkaCluster,
+    written: WrittenBacklog,
     (slot, name): (&str, &str),
-) -> anyhow::Result<Result<Run, Fault>> {
-    let topics = Topics::create(&kafka.bootstrap(), name, task.reach).await?;
+) -> anyhow::Result<Result<Run, Anomaly>> {
+    let topics = RunTopics::create(&kafka.bootstrap(), name, written.distribution).await?;
     let ends = topics.ends().await?;
     let (ends, positions, before) = blocking(move || {
         let (positions, before) = (ends.positions()?, ends.records()?);
         Ok((ends, positions, before))
     })
     .await?;
-    let way = Way { socket, slot, topics: &topics, aim: Aim::Throughput };
+    let settings = ReaderSettings { socket, slot, topics: &topics, goal: TuningGoal::Throughput };
     let started = Instant::now();
-    let mut running = Running::start(reader, stage, way)?;
+    let mut running = RunningReader::start(reader, server, settings)?;
     let pid = running.pid()?;
-    let cast = cast(stage, slot, kafka, pid).await?;
-    let gauge = Gauge::Records { ends, before, expected: task.events };
-    let samples = match blocking(move || watch(&gauge, cast, started)).await? {
+    let processes = measured_processes(server, slot, kafka, pid).await?;
+    let source = ProgressSource::Records { ends, before, expected: written.events };
+    let samples = match blocking(move || watch(&source, processes, started)).await? {
         Ok(samples) => samples,
         Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
     };
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
-    let confirmed = stage.confirmed(slot).await?;
-    let verdict = judge(&topics, positions, before, task).await?;
+    let confirmed = server.confirmed(slot).await?;
+    let verdict = check_delivery(&topics, positions, before, written).await?;
     topics.delete().await?;
-    if reader.is_router() && confirmed < task.end {
-        return Ok(Err(format!("confirmed {confirmed} instead of {} or later", task.end)));
+    if reader.is_router() && confirmed < written.end {
+        return Ok(Err(format!("confirmed {confirmed} instead of {} or later", written.end)));
     }
     match verdict {
-        Ok(()) => Ok(Ok(Run::of(&samples, task, Some(peak))?)),
+        Ok(()) => Ok(Ok(Run::of(&samples, written, Some(peak))?)),
         Err(fault) => Ok(Err(fault)),
     }
 }
 
 /// The processes of a run of `reader` from `slot`.
-pub(crate) async fn cast(
-    stage: &Stage,
+pub(crate) async fn measured_processes(
+    server: &BenchServer,
     slot: &str,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
     reader: u32,
-) -> anyhow::Result<Cast> {
-    Ok(Cast {
+) -> anyhow::Result<MeasuredProcesses> {
+    Ok(MeasuredProcesses {
         reader,
-        postmaster: stage.postgres.process()?.pid(),
+        postmaster: server.postgres.process()?.pid(),
         broker: kafka.broker(1)?.process()?.pid(),
-        holder: Holder::of(stage, slot).await?,
+        holder: Holder::of(server, slot).await?,
     })
 }
 
 /// Reads what a run has written since topics ended at `start`, of which `before` records were
 /// there, and checks it.
-async fn judge(
-    topics: &Topics,
+async fn check_delivery(
+    topics: &RunTopics,
     start: TopicPartitionList,
     before: u64,
-    task: Task,
-) -> anyhow::Result<Result<(), Fault>> {
+    written: WrittenBacklog,
+) -> anyhow::Result<Result<(), Anomaly>> {
     let records = topics.records().await? - before;
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(task.events, task.reach)?;
-        topics.follow_from(&start)?.read(task.events, |record| {
+        let mut audit = Audit::new(written.events, written.distribution)?;
+        topics.follow_from(&start)?.read(written.events, |record| {
             audit.note(topics.place(record), record.key(), record.payload());
             Ok(())
         })?;
-        Ok(audit.verdict(records).map_err(|faults| faults.to_string()))
+        Ok(audit.result(records).map_err(|anomalies| anomalies.to_string()))
     })
     .await
 }

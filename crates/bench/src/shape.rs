@@ -80,20 +80,20 @@ impl FromStr for Shape {
 /// Over how many keys, topics and partitions events are distributed: event *n* belongs to key *n*
 /// modulo the number of keys, and key *k* to topic *k* modulo the number of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct Distribution {
     pub(crate) keys: u64,
     pub(crate) topics: u64,
     /// Of the topic, if there is one only; if there are many, each has one partition.
     pub(crate) partitions: i32,
 }
 
-impl Default for Reach {
+impl Default for Distribution {
     fn default() -> Self {
         Self { keys: 10_000, topics: 1, partitions: 6 }
     }
 }
 
-impl Reach {
+impl Distribution {
     /// Aggregate types, which become topics.
     pub(crate) fn types(self) -> Vec<String> {
         match self.topics {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shape_is_read_as_it_is_shown() {
+    fn a_shape_parses_from_the_text_that_it_prints() {
         for shape in Shape::ALL {
             assert_eq!(shape.to_string().parse::<Shape>().unwrap(), shape);
         }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_400_bytes_has_a_payload_of_371() {
+    fn a_row_of_400_bytes_has_a_payload_of_371_bytes() {
         assert_eq!(Shape::SINGLE.padding() + PAYLOAD_BYTES, 371);
     }
 }

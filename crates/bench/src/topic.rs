@@ -14,19 +14,19 @@ use testbed::wait::until_ok;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::shape::Reach;
+use crate::shape::Distribution;
 
 const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 /// How long reading may make no progress before what is missing counts as lost.
-const PATIENCE: Duration = Duration::from_secs(15);
+const NO_PROGRESS_MAX: Duration = Duration::from_secs(15);
 /// What each partition adds to that: a consumer of thousands of partitions needs this long to learn
 /// of them and to fetch from all.
-const PATIENCE_EACH: Duration = Duration::from_millis(5);
+const NO_PROGRESS_MAX_PER_PARTITION: Duration = Duration::from_millis(5);
 /// How long creating thousands of topics may take.
-const MAKING: Duration = Duration::from_mins(3);
+const CREATE_TOPICS_MAX: Duration = Duration::from_mins(3);
 /// Topics created by one request.
-const AT_ONCE: usize = 500;
+const TOPICS_PER_REQUEST: usize = 500;
 
 /// Runs a blocking call on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -37,26 +37,30 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 /// One topic, or one for each aggregate type, and the broker where they are.
 #[derive(Debug, Clone)]
-pub(crate) struct Topics {
+pub(crate) struct RunTopics {
     bootstrap: String,
     names: Vec<String>,
     route: String,
     partitions: i32,
 }
 
-impl Topics {
+impl RunTopics {
     /// Creates the topics that events of `reach` are routed to: a topic called `name` for one run,
     /// or the many topics that all runs of this reach share, because a broker keeps the files of
     /// deleted topics open for a minute.
-    pub(crate) async fn create(bootstrap: &str, name: &str, reach: Reach) -> anyhow::Result<Self> {
+    pub(crate) async fn create(
+        bootstrap: &str,
+        name: &str,
+        distribution: Distribution,
+    ) -> anyhow::Result<Self> {
         let bootstrap = bootstrap.to_owned();
-        if reach.topics == 1 {
-            create_topic(&bootstrap, name, reach.partitions, &[]).await?;
+        if distribution.topics == 1 {
+            create_topic(&bootstrap, name, distribution.partitions, &[]).await?;
             let (names, route) = (vec![name.to_owned()], name.to_owned());
-            return Ok(Self { bootstrap, names, route, partitions: reach.partitions });
+            return Ok(Self { bootstrap, names, route, partitions: distribution.partitions });
         }
-        let prefix = format!("flat{}", reach.topics);
-        let names = reach.types().iter().map(|kind| format!("{prefix}.{kind}")).collect();
+        let prefix = format!("flat{}", distribution.topics);
+        let names = distribution.types().iter().map(|kind| format!("{prefix}.{kind}")).collect();
         let route = format!("{prefix}.${{aggregate_type}}");
         let topics = Self { bootstrap, names, route, partitions: 1 };
         topics.create_many().await?;
@@ -83,8 +87,8 @@ impl Topics {
     async fn create_many(&self) -> anyhow::Result<()> {
         let admin: AdminClient<DefaultClientContext> =
             ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?;
-        let options = AdminOptions::new().operation_timeout(Some(MAKING));
-        for names in self.names.chunks(AT_ONCE) {
+        let options = AdminOptions::new().operation_timeout(Some(CREATE_TOPICS_MAX));
+        for names in self.names.chunks(TOPICS_PER_REQUEST) {
             let new = |name| NewTopic::new(name, self.partitions, TopicReplication::Fixed(1));
             let topics: Vec<NewTopic<'_>> = names.iter().map(|name| new(name)).collect();
             for outcome in admin.create_topics(&topics, &options).await? {
@@ -94,9 +98,11 @@ impl Topics {
                 }
             }
         }
-        until_ok(MAKING, format!("{} topics with leaders", self.names.len()), async || {
-            self.ends().await.map(drop)
-        })
+        until_ok(
+            CREATE_TOPICS_MAX,
+            format!("{} topics with leaders", self.names.len()),
+            async || self.ends().await.map(drop),
+        )
         .await
     }
 
@@ -109,11 +115,11 @@ impl Topics {
     }
 
     /// Returns a handle to ask for the end offsets, connected and with the leaders known.
-    pub(crate) async fn ends(&self) -> anyhow::Result<Ends> {
+    pub(crate) async fn ends(&self) -> anyhow::Result<EndOffsetsClient> {
         let topics = self.clone();
         blocking(move || {
             let question = topics.all_partitions(Offset::End)?;
-            let ends = Ends { consumer: consumer(&topics.bootstrap)?, question };
+            let ends = EndOffsetsClient { consumer: consumer(&topics.bootstrap)?, question };
             ends.records()?;
             Ok(ends)
         })
@@ -128,11 +134,11 @@ impl Topics {
 
     /// Begins to read from the start, and returns when everything that is in the topics was read:
     /// what is written next is received at once.
-    pub(crate) async fn caught_up(&self) -> anyhow::Result<TopicReader> {
+    pub(crate) async fn read_to_end_and_follow(&self) -> anyhow::Result<TopicReader> {
         let topics = self.clone();
         blocking(move || {
             let reader = topics.follow()?;
-            reader.read_until(Duration::from_secs(1), |_| Ok(Reading::GoesOn))?;
+            reader.read_until(Duration::from_secs(1), |_| Ok(ReadNext::Continue))?;
             Ok(reader)
         })
         .await
@@ -148,7 +154,10 @@ impl Topics {
         let consumer = consumer(&self.bootstrap)?;
         consumer.assign(start)?;
         let partitions = u32::try_from(start.count())?;
-        Ok(TopicReader { consumer, patience: PATIENCE + PATIENCE_EACH * partitions })
+        Ok(TopicReader {
+            consumer,
+            no_progress_max: NO_PROGRESS_MAX + NO_PROGRESS_MAX_PER_PARTITION * partitions,
+        })
     }
 
     fn all_partitions(&self, offset: Offset) -> anyhow::Result<TopicPartitionList> {
@@ -172,12 +181,12 @@ fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
 }
 
 /// Asks for the end offsets of topics again and again, over one connection and in one request.
-pub(crate) struct Ends {
+pub(crate) struct EndOffsetsClient {
     consumer: BaseConsumer,
     question: TopicPartitionList,
 }
 
-impl Ends {
+impl EndOffsetsClient {
     /// The end of each partition.
     pub(crate) fn positions(&self) -> anyhow::Result<TopicPartitionList> {
         Ok(self.consumer.offsets_for_times(self.question.clone(), REQUEST)?)
@@ -201,7 +210,7 @@ impl Ends {
 /// Reads topics while they grow.
 pub(crate) struct TopicReader {
     consumer: BaseConsumer,
-    patience: Duration,
+    no_progress_max: Duration,
 }
 
 impl TopicReader {
@@ -215,27 +224,27 @@ impl TopicReader {
             return Ok(());
         }
         let mut read = 0;
-        self.read_until(self.patience, |record| {
+        self.read_until(self.no_progress_max, |record| {
             read += 1;
             note(record)?;
-            Ok(if read < expected { Reading::GoesOn } else { Reading::IsDone })
+            Ok(if read < expected { ReadNext::Continue } else { ReadNext::Stop })
         })
     }
 
     /// Passes records to `note` until it has seen enough, or nothing has come for `patience`.
     pub(crate) fn read_until(
         &self,
-        patience: Duration,
-        mut note: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<Reading>,
+        no_progress_max: Duration,
+        mut note: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<ReadNext>,
     ) -> anyhow::Result<()> {
         let mut progress = Instant::now();
-        while progress.elapsed() < patience {
+        while progress.elapsed() < no_progress_max {
             match self.consumer.poll(POLL) {
                 None => {}
                 // The client reconnects by itself: a broker may be down while it is read from.
-                Some(Err(error)) if is_passing(&error) => {}
+                Some(Err(error)) if is_transient(&error) => {}
                 Some(record) => {
-                    if note(&record.context("cannot read the topic")?)? == Reading::IsDone {
+                    if note(&record.context("cannot read the topic")?)? == ReadNext::Stop {
                         return Ok(());
                     }
                     progress = Instant::now();
@@ -248,12 +257,12 @@ impl TopicReader {
 
 /// Whether a reader has seen enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
-    GoesOn,
-    IsDone,
+pub(crate) enum ReadNext {
+    Continue,
+    Stop,
 }
 
-fn is_passing(error: &rdkafka::error::KafkaError) -> bool {
+fn is_transient(error: &rdkafka::error::KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)

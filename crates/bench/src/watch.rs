@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use testbed::process::{cpu_time, family_cpu_time, has_ended, written_bytes};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::figures::float;
-use crate::machine::busy_time;
-use crate::series::{Cpu, Sample};
-use crate::stage::Stage;
-use crate::topic::Ends;
+use crate::machine_info::busy_time;
+use crate::server::BenchServer;
+use crate::throughput::{Cpu, Sample};
+use crate::topic::EndOffsetsClient;
 
 const PAUSE: Duration = Duration::from_millis(50);
 /// Between samples before the first progress, whose time is measured.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(60);
+const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
 
 /// What was wrong with a run, which then has no figures.
-pub(crate) type Fault = String;
+pub(crate) type Anomaly = String;
 
 /// How the progress of a reader is read.
-pub(crate) enum Gauge {
+pub(crate) enum ProgressSource {
     /// Bytes that it has written; it ends by itself when it is done.
-    Written,
+    BytesWritten,
     /// Records in its topics; it is done when as many have come as are expected.
-    Records { ends: Ends, before: u64, expected: u64 },
+    Records { ends: EndOffsetsClient, before: u64, expected: u64 },
 }
 
 /// The processes of a run.
-pub(crate) struct Cast {
+pub(crate) struct MeasuredProcesses {
     pub(crate) reader: u32,
     pub(crate) postmaster: u32,
     pub(crate) broker: u32,
@@ -40,15 +40,15 @@ pub(crate) struct Cast {
 /// Asks the server which process streams from the slot of a run. A reader may have several
 /// connections, also to walsenders.
 pub(crate) struct Holder {
-    session: Session,
+    session: DatabaseSession,
     slot: String,
     runtime: Handle,
 }
 
 impl Holder {
     /// Opens the session. It is used from a thread that may block.
-    pub(crate) async fn of(stage: &Stage, slot: &str) -> anyhow::Result<Self> {
-        let session = stage.postgres.connect().await?;
+    pub(crate) async fn of(server: &BenchServer, slot: &str) -> anyhow::Result<Self> {
+        let session = server.postgres.connect().await?;
         Ok(Self { session, slot: slot.to_owned(), runtime: Handle::current() })
     }
 
@@ -71,8 +71,8 @@ struct Walsenders {
 }
 
 impl Walsenders {
-    /// Reads the present walsender's CPU time, and looks for the next one when it has ended.
-    fn look(
+    /// Reads the CPU time of the present walsender, and finds the next walsender when it has ended.
+    fn cpu_seconds(
         &mut self,
         holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
         time: impl Fn(u32) -> Option<f64>,
@@ -90,50 +90,50 @@ impl Walsenders {
     }
 }
 
-/// CPU time of a cast.
+/// CPU time of the processes of a run.
 pub(crate) struct CpuMeter {
-    cast: Cast,
+    processes: MeasuredProcesses,
     walsenders: Walsenders,
 }
 
 impl CpuMeter {
-    pub(crate) fn new(cast: Cast) -> Self {
-        Self { cast, walsenders: Walsenders::default() }
+    pub(crate) fn new(processes: MeasuredProcesses) -> Self {
+        Self { processes, walsenders: Walsenders::default() }
     }
 
     pub(crate) fn read(&mut self) -> anyhow::Result<Cpu> {
-        let Self { cast, walsenders } = self;
+        let Self { processes, walsenders } = self;
         let of = |pid: u32| cpu_time(pid).map(|time| time.as_secs_f64());
         let living = |pid: u32| if has_ended(pid) { None } else { of(pid).ok() };
         let mut now = Cpu {
-            reader: of(cast.reader)?,
-            walsender: walsenders.look(|| cast.holder.pid(), living)?,
-            broker: of(cast.broker)?,
+            reader: of(processes.reader)?,
+            walsender: walsenders.cpu_seconds(|| processes.holder.pid(), living)?,
+            broker: of(processes.broker)?,
             others: 0.0,
         };
-        let server = family_cpu_time(cast.postmaster)?.as_secs_f64();
+        let server = family_cpu_time(processes.postmaster)?.as_secs_f64();
         let ours = now.reader + server + now.broker + of(std::process::id())?;
         now.others = busy_time()?.as_secs_f64() - ours;
         Ok(now)
     }
 }
 
-/// Samples a reader that was started at `started` until it is done. If the reader ends too early or
-/// makes no progress, that is a fault of this run, and the other runs go on.
+/// Samples a reader that was started at `started` until it is done. A reader that ends too early or
+/// makes no progress is an anomaly of this run; the other runs continue.
 pub(crate) fn watch(
-    gauge: &Gauge,
-    cast: Cast,
+    source: &ProgressSource,
+    processes: MeasuredProcesses,
     started: Instant,
-) -> anyhow::Result<Result<Vec<Sample>, Fault>> {
-    let reader = cast.reader;
-    let mut meter = CpuMeter::new(cast);
+) -> anyhow::Result<Result<Vec<Sample>, Anomaly>> {
+    let reader = processes.reader;
+    let mut meter = CpuMeter::new(processes);
     let mut samples: Vec<Sample> = Vec::new();
     let mut moved = Instant::now();
     loop {
         let ended = has_ended(reader);
-        let progress = match gauge {
-            Gauge::Written => written_bytes(reader)?,
-            Gauge::Records { ends, before, .. } => ends.records()? - before,
+        let progress = match source {
+            ProgressSource::BytesWritten => written_bytes(reader)?,
+            ProgressSource::Records { ends, before, .. } => ends.records()? - before,
         };
         let at = started.elapsed().as_secs_f64();
         let sample = Sample { at, progress: float(progress), cpu: meter.read()? };
@@ -141,21 +141,23 @@ pub(crate) fn watch(
             moved = Instant::now();
         }
         samples.push(sample);
-        match gauge {
-            Gauge::Written if ended => return Ok(Ok(samples)),
-            Gauge::Records { expected, .. } if progress >= *expected => return Ok(Ok(samples)),
-            Gauge::Records { expected, .. } if ended => {
+        match source {
+            ProgressSource::BytesWritten if ended => return Ok(Ok(samples)),
+            ProgressSource::Records { expected, .. } if progress >= *expected => {
+                return Ok(Ok(samples));
+            }
+            ProgressSource::Records { expected, .. } if ended => {
                 return Ok(Err(format!("ended after {progress} of {expected} records")));
             }
-            Gauge::Written | Gauge::Records { .. } => {}
+            ProgressSource::BytesWritten | ProgressSource::Records { .. } => {}
         }
-        if moved.elapsed() >= PATIENCE {
-            return Ok(Err(format!("stood still for {PATIENCE:?}, at {progress}")));
+        if moved.elapsed() >= NO_PROGRESS_MAX {
+            return Ok(Err(format!("made no progress for {NO_PROGRESS_MAX:?}, after {progress}")));
         }
         let pause = if progress == 0 { SHORT_PAUSE } else { PAUSE };
-        std::thread::sleep(match gauge {
-            Gauge::Written => pause,
-            Gauge::Records { ends, .. } => pause.max(ends.pause()),
+        std::thread::sleep(match source {
+            ProgressSource::BytesWritten => pause,
+            ProgressSource::Records { ends, .. } => pause.max(ends.pause()),
         });
     }
 }
@@ -165,11 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_walsenders_used_is_summed_over_those_that_came_one_after_another() {
+    fn the_cpu_time_of_successive_walsenders_is_summed() {
         let mut walsenders = Walsenders::default();
         let mut look = |holder: Option<u32>, living: &[(u32, f64)]| {
             let time = |pid| Some(living.iter().find(|(of, _)| *of == pid)?.1);
-            walsenders.look(|| Ok(holder), time).unwrap()
+            walsenders.cpu_seconds(|| Ok(holder), time).unwrap()
         };
         let sums = [
             look(None, &[(1, 9.0)]),

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use hdrhistogram::Histogram;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use tokio::runtime;
 use tokio::time::Instant;
 
-use crate::shape::{Reach, Shape};
+use crate::shape::{Distribution, Shape};
 
 /// Connections that write at once.
 pub(crate) const CONNECTIONS: u64 = 8;
@@ -48,7 +48,7 @@ impl Timetable {
 
     /// The aggregate that event `n` belongs to.
     pub(crate) fn key(n: u64) -> String {
-        format!("order-{}", n % Reach::default().keys)
+        format!("order-{}", n % Distribution::default().keys)
     }
 
     /// The payload of event `n`, stamped with this moment.
@@ -60,7 +60,7 @@ impl Timetable {
 }
 
 /// The result of writing a timetable.
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub(crate) took: Duration,
     /// Nanoseconds by which events were sent later than they were due. This lies before the start
     /// of their latency clock.
@@ -68,7 +68,7 @@ pub(crate) struct Written {
 }
 
 /// Writes all of a timetable's events into `table`. Blocks.
-pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<Written> {
+pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<WriteResult> {
     let insert = format!(
         "INSERT INTO {table} VALUES (gen_random_uuid(), 'order', $1::text, 'bench', $2::text::jsonb)"
     );
@@ -87,7 +87,7 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
         }
         anyhow::Ok(())
     })?;
-    Ok(Written { took: began.elapsed(), lateness })
+    Ok(WriteResult { took: began.elapsed(), lateness })
 }
 
 /// One connection; returns how late each of its events was. Only the statement in progress needs
@@ -102,7 +102,7 @@ fn connection(
 ) -> anyhow::Result<Histogram<u64>> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let opened = runtime.block_on(async {
-        let session = Session::open(url).await?;
+        let session = DatabaseSession::open(url).await?;
         let statement = session.prepare(insert).await?;
         anyhow::Ok((session, statement))
     });

@@ -2,43 +2,43 @@
 
 use std::collections::BTreeMap;
 
+use crate::failpoints::FAILPOINTS;
 use crate::plan::KillPlan;
-use crate::points::POINTS;
 
 /// The cost of every kill, by the place that it hit.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
-    rows: BTreeMap<usize, Vec<Kill>>,
-    last: Option<Last>,
+    rows: BTreeMap<usize, Vec<KillCost>>,
+    last: Option<LastKill>,
     kills: usize,
 }
 
 /// The last kill, whose cost is not known yet.
 #[derive(Debug, Clone, Copy)]
-struct Last {
+struct LastKill {
     row: usize,
     past_witness: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Kill {
+struct KillCost {
     duplicates: usize,
     /// Events in Kafka past the witness: those that may come again.
     past_witness: usize,
 }
 
 impl Costs {
-    /// After the next life: the last kill cost so many duplicates.
+    /// After the next process: the last kill cost so many duplicates.
     pub(crate) fn repeated(&mut self, duplicates: usize) {
-        if let Some(Last { row, past_witness }) = self.last.take() {
-            self.rows.entry(row).or_default().push(Kill { duplicates, past_witness });
+        if let Some(LastKill { row, past_witness }) = self.last.take() {
+            self.rows.entry(row).or_default().push(KillCost { duplicates, past_witness });
         }
     }
 
     /// Counts a kill, with so many events in Kafka past the witness.
     pub(crate) fn killed(&mut self, plan: KillPlan, past_witness: usize) {
         self.kills += 1;
-        self.last = Some(Last { row: row_of(plan), past_witness });
+        self.last = Some(LastKill { row: row_of(plan), past_witness });
     }
 
     /// Kills so far.
@@ -71,19 +71,19 @@ impl Costs {
 /// The order of lines: failpoints in their order, then the rest.
 fn row_of(plan: KillPlan) -> usize {
     match plan {
-        KillPlan::Point { point, .. } => {
-            POINTS.iter().position(|known| known == point).unwrap_or(POINTS.len())
+        KillPlan::Failpoint { failpoint, .. } => {
+            FAILPOINTS.iter().position(|known| known == failpoint).unwrap_or(FAILPOINTS.len())
         }
-        KillPlan::Instant(_) => POINTS.len(),
-        KillPlan::Hold { .. } => POINTS.len() + 1,
+        KillPlan::Instant(_) => FAILPOINTS.len(),
+        KillPlan::Hold { .. } => FAILPOINTS.len() + 1,
     }
 }
 
 fn name_of(row: usize) -> &'static str {
-    match POINTS.get(row) {
-        Some(point) => point.name,
-        None if row == POINTS.len() => "a random instant",
-        None => "held answers",
+    match FAILPOINTS.get(row) {
+        Some(failpoint) => failpoint.name,
+        None if row == FAILPOINTS.len() => "a random instant",
+        None => "held responses",
     }
 }
 
@@ -94,10 +94,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duplicates_are_laid_to_the_kill_before_them() {
+    fn duplicates_are_counted_for_the_kill_before_them() {
         let mut costs = Costs::default();
-        let [first, second, ..] = &POINTS;
-        let at = |point| KillPlan::Point { point, times: 1, lead: Duration::ZERO };
+        let [first, second, ..] = &FAILPOINTS;
+        let at = |failpoint| KillPlan::Failpoint { failpoint, times: 1, lead: Duration::ZERO };
         costs.repeated(9);
         costs.killed(at(second), 4);
         costs.repeated(3);

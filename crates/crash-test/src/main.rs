@@ -1,25 +1,25 @@
-//! `crash-test`: kills the router, and compares the slot with the topics before the router may
-//! continue.
+//! `crash-test`: kills the router, and compares the slot with the topics before the router is
+//! started again.
 //!
-//! What the slot confirmed is never sent again, so at that moment it must be in Kafka. As
-//! everything stands still, this check is exact and allows nothing for time. The witness stands
-//! between the two: never behind the slot and never ahead of what is in Kafka, and what it covers
-//! never comes again. Kills hit random instants and, in a router built for it, each failpoint. At
+//! What the slot confirmed is never sent again, so it must be in Kafka at that moment. No process
+//! moves anything then, so the check is exact and needs no tolerance. The witness is between the
+//! two: never behind the slot and never ahead of what is in Kafka, and an event that it covers is
+//! never sent again. Kills hit random instants and, in a router built for it, each failpoint. At
 //! the end everything committed must have arrived, in order. A failpoint that is never reached
 //! makes the run invalid.
 
 mod args;
 mod costs;
+mod failpoints;
 mod hold;
 mod observer;
 mod plan;
-mod points;
 mod provoke;
+mod result;
 mod round;
-mod stage;
-mod state;
+mod state_topic;
+mod system;
 mod tally;
-mod verdict;
 
 use std::process::ExitCode;
 
@@ -30,9 +30,9 @@ use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::costs::Costs;
-use crate::stage::{Stage, WINDOW_EVENTS};
+use crate::result::RunOutcome;
+use crate::system::{TestSystem, WINDOW_EVENTS};
 use crate::tally::Tally;
-use crate::verdict::Outcome;
 
 /// The exit code that a shell reports for a program that was ended by Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
@@ -43,19 +43,19 @@ const CHECKPOINT_EVERY: usize = 5;
 const LINE_EVERY: usize = 20;
 
 #[tokio::main]
-#[expect(clippy::print_stderr, reason = "how a run that proves nothing ends")]
+#[expect(clippy::print_stderr, reason = "how an invalid run ends")]
 async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let seed = args.seed.unwrap_or_else(rand::random);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    // However this ends, dropping the stage ends every process.
+    // However this ends, dropping the system ends every process.
     tokio::select! {
         outcome = run(&args, seed) => Ok(match outcome {
-            Ok(Outcome::Held) => ExitCode::SUCCESS,
-            Ok(Outcome::Broken) => ExitCode::FAILURE,
+            Ok(RunOutcome::Passed) => ExitCode::SUCCESS,
+            Ok(RunOutcome::Failed) => ExitCode::FAILURE,
             Err(error) => {
-                eprintln!("INVALID: {error:#}\nplan again with --seed {seed}");
+                eprintln!("INVALID: {error:#}\nrepeat this plan with --seed {seed}");
                 ExitCode::FAILURE
             }
         }),
@@ -65,39 +65,40 @@ async fn main() -> anyhow::Result<ExitCode> {
 }
 
 #[expect(clippy::print_stdout, reason = "what the tool is run for")]
-async fn run(args: &Args, seed: u64) -> anyhow::Result<Outcome> {
+async fn run(args: &Args, seed: u64) -> anyhow::Result<RunOutcome> {
     let rounds = plan::plan(args, seed);
     println!("{} rounds on PostgreSQL {}, seed {seed}", rounds.len(), args.postgres_version);
-    let mut stage = Stage::build(args.postgres_version, seed).await?;
-    points::are_those_of(&mut stage.router).await?;
-    let mut tally = Tally::new(WINDOW_EVENTS, stage.slot().await?.1);
+    let mut system = TestSystem::build(args.postgres_version, seed).await?;
+    failpoints::check_names(&mut system.router).await?;
+    let mut tally = Tally::new(WINDOW_EVENTS, system.slot().await?.1);
     let mut costs = Costs::default();
     let started = Instant::now();
     for (index, plan) in (1..).zip(&rounds) {
         if index % CHECKPOINT_EVERY == 0 {
-            stage.session.batch_execute("CHECKPOINT").await?;
+            system.session.batch_execute("CHECKPOINT").await?;
         }
         let wrong = tally.violations().len();
-        let played = round::play(&mut stage, &mut tally, *plan).await;
+        let checked = round::run_round(&mut system, &mut tally, *plan).await;
         for text in tally.violations().iter().skip(wrong) {
             println!("round {index}, {plan}: {text}");
         }
-        let finding =
-            played.with_context(|| format!("round {index}, {plan}, after {}", tally.wrong()))?;
-        costs.repeated(finding.duplicates);
-        if round::kills(*plan) {
-            costs.killed(*plan, finding.past_witness);
+        let result = checked.with_context(|| {
+            format!("round {index}, {plan}, after {}", tally.violation_counts())
+        })?;
+        costs.repeated(result.duplicates);
+        if round::ends_with_kill(*plan) {
+            costs.killed(*plan, result.past_witness);
         }
         if index % LINE_EVERY == 0 {
             println!(
                 "round {index}, {:.0} s: {} events, {}",
                 started.elapsed().as_secs_f64(),
                 tally.committed(),
-                tally.wrong()
+                tally.violation_counts()
             );
         }
     }
-    let verdict = verdict::reach(stage, &mut tally, &mut costs).await?;
+    let verdict = result::finish(system, &mut tally, &mut costs).await?;
     println!("{}", costs.table());
     println!(
         "{:.2} s for each round",

@@ -15,7 +15,7 @@ const SLOT: &str = "observer";
 
 /// A committed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Commit {
+pub(crate) struct ObservedCommit {
     pub(crate) id: Uuid,
     /// The end of its transaction: what a consumer has to confirm.
     pub(crate) end: PgLsn,
@@ -28,7 +28,7 @@ pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
 
 /// What was committed since the last call. If the response is lost, its commits are lost to the
 /// observer: the checker finds out at the end.
-pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<Commit>> {
+pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<ObservedCommit>> {
     // The row of a commit has the position after the commit.
     let query = format!(
         "SELECT lsn, data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL, \
@@ -42,7 +42,7 @@ pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<Commit>> {
     for row in &rows {
         let (lsn, data): (PgLsn, &str) = (row.get(0), row.get(1));
         if data == "COMMIT" {
-            commits.extend(open.drain(..).map(|id| Commit { id, end: lsn }));
+            commits.extend(open.drain(..).map(|id| ObservedCommit { id, end: lsn }));
         } else {
             open.push(event_id(data).with_context(|| format!("cannot read {data:?}"))?);
         }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_ledger_row_is_its_first_column() {
+    fn the_id_of_a_ledger_row_is_read_from_its_first_column() {
         let id = Uuid::from_u128(7);
         let row = format!(
             "table testbed.ledger: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:'"

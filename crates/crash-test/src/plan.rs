@@ -8,23 +8,23 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::args::Args;
-use crate::points::{POINTS, Point};
+use crate::failpoints::{FAILPOINTS, FailpointCase};
 
 /// The longest time that a router works before it is killed at a random instant.
 const WORK: Duration = Duration::from_millis(700);
-/// The longest that a router works before it is led to a failpoint.
+/// The longest that a router works before something is done to reach a failpoint.
 const LEAD: Duration = Duration::from_millis(250);
 /// How long responses are held.
 const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::from_millis(2500);
 
-/// How a life of the router ends.
+/// How a process of the router ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KillPlan {
     /// SIGKILL, this long after its start.
     Instant(Duration),
-    /// The router kills itself when it reaches the failpoint for the n-th time. What leads it there
-    /// is done after `lead`.
-    Point { point: &'static Point, times: u32, lead: Duration },
+    /// The router kills itself when it reaches the failpoint for the n-th time. The trigger follows
+    /// `lead` after the start.
+    Failpoint { failpoint: &'static FailpointCase, times: u32, lead: Duration },
     /// The broker's responses are held for this long.
     Hold { length: Duration, end: HoldEnd },
 }
@@ -33,8 +33,10 @@ impl fmt::Display for KillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Instant(after) => write!(f, "killed after {after:.1?}"),
-            Self::Point { point, times, .. } => write!(f, "{} reached {times} times", point.name),
-            Self::Hold { length, .. } => write!(f, "answers held for {length:.1?}"),
+            Self::Failpoint { failpoint, times, .. } => {
+                write!(f, "killed at {}, reached {times} times", failpoint.name)
+            }
+            Self::Hold { length, .. } => write!(f, "responses held for {length:.1?}"),
         }
     }
 }
@@ -53,17 +55,17 @@ pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut plans: Vec<KillPlan> = Vec::new();
     // The first failpoint is random, so that short runs do not always have the same ones.
-    let start = random.random_range(0..POINTS.len());
-    let mut points = POINTS.iter().cycle().skip(start);
+    let start = random.random_range(0..FAILPOINTS.len());
+    let mut failpoints = FAILPOINTS.iter().cycle().skip(start);
     for kill in 0..args.kills() {
         if kill % 2 == 0 {
             plans.push(KillPlan::Instant(part_of(WORK, &mut random)));
         } else {
-            plans.extend(points.next().map(|point| at(point, &mut random)));
+            plans.extend(failpoints.next().map(|failpoint| at(failpoint, &mut random)));
         }
     }
     for _ in 0..args.per_failpoint {
-        plans.extend(POINTS.iter().map(|point| at(point, &mut random)));
+        plans.extend(FAILPOINTS.iter().map(|failpoint| at(failpoint, &mut random)));
     }
     for round in 0..args.hold {
         let end = if round % 2 == 0 { HoldEnd::Kill } else { HoldEnd::Release };
@@ -73,9 +75,9 @@ pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
     plans
 }
 
-fn at(point: &'static Point, random: &mut StdRng) -> KillPlan {
-    let times = random.random_range(1..=point.times_at_most);
-    KillPlan::Point { point, times, lead: part_of(LEAD, random) }
+fn at(failpoint: &'static FailpointCase, random: &mut StdRng) -> KillPlan {
+    let times = random.random_range(1..=failpoint.times_at_most);
+    KillPlan::Failpoint { failpoint, times, lead: part_of(LEAD, random) }
 }
 
 fn part_of(span: Duration, random: &mut StdRng) -> Duration {
@@ -93,25 +95,24 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_plans_the_same_and_another_one_does_not() {
+    fn the_same_seed_gives_the_same_plan_and_another_seed_another_plan() {
         let line = ["crash-test", "--kills", "50"];
         assert_eq!(planned(&line, 1), planned(&line, 1));
         assert_ne!(planned(&line, 1), planned(&line, 2));
     }
 
     #[test]
-    fn every_failpoint_gets_as_many_kills_as_were_asked_for() {
+    fn per_failpoint_plans_that_many_kills_at_every_failpoint() {
         let plans = planned(&["crash-test", "--per-failpoint", "3", "--hold", "0"], 1);
-        for point in &POINTS {
-            let is_there =
-                |plan: &&KillPlan| matches!(plan, KillPlan::Point { point: p, .. } if *p == point);
-            assert_eq!(plans.iter().filter(is_there).count(), 3, "{}", point.name);
+        for failpoint in &FAILPOINTS {
+            let is_there = |plan: &&KillPlan| matches!(plan, KillPlan::Failpoint { failpoint: p, .. } if *p == failpoint);
+            assert_eq!(plans.iter().filter(is_there).count(), 3, "{}", failpoint.name);
         }
-        assert_eq!(plans.len(), 3 * POINTS.len());
+        assert_eq!(plans.len(), 3 * FAILPOINTS.len());
     }
 
     #[test]
-    fn kills_alternate_between_instants_and_failpoints() {
+    fn kills_alternate_between_random_instants_and_failpoints() {
         let plans = planned(&["crash-test", "--kills", "46", "--hold", "0"], 1);
         let instants = plans.iter().filter(|plan| matches!(plan, KillPlan::Instant(_))).count();
         assert_eq!((plans.len(), instants), (46, 23));

@@ -1,17 +1,17 @@
-//! What leads the router to the failpoints that the usual load does not reach, with real servers
+//! What makes the router reach the failpoints that the usual load does not reach, with real servers
 //! only.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::load::big_transaction;
-use testbed::postgres::Stop;
-use testbed::proxy::Mode;
+use testbed::postgres::ShutdownMode;
+use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::sleep;
 
-use crate::points::Way;
-use crate::stage::{Flow, NARROW_BYTES, SOON, Setup, Stage};
+use crate::failpoints::Trigger;
+use crate::system::{DEADLINE, Flow, NARROW_BYTES, Setup, TestSystem};
 
 /// Rows of a transaction that exceeds the window several times.
 const LARGE_ROWS: i64 = 1500;
@@ -30,114 +30,119 @@ const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
 const TINY_BATCH: &str = "64";
 
 /// How the router has to be started for it.
-pub(crate) fn setup(way: Way) -> Setup {
-    if way == Way::FillQueue { Setup::Narrow } else { Setup::Direct }
+pub(crate) fn setup(trigger: Trigger) -> Setup {
+    if trigger == Trigger::FillQueue { Setup::Narrow } else { Setup::Direct }
 }
 
-/// Leads the router there. It was just started, and works for `lead` before that.
-pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyhow::Result<()> {
-    match way {
-        Way::OfItself => {}
-        Way::AlterTable => {
-            if stage.wait_flowing_or_ended().await? == Flow::Flowing {
+/// Does what makes the router reach a failpoint. The router was just started, and works for `lead`
+/// before that.
+pub(crate) async fn provoke(
+    system: &mut TestSystem,
+    trigger: Trigger,
+    lead: Duration,
+) -> anyhow::Result<()> {
+    match trigger {
+        Trigger::None => {}
+        Trigger::AlterTable => {
+            if system.wait_flowing_or_ended().await? == Flow::Flowing {
                 // The smallest change that makes the server send a Relation message again.
-                let table = &stage.schema.table;
+                let table = &system.schema.table;
                 let alter = format!("ALTER TABLE {table} ALTER COLUMN note SET STATISTICS 10");
-                stage.session.batch_execute(&alter).await?;
+                system.session.batch_execute(&alter).await?;
             }
         }
-        Way::LargeTransaction => {
+        Trigger::LargeTransaction => {
             // It is chance how often all sent records of such a transaction are acknowledged before
             // its commit is read: where the failpoint had to be reached three times, one
             // transaction was too few in one round of a hundred.
             for _ in 0..LARGE_TRANSACTIONS {
-                big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
-                if stage.router.process()?.try_wait()?.is_some() {
+                big_transaction(&system.session, &system.schema, LARGE_ROWS, 50).await?;
+                if system.router.process()?.try_wait()?.is_some() {
                     break;
                 }
             }
         }
-        Way::Sigterm | Way::Drain => {
-            at_work(stage, lead).await?;
-            stage.router.sigterm()?;
+        Trigger::Shutdown | Trigger::Drain => {
+            wait_at_work(system, lead).await?;
+            system.router.sigterm()?;
         }
-        Way::StopServer => {
-            at_work(stage, lead).await?;
-            stage.postgres.stop(Stop::Fast, SOON).await?;
+        Trigger::StopServer => {
+            wait_at_work(system, lead).await?;
+            system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
         }
-        Way::RefuseBatches => {
-            at_work(stage, lead).await?;
-            for topic in &stage.topics {
-                stage.kafka.set_topic(topic, &[("max.message.bytes", TINY_BATCH)]).await?;
+        Trigger::RefuseBatches => {
+            wait_at_work(system, lead).await?;
+            for topic in &system.topics {
+                system.kafka.set_topic(topic, &[("max.message.bytes", TINY_BATCH)]).await?;
             }
         }
-        Way::CrashServer => {
-            // The first session passes something covered if the life before left the slot behind
+        Trigger::CrashServer => {
+            // The first session passes something covered if the process before left the slot behind
             // the witness; every later session does.
             for _ in 0..CRASHES {
-                if stage.wait_flowing_or_ended().await? == Flow::Ended {
+                if system.wait_flowing_or_ended().await? == Flow::Ended {
                     break;
                 }
                 // A slot that was saved while the server started is behind the witness only now.
-                stage.wait_witness_moved_or_ended().await?;
+                system.wait_witness_moved_or_ended().await?;
                 sleep(lead).await;
-                stage.postgres.stop(Stop::Immediate, SOON).await?;
-                start_postgres(stage).await?;
+                system.postgres.stop(ShutdownMode::Immediate, DEADLINE).await?;
+                start_postgres(system).await?;
             }
         }
-        Way::FillQueue => {
-            at_work(stage, lead).await?;
-            fill_queue(stage).await?;
+        Trigger::FillQueue => {
+            wait_at_work(system, lead).await?;
+            fill_queue(system).await?;
         }
     }
     Ok(())
 }
 
-async fn at_work(stage: &mut Stage, lead: Duration) -> anyhow::Result<()> {
-    stage.wait_flowing().await?;
+async fn wait_at_work(system: &mut TestSystem, lead: Duration) -> anyhow::Result<()> {
+    system.wait_flowing().await?;
     sleep(lead).await;
     Ok(())
 }
 
 /// Mends what was broken, as far as the next round needs it.
-pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
-    if way == Way::StopServer {
-        start_postgres(stage).await?;
-    } else if way == Way::RefuseBatches {
-        for topic in &stage.topics {
-            stage.kafka.set_topic(topic, &[]).await?;
+pub(crate) async fn repair(system: &mut TestSystem, trigger: Trigger) -> anyhow::Result<()> {
+    if trigger == Trigger::StopServer {
+        start_postgres(system).await?;
+    } else if trigger == Trigger::RefuseBatches {
+        for topic in &system.topics {
+            system.kafka.set_topic(topic, &[]).await?;
         }
-    } else if way == Way::FillQueue {
+    } else if trigger == Trigger::FillQueue {
         // Drops what was held back: the router that waited for it is dead.
-        stage.proxy.cut();
-        stage.proxy.set(Mode::Forward).await?;
+        system.proxy.cut();
+        system.proxy.set(ProxyMode::Forward).await?;
     }
     Ok(())
 }
 
-async fn start_postgres(stage: &mut Stage) -> anyhow::Result<()> {
-    stage.postgres.start_again().await?;
-    stage.session = stage.postgres.connect().await?;
+async fn start_postgres(system: &mut TestSystem) -> anyhow::Result<()> {
+    system.postgres.start_again().await?;
+    system.session = system.postgres.connect().await?;
     Ok(())
 }
 
 /// A session fills its window and ends with all of it in the producer's queue, and the next session
 /// fills another window.
-async fn fill_queue(stage: &mut Stage) -> anyhow::Result<()> {
+async fn fill_queue(system: &mut TestSystem) -> anyhow::Result<()> {
     // A window of small rows would be full by their number, and leave room in the queue. So the
     // writers wait until the wide rows are committed.
-    stage.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
-    stage.wait_confirmed(SOON).await?;
-    stage.proxy.set(Mode::HoldAnswers).await?;
-    big_transaction(&stage.session, &stage.schema, WIDE_ROWS, WIDE_BYTES).await?;
-    eventually(SOON, "a full window", async || {
-        let bytes = stage.status_number("/window/bytes").await?;
+    system.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
+    system.wait_confirmed(DEADLINE).await?;
+    system.proxy.set(ProxyMode::HoldAnswers).await?;
+    big_transaction(&system.session, &system.schema, WIDE_ROWS, WIDE_BYTES).await?;
+    eventually(DEADLINE, "a full window", async || {
+        let bytes = system.status_number("/window/bytes").await?;
         Ok(bytes.is_some_and(|bytes| bytes >= FULL_BYTES).then_some(()))
     })
     .await?;
-    let (walsender, _) = stage.slot().await?;
-    let walsender = walsender.context("nobody holds the slot")?;
-    let ended = stage.session.query_one("SELECT pg_terminate_backend($1)", &[&walsender]).await?;
-    ensure!(ended.get::<_, bool>(0), "walsender {walsender} was not there any more");
+    let (walsender, _) = system.slot().await?;
+    let walsender = walsender.context("no walsender holds the slot")?;
+    let ended = system.session.query_one("SELECT pg_terminate_backend($1)", &[&walsender]).await?;
+    ensure!(ended.get::<_, bool>(0), "walsender {walsender} had ended already");
     Ok(())
 }

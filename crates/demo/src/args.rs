@@ -2,20 +2,20 @@
 
 use clap::{Parser, ValueEnum};
 
-/// Shows an outbox arriving in Kafka while the broker goes away and the router is killed, and
-/// counts.
+/// Delivers an outbox to Kafka while the broker is stopped and the router is killed, and counts
+/// what arrived.
 #[derive(Debug, Parser)]
 #[command(name = "demo", max_term_width = 100)]
 pub(crate) struct Args {
-    /// Produce to this Kafka instead of the embedded broker; the demo makes a topic of its own
-    /// there and deletes it at the end
+    /// Produce to this Kafka instead of the embedded broker; the demo creates topics of its own
+    /// there and deletes them at the end
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "broker")]
     pub(crate) kafka: Option<String>,
-    /// Start a throw-away Apache Kafka instead of the embedded broker (fetched the first time)
+    /// Start a temporary Apache Kafka instead of the embedded broker (downloaded the first time)
     #[arg(long = "real-kafka", num_args = 0)]
     #[arg(default_value = "embedded", default_missing_value = "apache")]
     pub(crate) broker: OwnBroker,
-    /// Drop one record on the way to the count: the demo must end with lost 1 and exit code 1
+    /// Drop one record before the count: the demo must then end with "lost 1" and exit code 1
     #[arg(long = "sabotage", num_args = 0)]
     #[arg(default_value = "honest", default_missing_value = "sabotaged")]
     pub(crate) counting: Counting,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_read_as_they_are_named() {
+    fn every_flag_sets_its_own_option() {
         let args = Args::try_parse_from(["demo", "--sabotage", "--real-kafka"]).unwrap();
         assert_eq!(args.counting, Counting::Sabotaged);
         assert_eq!(args.broker, OwnBroker::Apache);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broker_at_a_time() {
+    fn kafka_and_real_kafka_exclude_each_other() {
         Args::try_parse_from(["demo", "--kafka", "localhost:9092", "--real-kafka"]).unwrap_err();
         let args = Args::try_parse_from(["demo", "--kafka", "localhost:9092"]).unwrap();
         assert_eq!(args.kafka.as_deref(), Some("localhost:9092"));

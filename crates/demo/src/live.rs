@@ -8,11 +8,11 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::postgres::Session;
-use testbed::router::Router;
+use testbed::postgres::DatabaseSession;
+use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
-use crate::stage::SLOT;
+use crate::system::SLOT;
 
 /// What rate and latency are averaged over.
 const SPAN: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ struct Counters {
 
 /// What the live line shows of one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct LiveStatus {
     /// The router's state, `down` if no router answers.
     pub(crate) state: String,
     /// Bytes of WAL past the slot's confirmed position.
@@ -42,24 +42,24 @@ pub(crate) struct Reading {
 
 /// Reads the gauges, and keeps the readings from which a rate is computed.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges {
+pub(crate) struct StatusReader {
     span: VecDeque<Counters>,
 }
 
-impl Gauges {
+impl StatusReader {
     /// Reads the gauges now. A router that does not answer is a reading and not an error.
     pub(crate) async fn read(
         &mut self,
-        router: &Router,
-        session: &Session,
-    ) -> anyhow::Result<Reading> {
+        router: &RouterProcess,
+        session: &DatabaseSession,
+    ) -> anyhow::Result<LiveStatus> {
         let Ok(status) = router.status().await else {
             self.span.clear();
-            return Ok(Reading {
+            return Ok(LiveStatus {
                 state: "down".to_owned(),
                 bytes_behind: bytes_behind(session).await?,
                 blame: "router".to_owned(),
-                ..Reading::default()
+                ..LiveStatus::default()
             });
         };
         let sum = async |name: &str| router.metric(name, "").await.ok().flatten().unwrap_or(0.0);
@@ -73,9 +73,9 @@ impl Gauges {
         let slot = status.get("slot").and_then(|slot| slot.get("bytes_behind"));
         let bytes_behind = match slot.and_then(Value::as_u64) {
             None => bytes_behind(session).await?,
-            told => told,
+            end => end,
         };
-        Ok(Reading { state: text("state"), bytes_behind, latency, rate, blame: text("blame") })
+        Ok(LiveStatus { state: text("state"), bytes_behind, latency, rate, blame: text("blame") })
     }
 
     /// Events a second, and their mean latency, over the last [`SPAN`].
@@ -99,7 +99,7 @@ impl Gauges {
     }
 }
 
-async fn bytes_behind(session: &Session) -> anyhow::Result<Option<u64>> {
+async fn bytes_behind(session: &DatabaseSession) -> anyhow::Result<Option<u64>> {
     let query = "SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::int8 \
                  FROM pg_replication_slots WHERE slot_name = $1::text::name";
     let row = session.query_opt(query, &[&SLOT]).await?;
@@ -107,7 +107,7 @@ async fn bytes_behind(session: &Session) -> anyhow::Result<Option<u64>> {
     Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()))
 }
 
-impl fmt::Display for Reading {
+impl fmt::Display for LiveStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let behind = self.bytes_behind.map_or("? B".to_owned(), size);
         let latency = self.latency.map_or("–".to_owned(), duration);
@@ -151,26 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn rate_and_latency_are_those_of_the_last_moments() {
-        let (mut gauges, start) = (Gauges::default(), Instant::now());
-        assert_eq!(gauges.advance(at(start, 0, 100.0, 50.0)), (0.0, None));
-        let (rate, latency) = gauges.advance(at(start, 1_000, 300.0, 51.0));
+    fn rate_and_latency_are_taken_over_the_last_second() {
+        let (mut status_reader, start) = (StatusReader::default(), Instant::now());
+        assert_eq!(status_reader.advance(at(start, 0, 100.0, 50.0)), (0.0, None));
+        let (rate, latency) = status_reader.advance(at(start, 1_000, 300.0, 51.0));
         assert_eq!((rate, latency), (200.0, Some(Duration::from_millis(5))));
         // What was acknowledged before the span no longer counts.
-        assert_eq!(gauges.advance(at(start, 2_100, 300.0, 51.0)), (0.0, None));
+        assert_eq!(status_reader.advance(at(start, 2_100, 300.0, 51.0)), (0.0, None));
     }
 
     #[test]
-    fn a_new_process_starts_a_new_count() {
-        let (mut gauges, start) = (Gauges::default(), Instant::now());
-        gauges.advance(at(start, 0, 5_000.0, 9.0));
-        assert_eq!(gauges.advance(at(start, 500, 10.0, 1.0)), (0.0, None));
-        assert_eq!(gauges.advance(at(start, 1_000, 20.0, 1.1)).0, 20.0);
+    fn counters_that_go_back_start_a_new_measurement() {
+        let (mut status_reader, start) = (StatusReader::default(), Instant::now());
+        status_reader.advance(at(start, 0, 5_000.0, 9.0));
+        assert_eq!(status_reader.advance(at(start, 500, 10.0, 1.0)), (0.0, None));
+        assert_eq!(status_reader.advance(at(start, 1_000, 20.0, 1.1)).0, 20.0);
     }
 
     #[test]
-    fn the_line_says_who_is_to_blame() {
-        let reading = Reading {
+    fn the_live_line_says_who_is_to_blame() {
+        let live_status = LiveStatus {
             state: "blocked".to_owned(),
             bytes_behind: Some(3_500_000),
             latency: None,
@@ -178,6 +178,6 @@ mod tests {
             blame: "kafka".to_owned(),
         };
         let line = "blocked     3.3 MiB behind  latency      –      0 events/s  to blame: Kafka";
-        assert_eq!(reading.to_string(), line);
+        assert_eq!(live_status.to_string(), line);
     }
 }

@@ -8,12 +8,12 @@
 //! too, unless `--keep` is given.
 
 mod args;
-mod broker;
 mod count;
+mod kafka;
 mod live;
 mod screen;
-mod stage;
-mod story;
+mod steps;
+mod system;
 
 use std::process::ExitCode;
 
@@ -21,9 +21,9 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Args;
-use crate::count::Outcome;
+use crate::count::DemoOutcome;
 use crate::screen::Screen;
-use crate::stage::Borrowed;
+use crate::system::CreatedTopics;
 
 /// The exit code that a shell reports for a program that was ended by Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
@@ -33,8 +33,8 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let mut screen = Screen::of_this_process();
     match run(&args, &mut screen).await {
-        Ok(Some(Outcome::Kept)) => ExitCode::SUCCESS,
-        Ok(Some(Outcome::Broken)) => ExitCode::FAILURE,
+        Ok(Some(DemoOutcome::Passed)) => ExitCode::SUCCESS,
+        Ok(Some(DemoOutcome::Failed)) => ExitCode::FAILURE,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             // The failure may be that of standard output, so an error here is ignored.
@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
 }
 
 /// Runs the demo; `None` when it was interrupted before the count.
-async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>> {
+async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<DemoOutcome>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let interrupted = async {
@@ -54,24 +54,24 @@ async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>
             _ = terminate.recv() => {}
         }
     };
-    let (mut borrowed, mut outcome) = (Borrowed::default(), None);
-    // The story owns every process: however this ends, dropping it ends them.
-    let told = tokio::select! {
-        told = story::tell(args, screen, &mut borrowed, &mut outcome) => told.map(|()| Told::ToTheEnd),
-        () = interrupted => Ok(Told::Interrupted),
+    let (mut created_topics, mut outcome) = (CreatedTopics::default(), None);
+    // The steps own every process: however this ends, dropping them ends the processes.
+    let end = tokio::select! {
+        end = steps::run(args, screen, &mut created_topics, &mut outcome) => end.map(|()| End::Finished),
+        () = interrupted => Ok(End::Interrupted),
     };
-    let given_back = borrowed.give_back().await;
-    // The error of the story is reported before what remains of it.
-    let told = told?;
-    given_back?;
-    if told == Told::Interrupted {
-        screen.note("stopped: everything that was started is gone")?;
+    let deleted = created_topics.delete().await;
+    // An error of the steps is reported before an error of the clean-up.
+    let end = end?;
+    deleted?;
+    if end == End::Interrupted {
+        screen.note("interrupted: everything that was started is stopped and removed")?;
     }
     Ok(outcome)
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
-    ToTheEnd,
+enum End {
+    Finished,
     Interrupted,
 }

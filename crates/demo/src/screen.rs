@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::live::Reading;
+use crate::live::LiveStatus;
 
 /// How often the live line is written where it cannot be drawn over.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub(crate) struct Screen {
     cursor: Cursor,
     started: Instant,
     /// State in the live line that was written last, and when.
-    told: Option<(String, Instant)>,
+    last_live: Option<(String, Instant)>,
 }
 
 impl Screen {
@@ -55,7 +55,7 @@ impl Screen {
 
     fn new(out: Box<dyn Write>, style: Style) -> Self {
         let started = Instant::now();
-        Self { out, style, cursor: Cursor::OnFreshLine, started, told: None }
+        Self { out, style, cursor: Cursor::OnFreshLine, started, last_live: None }
     }
 
     /// The title of the demo.
@@ -78,7 +78,7 @@ impl Screen {
     pub(crate) fn step(&mut self, name: &str, text: &str) -> io::Result<()> {
         let seconds = self.started.elapsed().as_secs_f64();
         let name = self.bold(&format!("{name:<12}"));
-        self.told = None;
+        self.last_live = None;
         self.line(&format!("\n{seconds:>5.1} s  {name}{text}"))
     }
 
@@ -93,7 +93,7 @@ impl Screen {
     }
 
     /// The last line, with the result of the count.
-    pub(crate) fn verdict(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn result(&mut self, text: &str) -> io::Result<()> {
         let text = self.bold(text);
         self.line(&text)
     }
@@ -104,21 +104,21 @@ impl Screen {
     }
 
     /// The live line, drawn over the one before.
-    pub(crate) fn live(&mut self, reading: &Reading) -> io::Result<()> {
+    pub(crate) fn live(&mut self, live_status: &LiveStatus) -> io::Result<()> {
         match self.style {
             Style::Terminal => {
-                write!(self.out, "{REDRAW}{DIM}         {reading}{RESET}{REDRAWN}")?;
+                write!(self.out, "{REDRAW}{DIM}         {live_status}{RESET}{REDRAWN}")?;
                 self.cursor = Cursor::OnLiveLine;
                 self.out.flush()
             }
             Style::Plain => {
                 let now = Instant::now();
-                let due = self.told.as_ref().is_none_or(|(state, at)| {
-                    *state != reading.state || now.duration_since(*at) >= PLAIN_INTERVAL
+                let due = self.last_live.as_ref().is_none_or(|(state, at)| {
+                    *state != live_status.state || now.duration_since(*at) >= PLAIN_INTERVAL
                 });
                 if due {
-                    self.told = Some((reading.state.clone(), now));
-                    self.line(&format!("         {reading}"))?;
+                    self.last_live = Some((live_status.state.clone(), now));
+                    self.line(&format!("         {live_status}"))?;
                 }
                 Ok(())
             }
@@ -127,7 +127,7 @@ impl Screen {
 
     /// Makes the next live line appear also where it cannot be drawn over.
     pub(crate) fn show_next(&mut self) {
-        self.told = None;
+        self.last_live = None;
     }
 
     fn line(&mut self, text: &str) -> io::Result<()> {
@@ -155,9 +155,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Paper {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -167,42 +167,42 @@ mod tests {
         }
     }
 
-    fn screen(style: Style) -> (Screen, Paper) {
-        let paper = Paper::default();
-        (Screen::new(Box::new(paper.clone()), style), paper)
+    fn screen(style: Style) -> (Screen, SharedBuffer) {
+        let buffer = SharedBuffer::default();
+        (Screen::new(Box::new(buffer.clone()), style), buffer)
     }
 
-    fn written(paper: &Paper) -> String {
-        String::from_utf8(paper.0.lock().unwrap().clone()).unwrap()
+    fn written(buffer: &SharedBuffer) -> String {
+        String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap()
     }
 
-    fn reading(state: &str) -> Reading {
-        Reading { state: state.to_owned(), ..Reading::default() }
+    fn live_status(state: &str) -> LiveStatus {
+        LiveStatus { state: state.to_owned(), ..LiveStatus::default() }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_drawn_over_is_written_now_and_then() {
-        let (mut screen, paper) = screen(Style::Plain);
+    async fn without_a_terminal_the_live_line_is_written_at_intervals_and_when_the_state_changes() {
+        let (mut screen, buffer) = screen(Style::Plain);
         for state in ["streaming", "streaming", "blocked"] {
-            screen.live(&reading(state)).unwrap();
+            screen.live(&live_status(state)).unwrap();
         }
         tokio::time::advance(PLAIN_INTERVAL).await;
-        screen.live(&reading("blocked")).unwrap();
-        screen.verdict("sent 1").unwrap();
-        let text = written(&paper);
+        screen.live(&live_status("blocked")).unwrap();
+        screen.result("sent 1").unwrap();
+        let text = written(&buffer);
         let states: Vec<_> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
         assert_eq!(states, ["streaming", "blocked", "blocked", "sent"]);
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
     }
 
     #[test]
-    fn a_terminal_has_one_live_line_and_other_lines_below_it() {
-        let (mut screen, paper) = screen(Style::Terminal);
+    fn on_a_terminal_the_live_line_is_redrawn_and_other_lines_go_below_it() {
+        let (mut screen, buffer) = screen(Style::Terminal);
         for _ in 0..3 {
-            screen.live(&reading("streaming")).unwrap();
+            screen.live(&live_status("streaming")).unwrap();
         }
         screen.note("done").unwrap();
-        let text = written(&paper);
+        let text = written(&buffer);
         assert_eq!(text.matches('\r').count(), 3);
         assert_eq!(text.lines().count(), 2);
         assert!(text.ends_with("\n  done\n"), "{text:?}");

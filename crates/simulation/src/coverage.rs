@@ -48,7 +48,7 @@ pub fn disarm() {
 }
 
 fn hook(point: Failpoint) {
-    REACHED.with_borrow_mut(|reached| reached[place(point)] += 1);
+    REACHED.with_borrow_mut(|reached| reached[index_of(point)] += 1);
     match ARMED.get() {
         Some((armed, 1)) if armed == point => {
             ARMED.set(None);
@@ -60,7 +60,7 @@ fn hook(point: Failpoint) {
     }
 }
 
-fn place(point: Failpoint) -> usize {
+fn index_of(point: Failpoint) -> usize {
     Failpoint::ALL.iter().position(|one| *one == point).expect("every failpoint is in the list")
 }
 

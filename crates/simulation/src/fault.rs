@@ -1,11 +1,10 @@
-//! What can go wrong, by name. A plan says which of these happen and when; `world/faults/` does
-//! them.
+//! The faults, by name. A plan says which of them happen and when; `world/faults/` injects them.
 
 use relay::Code;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// Something that goes wrong, or is done to the system by somebody.
+        /// A fault: of a process, the network, the server or the cluster, or made by a person.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $($(#[$doc])* $name,)* }
 
@@ -26,15 +25,15 @@ faults! {
     KillRouter = "kill-router";
     /// `kill -9` of a router at a failpoint.
     KillAtFailpoint = "kill-at-failpoint";
-    /// A router is stopped (SIGSTOP) for longer than the walsender waits, and goes on later.
+    /// A router is stopped (SIGSTOP) for longer than `wal_sender_timeout`, and continues later.
     FreezeRouter = "freeze-router";
     /// SIGTERM, and a new process.
     Shutdown = "shutdown";
-    /// `kill -9` of every router, and nobody starts one for a while.
+    /// `kill -9` of every router, and none is started for a while.
     AllDown = "all-down";
     /// The replication connection breaks.
     CutConnection = "cut-connection";
-    /// The replication connection swallows everything, both ways.
+    /// The network drops everything on the replication connection, in both directions.
     BlackHole = "black-hole";
     /// No router reaches PostgreSQL for a while.
     CutOff = "cut-off";
@@ -63,14 +62,13 @@ faults! {
     DuplicateBatch = "duplicate-batch";
     /// A batch fails, and its records with it.
     RejectBatch = "reject-batch";
-    /// One record is refused until somebody mends it.
+    /// One record is refused for a while.
     RejectRecord = "reject-record";
-    /// The producer meets an error after which it may not go on; or for a while every one does that
-    /// is made.
+    /// The producer fails with a fatal error, or every producer does for a while.
     FatalProducer = "fatal-producer";
     /// A topic that is there is reported missing.
     MetadataFlap = "metadata-flap";
-    /// A topic is deleted, and made anew later.
+    /// A topic is deleted, and re-created later.
     DeleteTopic = "delete-topic";
     /// A topic gets more partitions.
     GrowTopic = "grow-topic";
@@ -80,18 +78,18 @@ faults! {
     GrowWhileDown = "grow-while-down";
     /// Nobody can read or write the state topic.
     StateAway = "state-away";
-    /// The state topic is deleted, and made anew later.
+    /// The state topic is deleted, and re-created later.
     DeleteState = "delete-state";
 
-    /// The slot is dropped, and made anew later.
+    /// The slot is dropped, and re-created later.
     DropSlot = "drop-slot";
-    /// The slot is dropped and made anew at once.
+    /// The slot is dropped and re-created at once.
     RecreateSlot = "recreate-slot";
     /// The slot is invalidated: WAL it needed is gone.
     LoseSlot = "lose-slot";
     /// Somebody advances the slot.
     AdvanceSlot = "advance-slot";
-    /// The publication is dropped, rows are written, and it is made anew.
+    /// The publication is dropped, rows are written, and it is re-created.
     DropPublication = "drop-publication";
     /// The publication publishes no inserts for a while.
     WithholdInserts = "withhold-inserts";
@@ -105,7 +103,7 @@ faults! {
     RestoreBackup = "restore-backup";
     /// The storage goes back to a snapshot: the same timeline and positions, other events.
     RestoreSnapshot = "restore-snapshot";
-    /// Another database cluster bears the server's name.
+    /// The server's address leads to another database cluster.
     ExchangeServer = "exchange-server";
     /// The brokers' addresses lead to another Kafka cluster.
     ExchangeKafka = "exchange-kafka";
@@ -154,8 +152,8 @@ impl Fault {
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging => &[Code::HistoryChanged],
             // A router that still reads WAL which the restored server no longer has may have seen
-            // more of it than the present holder of the slot: the record of the former counts, and
-            // the slot stands past it.
+            // more of it than the present holder of the slot. Then the record of the former counts,
+            // and the slot is past it.
             Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
             // The monitor has its own connection: it may see the other server first.
             Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],

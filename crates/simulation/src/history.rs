@@ -1,10 +1,10 @@
-//! What was really committed: the truth that the records in Kafka are compared with, and how it is
-//! produced: sessions that write concurrently, savepoints that are rolled back, rows that share a
-//! position, commits that begin where the previous one ended.
+//! What was committed, which the records in Kafka are compared with, and how it is made: sessions
+//! that write concurrently, savepoints that are rolled back, rows that share a position, commits
+//! that begin where the previous one ended.
 
 use std::ops::Range;
 
-use crate::{plan::Generation, random::Random};
+use crate::{plan::VersionGroup, random::Random};
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -19,24 +19,24 @@ pub const LONG: u64 = 45;
 /// Sessions that write at the same time.
 const WRITERS: usize = 3;
 
-/// What the publication made of a row when it was written.
+/// What the publication did with a row when the row was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Publishing {
+pub enum PublicationState {
     /// The publication publishes it.
-    Published,
+    Complete,
     /// The publication publishes no inserts: the server sends nothing.
-    Withheld,
+    WithoutInserts,
     /// The publication does not have the table: the server sends nothing.
-    Out,
+    WithoutTable,
     /// The publication does not exist: the server sends an error, or a warning.
     Missing,
 }
 
 /// Whether a row can become a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum RowKind {
     /// It can.
-    Sound,
+    Valid,
     /// Its key is NULL.
     NullKey,
     /// It is larger than the router reads.
@@ -45,37 +45,37 @@ pub enum Health {
 
 /// The outbox table's name at the time when a row is written. Its OID does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Called {
+pub enum OutboxName {
     /// The name that the routers are configured with.
-    Outbox,
+    Configured,
     /// Something else.
-    Otherwise,
+    Changed,
 }
 
 /// The state of the catalog when a row is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Catalog {
+pub struct CatalogState {
     /// What the publication does with rows.
-    pub publishing: Publishing,
+    pub publication: PublicationState,
     /// Shape of the table.
     pub shape: usize,
     /// Its name.
-    pub called: Called,
+    pub name: OutboxName,
 }
 
-impl Catalog {
+impl CatalogState {
     /// The catalog as set-up leaves it.
     pub const NEW: Self =
-        Self { publishing: Publishing::Published, shape: 0, called: Called::Outbox };
+        Self { publication: PublicationState::Complete, shape: 0, name: OutboxName::Configured };
 }
 
 /// A committed row.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct CommittedEvent {
     /// Index of its key, below [`KEYS`].
     pub key: usize,
     /// How many published events of the same key precede it.
-    pub place: u64,
+    pub index_in_key: u64,
     /// The position of its row; rows may share one, so it orders nothing.
     pub lsn: u64,
     /// Index of its transaction.
@@ -83,32 +83,32 @@ pub struct Event {
     /// How many published events of any key precede it.
     pub serial: u64,
     /// The state of the catalog when it was written.
-    pub catalog: Catalog,
+    pub catalog: CatalogState,
     /// Whether it can become a record.
-    pub health: Health,
+    pub kind: RowKind,
     /// False when a backup was restored that does not contain it.
     pub is_real: bool,
     /// Whether its record is stored in Kafka.
     pub is_stored: bool,
     /// Whether a person has accepted that its record is missing from Kafka.
-    pub is_excused: bool,
+    pub is_accepted: bool,
 }
 
-impl Event {
+impl CommittedEvent {
     /// Whether its record belongs in Kafka.
     pub fn is_published(&self) -> bool {
-        self.catalog.publishing == Publishing::Published
+        self.catalog.publication == PublicationState::Complete
     }
 
     /// Whether its record is stored in Kafka, or accepted as missing.
     pub fn is_settled(&self) -> bool {
-        self.is_stored || self.is_excused
+        self.is_stored || self.is_accepted
     }
 }
 
 /// A committed transaction.
 #[derive(Debug, Clone)]
-pub struct Transaction {
+pub struct CommittedTransaction {
     /// Where its commit record starts.
     pub commit_lsn: u64,
     /// The first byte after it.
@@ -125,9 +125,9 @@ pub struct Transaction {
 struct Row {
     key: usize,
     lsn: u64,
-    catalog: Catalog,
-    health: Health,
-    is_excused: bool,
+    catalog: CatalogState,
+    kind: RowKind,
+    is_accepted: bool,
 }
 
 /// A database session with an open transaction.
@@ -139,15 +139,15 @@ struct Writer {
 
 /// See the module's documentation.
 #[derive(Debug, Clone)]
-pub struct History {
+pub struct CommitHistory {
     /// In commit order. Events of a history that is lost stay in the list, as not real.
-    pub events: Vec<Event>,
+    pub events: Vec<CommittedEvent>,
     /// In commit order.
-    pub transactions: Vec<Transaction>,
+    pub transactions: Vec<CommittedTransaction>,
     /// The end of WAL.
     pub end_of_wal: u64,
     /// Published events per key so far.
-    pub places: [u64; KEYS],
+    pub next_in_key: [u64; KEYS],
     /// Published events so far.
     pub serial: u64,
     /// The published events of each key, in commit order.
@@ -156,36 +156,36 @@ pub struct History {
     pub clock: i64,
     xid: u32,
     writers: Vec<Writer>,
-    generation: Generation,
+    version: VersionGroup,
 }
 
-impl History {
+impl CommitHistory {
     /// An empty history.
-    pub fn new(generation: Generation) -> Self {
+    pub fn new(version: VersionGroup) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
             end_of_wal: FIRST_LSN,
-            places: [0; KEYS],
+            next_in_key: [0; KEYS],
             serial: 0,
             by_key: Default::default(),
             clock: 0,
             xid: 700,
             writers: vec![Writer::default(); WRITERS],
-            generation,
+            version,
         }
     }
 
     /// One step of a random session: it writes, rolls back to a savepoint, or commits.
-    pub fn write(&mut self, random: &mut Random, catalog: Catalog) {
+    pub fn write(&mut self, random: &mut Random, catalog: CatalogState) {
         let writer = random.index(WRITERS);
         match random.below(16) {
-            0..7 => self.insert(writer, 1 + random.below(3), random, catalog, Health::Sound),
+            0..7 => self.insert(writer, 1 + random.below(3), random, catalog, RowKind::Valid),
             7..12 => self.commit(writer, random),
             12 => self.writers[writer].savepoint = Some(self.writers[writer].rows.len()),
             13 => self.rollback_to_savepoint(writer),
             14 => self.writers[writer] = Writer::default(),
-            _ => self.write_elsewhere(random),
+            _ => self.write_other_wal(random),
         }
     }
 
@@ -194,18 +194,18 @@ impl History {
         &mut self,
         rows: u64,
         random: &mut Random,
-        catalog: Catalog,
-        health: Health,
+        catalog: CatalogState,
+        kind: RowKind,
     ) {
         self.writers.push(Writer::default());
         let writer = self.writers.len() - 1;
-        self.insert(writer, rows, random, catalog, health);
+        self.insert(writer, rows, random, catalog, kind);
         self.commit(writer, random);
         self.writers.pop();
     }
 
     /// WAL that holds no events: of another table, another database, a checkpoint.
-    pub fn write_elsewhere(&mut self, random: &mut Random) {
+    pub fn write_other_wal(&mut self, random: &mut Random) {
         self.end_of_wal += 8 * (1 + random.below(4));
     }
 
@@ -216,9 +216,9 @@ impl History {
 
     /// Marks rows of transactions that are still open as accepted as missing, if the publication
     /// leaves them out.
-    pub fn excuse_open_rows(&mut self) {
+    pub fn accept_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
-            row.is_excused |= row.catalog.publishing != Publishing::Published;
+            row.is_accepted |= row.catalog.publication != PublicationState::Complete;
         }
     }
 
@@ -236,8 +236,8 @@ impl History {
         writer: usize,
         rows: u64,
         random: &mut Random,
-        catalog: Catalog,
-        health: Health,
+        catalog: CatalogState,
+        kind: RowKind,
     ) {
         // COPY gives many rows one position.
         let is_copy = random.one_in(3);
@@ -249,7 +249,7 @@ impl History {
                 self.end_of_wal += 8;
             }
             let key = random.index(KEYS);
-            self.writers[writer].rows.push(Row { key, lsn, catalog, health, is_excused: false });
+            self.writers[writer].rows.push(Row { key, lsn, catalog, kind, is_accepted: false });
         }
     }
 
@@ -269,32 +269,38 @@ impl History {
         self.xid += 1;
         self.clock += 1;
         // Only an old server sends transactions without rows.
-        if rows.is_empty() && self.generation != Generation::Old {
+        if rows.is_empty() && self.version != VersionGroup::V13To14 {
             return;
         }
         let first = self.events.len();
-        for Row { key, lsn, catalog, health, is_excused } in rows {
-            self.events.push(Event {
+        for Row { key, lsn, catalog, kind, is_accepted } in rows {
+            self.events.push(CommittedEvent {
                 key,
-                place: self.places[key],
+                index_in_key: self.next_in_key[key],
                 lsn,
                 transaction: self.transactions.len(),
                 serial: self.serial,
                 catalog,
-                health,
+                kind,
                 is_real: true,
                 is_stored: false,
-                is_excused,
+                is_accepted,
             });
-            if catalog.publishing == Publishing::Published {
+            if catalog.publication == PublicationState::Complete {
                 self.by_key[key].push(self.events.len() - 1);
-                self.places[key] += 1;
+                self.next_in_key[key] += 1;
                 self.serial += 1;
             }
         }
         let events = first..self.events.len();
         let (xid, committed_at) = (self.xid, self.clock);
-        self.transactions.push(Transaction { commit_lsn, end_lsn, xid, committed_at, events });
+        self.transactions.push(CommittedTransaction {
+            commit_lsn,
+            end_lsn,
+            xid,
+            committed_at,
+            events,
+        });
     }
 
     /// The index of the first transaction that a slot at this position sends.
@@ -322,7 +328,7 @@ impl History {
     }
 
     /// Recomputes the counts from the events that are real.
-    pub(crate) fn count_anew(&mut self) {
+    pub(crate) fn recount(&mut self) {
         self.by_key = Default::default();
         for (number, event) in self.events.iter().enumerate() {
             if event.is_real && event.is_published() {
@@ -330,14 +336,14 @@ impl History {
             }
         }
         let length = |events: &Vec<usize>| u64::try_from(events.len()).expect("a length fits");
-        self.places = self.by_key.each_ref().map(length);
-        self.serial = self.places.iter().sum();
+        self.next_in_key = self.by_key.each_ref().map(length);
+        self.serial = self.next_in_key.iter().sum();
         self.xid = self.transactions.last().map_or(700, |last| last.xid);
     }
 
     /// Real events that Kafka does not have, and that nobody has accepted as missing.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
-        let missing = |event: &Event| event.is_real && !event.is_settled();
+        let missing = |event: &CommittedEvent| event.is_real && !event.is_settled();
         self.events.iter().enumerate().filter(move |(_, event)| missing(event)).map(|(n, _)| n)
     }
 }

@@ -1,12 +1,11 @@
-//! What must hold, by the names under which a violation is reported. docs/testing.md has the full
-//! sentences.
+//! The invariants, by the names under which violations are reported. docs/testing.md explains them.
 
 use std::fmt;
 
 /// An invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invariant {
-    /// Every committed event is in Kafka, or the router has stopped and says why.
+    /// Every committed event is in Kafka, or the router has stopped and reports why.
     S1Complete,
     /// Nothing is confirmed that is not in Kafka.
     S2NeverAhead,

@@ -3,9 +3,9 @@
 //! known to happen. A seed decides the plan and the order of events; the same seed gives the same
 //! run.
 //!
-//! Read in this order: [`plan`] (what a seed means), [`history`] (the truth), [`postgres`],
-//! [`kafka`], [`world`] (the order of events; `world/shell.rs` stands for the real shell),
-//! [`judge`] (what must hold after every step).
+//! Read in this order: [`plan`] (what a seed means), [`history`] (what was committed),
+//! [`postgres`], [`kafka`], [`world`] (the order of events; `world/shell.rs` does what the
+//! product's shell does), [`checker`] (what must hold after every step).
 //!
 //! The core is the product's own and not a mock: a violation is a bug of the product, or of this
 //! crate.
@@ -16,12 +16,12 @@
     reason = "the state of a model is a set of facts; and one that has lost its books must stop, and a panic is a violation"
 )]
 
+pub mod checker;
 pub mod coverage;
 pub mod document;
 pub mod fault;
 pub mod history;
 pub mod invariant;
-pub mod judge;
 pub mod kafka;
 pub mod plan;
 pub mod postgres;

@@ -13,34 +13,34 @@ use simulation::{
     run::{run, shrink},
 };
 
-/// Runs the core through simulated worlds.
+/// Runs the relay's core between a simulated PostgreSQL and a simulated Kafka.
 #[derive(Debug, Parser)]
 #[command(name = "simulate", version)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 20_000)]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     start: u64,
-    /// Begin at a seed that nobody has chosen.
+    /// Begin at a seed made from the clock, so that each run has other seeds.
     #[arg(long, conflicts_with = "start")]
     fresh: bool,
-    /// Stop after this many seconds, however many seeds were run; later, if something was not
-    /// reached by then.
+    /// Stop after this many seconds instead of a number of seeds; later, if the run has not yet
+    /// reached everything that it must reach.
     #[arg(long)]
     seconds: Option<u64>,
-    /// One seed alone, with its plan.
+    /// Run only this seed, and print its plan.
     #[arg(long, conflicts_with_all = ["seeds", "start", "seconds"])]
     seed: Option<u64>,
-    /// With --seed: only these of its faults, by number.
+    /// With --seed: inject only these of its faults, by number.
     #[arg(long, value_delimiter = ',', requires = "seed")]
     faults: Option<Vec<usize>>,
-    /// With --seed: tell every event, on stderr.
+    /// With --seed: print every event, on standard error.
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Do not ask that everything was reached.
+    /// Do not fail when a fault, state, error or failpoint was never reached.
     #[arg(long)]
     any_coverage: bool,
 }
@@ -49,14 +49,14 @@ struct Arguments {
 const SEEDS_FOR_COVERAGE: u64 = 10_000;
 /// How many times longer than asked a run may take while something was not reached: whether a rare
 /// event happens within so many seeds is chance, and a slow machine runs fewer of them.
-const PATIENCE: u32 = 6;
+const TIME_FACTOR_MAX: u32 = 6;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     coverage::watch_failpoints();
     match arguments.seed {
         Some(seed) => {
-            let trace = if arguments.trace { Trace::Told } else { Trace::Silent };
+            let trace = if arguments.trace { Trace::On } else { Trace::Off };
             replay(seed, arguments.faults.as_deref(), trace)
         }
         None => sweep(&arguments),
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
     let mut plan = Plan { trace, ..Plan::of_seed(seed) };
     if let Some(faults) = faults {
-        plan = plan.keeping(faults);
+        plan = plan.with_only(faults);
     }
     describe(&plan);
     let mut coverage = Coverage::default();
@@ -85,10 +85,10 @@ fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
 }
 
 fn describe(plan: &Plan) {
-    let Plan { seed, steps, generation, routers, keeping, window, .. } = plan;
+    let Plan { seed, steps, version, routers, state_topic, window, .. } = plan;
     let Plan { person, queue, partitions, faults, .. } = plan;
     println!(
-        "seed {seed}: {steps} steps, {generation:?} server, {routers} routers, {keeping:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
+        "seed {seed}: {steps} steps, PostgreSQL {version:?}, {routers} routers, state topic {state_topic:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
     );
     for (number, planned) in faults.iter().enumerate() {
         println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());
@@ -103,14 +103,14 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     let mut coverage = Coverage::default();
     let mut violations = 0_u64;
     let mut seeds = 0_u64;
-    println!("from seed {first}");
+    println!("first seed {first}");
     let goes_on = |seeds: u64, coverage: &Coverage| {
         let Some(limit) = limit else { return seeds < arguments.seeds };
         let has_shown = || {
             arguments.any_coverage || (seeds >= SEEDS_FOR_COVERAGE && coverage.missing().is_empty())
         };
-        let taken = started.elapsed();
-        taken < limit || (taken < limit * PATIENCE && !has_shown())
+        let produced = started.elapsed();
+        produced < limit || (produced < limit * TIME_FACTOR_MAX && !has_shown())
     };
     while goes_on(seeds, &coverage) {
         let seed = first.wrapping_add(seeds);
@@ -125,9 +125,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         }
     }
     if seeds < SEEDS_FOR_COVERAGE && limit.is_some() && !arguments.any_coverage {
-        println!(
-            "too few seeds in that time to say what was reached: {SEEDS_FOR_COVERAGE} are needed"
-        );
+        println!("too few seeds were run to check the coverage: {SEEDS_FOR_COVERAGE} are needed");
         return ExitCode::FAILURE;
     }
     let missing = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations == 0 {

@@ -5,37 +5,37 @@ use crate::{fault::Fault, random::Random};
 
 /// Group of PostgreSQL's major versions, by what differs for a replication client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
+pub enum VersionGroup {
     /// 13 and 14: sends transactions without rows, and takes the slot back when a status update
     /// names an earlier position.
-    Old,
+    V13To14,
     /// 15 to 17: a missing publication is an error.
-    Middle,
+    V15To17,
     /// 18: a missing publication is a warning, and rows are skipped.
-    New,
+    V18,
 }
 
 /// Whether the routers keep a witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeping {
+pub enum StateTopicSetting {
     /// In the state topic.
-    Witness,
+    Used,
     /// No witness: each router knows only what it saw since it was started.
-    Memory,
+    Unused,
 }
 
 /// Whether a person answers when a router asks for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Person {
-    /// Nobody does.
-    Away,
-    /// A person comes after a while, and accepts what cannot be mended.
-    Comes,
+    /// No person answers.
+    Absent,
+    /// A person comes after a while, repairs what can be repaired, and accepts the rest.
+    Accepts,
 }
 
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
-pub struct Planned {
+pub struct PlannedFault {
     /// The step before which it happens.
     pub at: usize,
     /// What happens.
@@ -50,11 +50,11 @@ pub struct Plan {
     /// The steps over which the faults are spread.
     pub steps: usize,
     /// Which PostgreSQL.
-    pub generation: Generation,
+    pub version: VersionGroup,
     /// How many routers compete for the slot.
     pub routers: usize,
     /// Whether they keep a witness.
-    pub keeping: Keeping,
+    pub state_topic: StateTopicSetting,
     /// Whether a person comes.
     pub person: Person,
     /// `limits.window_events`.
@@ -64,7 +64,7 @@ pub struct Plan {
     /// Partitions of each topic at the start.
     pub partitions: i32,
     /// In the order of their steps.
-    pub faults: Vec<Planned>,
+    pub faults: Vec<PlannedFault>,
     /// Whether every event of the run is printed.
     pub trace: Trace,
 }
@@ -73,9 +73,9 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trace {
     /// Nothing.
-    Silent,
+    Off,
     /// On stderr, one line per event.
-    Told,
+    On,
 }
 
 const STEPS: u64 = 220;
@@ -88,39 +88,44 @@ impl Plan {
     pub fn of_seed(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x5eed_0f00_7b07);
         let steps = usize::try_from(STEPS / 2 + random.below(STEPS)).expect("small");
-        let keeping = if random.one_in(8) { Keeping::Memory } else { Keeping::Witness };
+        let state_topic =
+            if random.one_in(8) { StateTopicSetting::Unused } else { StateTopicSetting::Used };
         let passing: Vec<Fault> =
             Fault::ALL.iter().copied().filter(|fault| !fault.is_for_a_person()).collect();
         let for_a_person = Fault::ALL.iter().copied().filter(|fault| fault.is_for_a_person());
         // A router that has no witness cannot notice that the slot was moved.
-        let is_noticed = |fault: &Fault| keeping == Keeping::Witness || !fault.needs_a_witness();
+        let is_noticed =
+            |fault: &Fault| state_topic == StateTopicSetting::Used || !fault.needs_a_witness();
         let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
             .map(|_| passing[random.index(passing.len())])
             .collect();
-        let mut faults: Vec<Planned> = (0..random.below(FAULTS_MAX + 1))
-            .map(|_| Planned { at: random.index(steps), fault: kinds[random.index(kinds.len())] })
+        let mut faults: Vec<PlannedFault> = (0..random.below(FAULTS_MAX + 1))
+            .map(|_| PlannedFault {
+                at: random.index(steps),
+                fault: kinds[random.index(kinds.len())],
+            })
             .collect();
         faults.sort_by_key(|planned| planned.at);
         let mut routers = 1 + random.index(2);
-        let mut person = Person::Away;
+        let mut person = Person::Absent;
         if random.one_in(4) {
-            let deed = for_a_person[random.index(for_a_person.len())];
-            if keeping == Keeping::Memory {
+            let action = for_a_person[random.index(for_a_person.len())];
+            if state_topic == StateTopicSetting::Unused {
                 // Without a witness, only the process that saw the slot as it was can notice the
                 // change, so it must not be replaced.
                 routers = 1;
-                let last = Planned { at: steps * 3 / 4, fault: deed };
+                let last = PlannedFault { at: steps * 3 / 4, fault: action };
                 faults.retain(|planned| planned.at <= last.at);
                 faults.push(last);
             } else {
-                // After the state topic is deleted, a router need not notice the deed.
+                // After the state topic is deleted, a router need not notice the change.
                 faults.retain(|planned| planned.fault != Fault::DeleteState);
-                faults.push(Planned { at: random.index(steps), fault: deed });
+                faults.push(PlannedFault { at: random.index(steps), fault: action });
                 if random.one_in(2) {
-                    person = Person::Comes;
-                    let deed = for_a_person[random.index(for_a_person.len())];
-                    faults.push(Planned { at: random.index(steps), fault: deed });
+                    person = Person::Accepts;
+                    let action = for_a_person[random.index(for_a_person.len())];
+                    faults.push(PlannedFault { at: random.index(steps), fault: action });
                 }
             }
             faults.sort_by_key(|planned| planned.at);
@@ -128,26 +133,26 @@ impl Plan {
         Self {
             seed,
             steps,
-            generation: match random.below(4) {
-                0 => Generation::Old,
-                1 => Generation::Middle,
-                _ => Generation::New,
+            version: match random.below(4) {
+                0 => VersionGroup::V13To14,
+                1 => VersionGroup::V15To17,
+                _ => VersionGroup::V18,
             },
             routers,
-            keeping,
+            state_topic,
             person,
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
             faults,
-            trace: Trace::Silent,
+            trace: Trace::Off,
         }
     }
 
     /// The same plan with only some of its faults, by their indexes in [`Plan::faults`].
     #[must_use]
-    pub fn keeping(&self, places: &[usize]) -> Self {
-        let faults = places.iter().filter_map(|place| self.faults.get(*place).copied()).collect();
+    pub fn with_only(&self, indexes: &[usize]) -> Self {
+        let faults = indexes.iter().filter_map(|index| self.faults.get(*index).copied()).collect();
         Self { faults, ..self.clone() }
     }
 }

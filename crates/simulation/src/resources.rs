@@ -1,5 +1,6 @@
-//! S9: no event leaves memory behind. This does not depend on faults and their order, so it is
-//! checked in one probe: many events of one session, and the resident memory of the process.
+//! S9: memory does not grow with the number of events. This does not depend on faults and their
+//! order, so it is checked in one probe: many events of one session, and the resident memory of the
+//! process.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -13,7 +14,7 @@ use relay::{
 
 use crate::{
     invariant::{Invariant, Violation},
-    plan::Keeping,
+    plan::StateTopicSetting,
     router,
 };
 
@@ -33,7 +34,7 @@ pub fn probe() -> Result<(), Violation> {
     stream.events(EVENTS);
     let growth = resident().saturating_sub(before);
     if growth > GROWTH_MAX {
-        let what = format!("{EVENTS} events left {growth} bytes behind");
+        let what = format!("resident memory grew by {growth} bytes over {EVENTS} events");
         return Err(Violation { invariant: Invariant::S9Resources, what });
     }
     Ok(())
@@ -58,7 +59,7 @@ struct Stream {
 impl Stream {
     fn begin() -> Self {
         let at = Moment::default();
-        let settings = router::settings(0, 1_000, Keeping::Witness, 1);
+        let settings = router::settings(0, 1_000, StateTopicSetting::Used, 1);
         let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
         let columns = columns.map(|name| (name, TEXT));
         let mut stream = Self {

@@ -14,14 +14,14 @@ use relay::{
 };
 
 use crate::{
-    kafka::Producer,
-    plan::Keeping,
-    postgres::facts::{self, DATABASE, PUBLICATION, SLOT},
+    kafka::SimulatedProducer,
+    plan::StateTopicSetting,
+    postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
 /// The request to the server that the core waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Job {
+pub enum PendingRequest {
     /// Nothing.
     None,
     /// A connection.
@@ -40,44 +40,44 @@ pub enum Job {
 
 /// The state topic is being read.
 #[derive(Debug)]
-pub enum Reading {
+pub enum StateTopicRead {
     /// It was requested and not read yet.
-    Asked,
+    Requested,
     /// It was read, and the result is on its way to the core.
-    Read(Result<StateRead, Failure>),
+    Done(Result<StateRead, Failure>),
 }
 
 /// See the module's documentation.
-pub struct Router {
+pub struct SimulatedRouter {
     /// Number of the process, unique in the run.
     pub number: u64,
     /// The core.
     pub relay: Relay,
     /// None while it is being created.
-    pub producer: Option<Producer>,
+    pub producer: Option<SimulatedProducer>,
     /// When the next producer is created at the earliest.
     pub producer_at: Moment,
     /// Producers that were given up: the second, and how many in it.
     pub given_up: (u64, u32),
-    /// The start of the server (`Postgres::starts`) that the SQL connection belongs to; None
-    /// without a connection.
+    /// The start of the server (`SimulatedPostgres::starts`) that the SQL connection belongs to;
+    /// None without a connection.
     pub link: Option<u64>,
     /// The number of the replication connection.
     pub connection: Option<u64>,
-    /// The judge's number of the session on it, or of the last one.
+    /// The checker's number of the session on it, or of the last one.
     pub session: usize,
     /// The server's epoch when that session began.
     pub epoch: u64,
     /// The request to the server that is pending.
-    pub job: Job,
+    pub request: PendingRequest,
     /// Pending reads of the state topic, by their numbers.
-    pub readings: VecDeque<(u64, Reading)>,
+    pub state_reads: VecDeque<(u64, StateTopicRead)>,
     /// The number of the last one.
-    pub last_reading: u64,
+    pub last_state_read: u64,
     /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
-    /// Topics whose metadata was asked for, with their indexes.
-    pub asked: VecDeque<(TopicId, usize)>,
+    /// Topics whose metadata was requested, with their indexes.
+    pub topic_lookups: VecDeque<(TopicId, usize)>,
     /// Index of each topic, by the core's number for it.
     pub topics: Vec<(TopicId, usize)>,
     /// The highest position that it has sent in a status update.
@@ -89,13 +89,13 @@ pub struct Router {
     /// The monitor's last check without a finding.
     pub last_good: Option<LastGood>,
     /// When the monitor and the topic refresh run next.
-    pub look_at: Moment,
+    pub next_check_at: Moment,
     /// Whether the process is not running.
     pub is_down: bool,
     /// When it was stopped by SIGSTOP; None while it runs.
     pub frozen_since: Option<Moment>,
     /// Whether the present session ends in order: with its last status update and CopyDone.
-    pub takes_leave: bool,
+    pub ended_in_order: bool,
     /// Attempts to connect: the second, and how many in it.
     pub attempts: (u64, u32),
     /// Errors already counted, by code.
@@ -106,7 +106,12 @@ pub struct Router {
 pub(crate) const ROW_BYTES: usize = 1 << 20;
 
 /// The settings of a process's core.
-pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) -> Settings {
+pub(crate) fn settings(
+    number: u64,
+    window: u64,
+    state_topic: StateTopicSetting,
+    seed: u64,
+) -> Settings {
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
         WitnessSettings { pipeline: pipeline(), process, topic }
@@ -114,8 +119,8 @@ pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) ->
     Settings {
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
-        outboxes: facts::outboxes(),
-        witness: witness.filter(|_| keeping == Keeping::Witness),
+        outboxes: queries::outboxes(),
+        witness: witness.filter(|_| state_topic == StateTopicSetting::Used),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {
@@ -134,7 +139,7 @@ pub(crate) fn pipeline() -> Pipeline {
     Pipeline { name, database, slot: SLOT.to_owned() }
 }
 
-impl Router {
+impl SimulatedRouter {
     /// Starts a process.
     pub fn start(number: u64, settings: Settings, at: Moment) -> Self {
         Self {
@@ -147,20 +152,20 @@ impl Router {
             connection: None,
             session: usize::MAX,
             epoch: 0,
-            job: Job::None,
-            readings: VecDeque::new(),
-            last_reading: 0,
+            request: PendingRequest::None,
+            state_reads: VecDeque::new(),
+            last_state_read: 0,
             has_begun: false,
-            asked: VecDeque::new(),
+            topic_lookups: VecDeque::new(),
             topics: Vec::new(),
             furthest: 0,
             suspected: BTreeSet::new(),
             baseline: None,
             last_good: None,
-            look_at: at,
+            next_check_at: at,
             is_down: false,
             frozen_since: None,
-            takes_leave: false,
+            ended_in_order: false,
             attempts: (0, 0),
             counted: std::collections::BTreeMap::new(),
         }
@@ -172,9 +177,9 @@ impl Router {
     }
 
     /// Whether a request is pending that can be answered at once.
-    pub fn has_questions(&self) -> bool {
-        let asks = !matches!(self.job, Job::None | Job::WatchSlot);
-        self.runs() && (asks || !self.readings.is_empty())
+    pub fn has_answerable_request(&self) -> bool {
+        let asks = !matches!(self.request, PendingRequest::None | PendingRequest::WatchSlot);
+        self.runs() && (asks || !self.state_reads.is_empty())
     }
 
     /// The index of a topic that the core knows by number.

@@ -29,7 +29,7 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_else(|| "a panic without words".to_owned());
+            let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
             Err(Violation { invariant: Invariant::S11Loudness, what: format!("panic: {what}") })
         }
     }
@@ -45,16 +45,16 @@ pub fn shrink(plan: &Plan) -> Vec<usize> {
 /// can be left out: a fault may be needed only because another one is there.
 pub fn shrink_while(plan: &Plan, mut fails: impl FnMut(Plan) -> bool) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
-    let mut place = 0;
+    let mut index = 0;
     let mut needed = 0;
     while needed < kept.len() {
         let mut fewer = kept.clone();
-        fewer.remove(place % kept.len());
-        if fails(plan.keeping(&fewer)) {
+        fewer.remove(index % kept.len());
+        if fails(plan.with_only(&fewer)) {
             kept = fewer;
             needed = 0;
         } else {
-            place += 1;
+            index += 1;
             needed += 1;
         }
     }

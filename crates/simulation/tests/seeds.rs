@@ -13,7 +13,7 @@ fn seen(seed: u64) -> (bool, String) {
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn the_same_seed_gives_the_same_run() {
     coverage::watch_failpoints();
     let runs: Vec<_> = (0..60).map(seen).collect();
     let again: Vec<_> = (0..60).map(seen).collect();
@@ -23,7 +23,7 @@ fn a_seed_replays_exactly() {
 }
 
 #[test]
-fn a_failing_plan_shrinks_to_faults_that_it_needs() {
+fn shrinking_a_failing_plan_leaves_only_faults_that_it_needs() {
     coverage::watch_failpoints();
     // What the core does with it is beside the point: a failure is what some of the faults make
     // together.
@@ -38,10 +38,10 @@ fn a_failing_plan_shrinks_to_faults_that_it_needs() {
         .map(|plan| (plan.clone(), shrink_while(&plan, fails)))
         .find(|(plan, kept)| !kept.is_empty() && kept.len() < plan.faults.len())
         .expect("a plan that repeats a record, but would without one of its faults, too");
-    assert!(fails(plan.keeping(&kept)));
-    for place in 0..kept.len() {
+    assert!(fails(plan.with_only(&kept)));
+    for index in 0..kept.len() {
         let mut fewer = kept.clone();
-        fewer.remove(place);
-        assert!(!fails(plan.keeping(&fewer)), "fault {place} of {kept:?} is not needed");
+        fewer.remove(index);
+        assert!(!fails(plan.with_only(&fewer)), "fault {index} of {kept:?} is not needed");
     }
 }

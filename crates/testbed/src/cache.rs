@@ -8,17 +8,17 @@ use anyhow::Context;
 /// Servers of one family have one identity: the system identifier of PostgreSQL, the cluster id of
 /// Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum Identity {
     Usual,
-    Stranger,
+    Other,
 }
 
-impl Family {
+impl Identity {
     /// The name of the template for this family, where the default family's is `usual`.
     pub(crate) const fn of(self, usual: &'static str) -> &'static str {
         match self {
             Self::Usual => usual,
-            Self::Stranger => "stranger",
+            Self::Other => "stranger",
         }
     }
 }

@@ -11,7 +11,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Status code and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     /// Such as 200 or 503.
     pub status: u16,
     /// The body, as text.
@@ -19,7 +19,7 @@ pub struct Answer {
 }
 
 /// `GET path` from `address`.
-pub(crate) async fn get(address: &str, path: &str) -> anyhow::Result<Answer> {
+pub(crate) async fn get(address: &str, path: &str) -> anyhow::Result<HttpResponse> {
     let text = timeout(DEADLINE, exchange(address, path))
         .await
         .with_context(|| format!("http://{address}{path} did not answer within {DEADLINE:?}"))?
@@ -37,12 +37,12 @@ async fn exchange(address: &str, path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(answer)?)
 }
 
-fn parse(text: &str) -> anyhow::Result<Answer> {
+fn parse(text: &str) -> anyhow::Result<HttpResponse> {
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         bail!("not an HTTP answer: {text:?}");
     };
     let status = head.split_whitespace().nth(1).context("an HTTP answer without a status")?;
-    Ok(Answer { status: status.parse()?, body: body.to_owned() })
+    Ok(HttpResponse { status: status.parse()?, body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_and_body_are_told_apart() {
+    fn status_and_body_are_parsed() {
         let answer =
             parse("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nnot\r\n\r\nyet").unwrap();
-        assert_eq!(answer, Answer { status: 503, body: "not\r\n\r\nyet".to_owned() });
+        assert_eq!(answer, HttpResponse { status: 503, body: "not\r\n\r\nyet".to_owned() });
     }
 
     #[test]
-    fn half_an_answer_is_an_error() {
+    fn an_incomplete_response_is_an_error() {
         parse("HTTP/1.0 200 OK\r\nx: y\r\n").unwrap_err();
     }
 }

@@ -1,18 +1,19 @@
-//! Throw-away real servers, faults, load, and a checker of every promise that the product makes.
+//! Temporary real servers, faults, load, and a checker of every promise that the product makes.
 //!
 //! This crate uses no code of the product: it checks what the database and Kafka say. A test whose
 //! server is missing *fails*.
 //!
 //! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and
 //!   started again.
-//! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its
-//!   answers held.
+//! * [`proxy`]: a TCP connection that can be paused, cut, delayed or black-holed, or whose
+//!   responses can be held back.
 //! * [`tap`]: the positions that a router confirms, read off the wire.
 //! * [`load`]: writers that do everything an application does to an outbox table.
-//! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what
-//!   should be, when it was committed, and the verdict.
+//! * [`reader`], [`tail`], [`truth`], [`commit_tracker`], [`checker`]: what is in Kafka, what
+//!   should be there, when it was committed, and the comparison.
 
 pub mod checker;
+pub mod commit_tracker;
 pub mod kafka;
 pub mod load;
 pub mod ports;
@@ -25,7 +26,6 @@ pub mod tail;
 pub mod tap;
 pub mod truth;
 pub mod wait;
-pub mod witness;
 
 mod cache;
 mod http;

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_handed_out_twice() {
+    fn no_port_is_returned_twice() {
         let ports: std::collections::HashSet<_> = (0..50).map(|_| free_port().unwrap()).collect();
         assert_eq!(ports.len(), 50);
     }

@@ -21,11 +21,11 @@ use crate::kafka::{client_config, led_partitions};
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
 pub(crate) const POLL: Duration = Duration::from_millis(100);
 /// How long reading may make no progress.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
 
 /// One record as a consumer got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ConsumedRecord {
     /// Topic.
     pub topic: Arc<str>,
     /// Partition.
@@ -45,7 +45,7 @@ pub struct Seen {
     pub received: SystemTime,
 }
 
-impl Seen {
+impl ConsumedRecord {
     pub(crate) fn new(topic: &Arc<str>, message: &BorrowedMessage<'_>) -> Self {
         let headers = message.headers().map(|headers| {
             headers
@@ -78,7 +78,7 @@ impl Seen {
 ///
 /// Fails when a topic does not exist, records were deleted from it, or its leader cannot be
 /// reached.
-pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<Seen>> {
+pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<ConsumedRecord>> {
     let bootstrap = bootstrap.to_owned();
     let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();
     spawn_blocking(move || {
@@ -116,22 +116,26 @@ fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Re
     Ok(assignment.count())
 }
 
-fn read_topic(bootstrap: &str, topic: &Arc<str>, seen: &mut Vec<Seen>) -> anyhow::Result<()> {
+fn read_topic(
+    bootstrap: &str,
+    topic: &Arc<str>,
+    seen: &mut Vec<ConsumedRecord>,
+) -> anyhow::Result<()> {
     let consumer = consumer(bootstrap)?;
     let mut open = assign_from_start(&consumer, std::slice::from_ref(topic))?;
     let mut progress = Instant::now();
     // Each partition reports its end when it is reached; what is appended later is not waited for.
     while open > 0 {
         match consumer.poll(POLL) {
-            Some(Ok(message)) => seen.push(Seen::new(topic, &message)),
+            Some(Ok(message)) => seen.push(ConsumedRecord::new(topic, &message)),
             Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
             Some(Err(error)) if !passing(&error) => {
                 return Err(error).with_context(|| format!("cannot read topic \"{topic}\""));
             }
             Some(Err(_)) | None => {
                 ensure!(
-                    progress.elapsed() < PATIENCE,
-                    "reading topic \"{topic}\" made no progress for {PATIENCE:?}"
+                    progress.elapsed() < NO_PROGRESS_MAX,
+                    "reading topic \"{topic}\" made no progress for {NO_PROGRESS_MAX:?}"
                 );
                 continue;
             }
@@ -160,7 +164,7 @@ pub struct Follower {
 
 #[derive(Debug, Default)]
 struct Shared {
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ConsumedRecord>>,
     count: AtomicUsize,
     stop: AtomicBool,
 }
@@ -192,7 +196,7 @@ impl Follower {
     }
 
     /// The records read so far, without those that an earlier call returned.
-    pub fn take(&self) -> Vec<Seen> {
+    pub fn take(&self) -> Vec<ConsumedRecord> {
         std::mem::take(&mut *self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -201,7 +205,7 @@ impl Follower {
     /// # Errors
     ///
     /// Fails when the thread met an error that does not pass by itself.
-    pub async fn stop(mut self) -> anyhow::Result<Vec<Seen>> {
+    pub async fn stop(mut self) -> anyhow::Result<Vec<ConsumedRecord>> {
         self.shared.stop.store(true, Ordering::Release);
         let thread = self.thread.take().context("the reader was stopped before")?;
         spawn_blocking(move || thread.join())
@@ -225,7 +229,7 @@ fn follow(consumer: &BaseConsumer, topics: &[Arc<str>], shared: &Shared) -> anyh
                 let Some(topic) = topic else {
                     bail!("got a record of topic \"{}\", which was not asked for", message.topic());
                 };
-                let seen = Seen::new(topic, &message);
+                let seen = ConsumedRecord::new(topic, &message);
                 shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
                 shared.count.fetch_add(1, Ordering::Release);
             }

@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::kafka::led_partitions;
-use crate::reader::{PATIENCE, POLL, REQUEST, Seen, consumer, passing};
+use crate::reader::{ConsumedRecord, NO_PROGRESS_MAX, POLL, REQUEST, consumer, passing};
 
 /// One partition, and the offset of the next record that will be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +27,11 @@ struct Position {
 
 /// Where every partition ended at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ends(Vec<Position>);
+pub struct EndOffsets(Vec<Position>);
 
-impl Ends {
+impl EndOffsets {
     /// Whether a record was in Kafka at that moment.
-    pub fn hold(&self, record: &Seen) -> bool {
+    pub fn contain(&self, record: &ConsumedRecord) -> bool {
         self.0.iter().any(|end| {
             (&end.topic, end.partition) == (&record.topic, record.partition)
                 && record.offset < end.next
@@ -49,7 +49,7 @@ impl Ends {
 pub struct Tail {
     consumer: BaseConsumer,
     positions: Vec<Position>,
-    seen: Vec<Seen>,
+    seen: Vec<ConsumedRecord>,
 }
 
 impl Tail {
@@ -79,13 +79,13 @@ impl Tail {
     /// # Errors
     ///
     /// Fails when a leader cannot be reached.
-    pub fn ends(&self) -> anyhow::Result<Ends> {
+    pub fn ends(&self) -> anyhow::Result<EndOffsets> {
         let end = |at: &Position| -> anyhow::Result<Position> {
             let (low, next) = self.consumer.fetch_watermarks(&at.topic, at.partition, REQUEST)?;
             ensure!(low == 0, "records of topic \"{}\" were deleted", at.topic);
             Ok(Position { next, ..at.clone() })
         };
-        block_in_place(|| self.positions.iter().map(end).collect::<Result<_, _>>().map(Ends))
+        block_in_place(|| self.positions.iter().map(end).collect::<Result<_, _>>().map(EndOffsets))
     }
 
     /// Reads up to `ends` at least, and returns what is new.
@@ -93,7 +93,7 @@ impl Tail {
     /// # Errors
     ///
     /// Fails when reading makes no progress.
-    pub fn read_to(&mut self, ends: &Ends) -> anyhow::Result<&[Seen]> {
+    pub fn read_to(&mut self, ends: &EndOffsets) -> anyhow::Result<&[ConsumedRecord]> {
         let before = self.seen.len();
         let mut progress = Instant::now();
         while !self.has_reached(ends) {
@@ -107,7 +107,7 @@ impl Tail {
                         })
                         .context("got a record of a partition that was not asked for")?;
                     at.next = message.offset() + 1;
-                    self.seen.push(Seen::new(&at.topic, &message));
+                    self.seen.push(ConsumedRecord::new(&at.topic, &message));
                     progress = Instant::now();
                 }
                 Some(Err(error))
@@ -117,8 +117,8 @@ impl Tail {
                 }
                 Some(Err(_)) | None => {
                     ensure!(
-                        progress.elapsed() < PATIENCE,
-                        "reading made no progress for {PATIENCE:?}"
+                        progress.elapsed() < NO_PROGRESS_MAX,
+                        "reading made no progress for {NO_PROGRESS_MAX:?}"
                     );
                 }
             }
@@ -127,11 +127,11 @@ impl Tail {
     }
 
     /// Everything that was read.
-    pub fn seen(&self) -> &[Seen] {
+    pub fn seen(&self) -> &[ConsumedRecord] {
         &self.seen
     }
 
-    fn has_reached(&self, ends: &Ends) -> bool {
+    fn has_reached(&self, ends: &EndOffsets) -> bool {
         self.positions.iter().zip(&ends.0).all(|(at, end)| at.next >= end.next)
     }
 }
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn record(topic: &str, partition: i32, offset: i64) -> Seen {
-        Seen {
+    fn record(topic: &str, partition: i32, offset: i64) -> ConsumedRecord {
+        ConsumedRecord {
             topic: Arc::from(topic),
             partition,
             offset,
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn ends_hold_what_lies_before_them_in_the_same_partition() {
+    fn end_offsets_contain_the_records_before_them_in_the_same_partition() {
         let end =
             |topic: &str, partition, next| Position { topic: Arc::from(topic), partition, next };
-        let ends = Ends(vec![end("a", 0, 5), end("a", 1, 2), end("b", 0, 0)]);
-        assert!(ends.hold(&record("a", 0, 4)) && ends.hold(&record("a", 1, 1)));
-        assert!(!ends.hold(&record("a", 0, 5)) && !ends.hold(&record("b", 0, 0)));
+        let ends = EndOffsets(vec![end("a", 0, 5), end("a", 1, 2), end("b", 0, 0)]);
+        assert!(ends.contain(&record("a", 0, 4)) && ends.contain(&record("a", 1, 1)));
+        assert!(!ends.contain(&record("a", 0, 5)) && !ends.contain(&record("b", 0, 0)));
         assert_eq!((ends.records_of("a"), ends.records_of("b")), (7, 0));
     }
 }

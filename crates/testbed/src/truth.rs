@@ -44,7 +44,7 @@ impl fmt::Debug for Digest {
 
 /// One committed event and the record it must become.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct ExpectedEvent {
     /// The event's id.
     pub id: Uuid,
     /// Its number within its aggregate, in commit order.
@@ -89,7 +89,7 @@ impl Default for Mapping {
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
     /// Committed events.
-    pub events: Vec<Event>,
+    pub events: Vec<ExpectedEvent>,
     /// Ids that were written and rolled back, according to the writers.
     pub never: HashSet<Uuid>,
 }
@@ -145,7 +145,7 @@ impl Truth {
     }
 }
 
-fn event(row: &Row, mapping: &Mapping) -> anyhow::Result<Event> {
+fn event(row: &Row, mapping: &Mapping) -> anyhow::Result<ExpectedEvent> {
     let id = Uuid::from_slice(row.try_get(0)?)?;
     let aggregate_type: &str = row.try_get(2)?;
     let event_type: &str = row.try_get(4)?;
@@ -162,7 +162,7 @@ fn event(row: &Row, mapping: &Mapping) -> anyhow::Result<Event> {
             headers.extend(own_headers(own)?);
         }
     }
-    Ok(Event {
+    Ok(ExpectedEvent {
         id,
         seq: row.try_get(1)?,
         topic: format!("{}{aggregate_type}", mapping.topic_prefix),

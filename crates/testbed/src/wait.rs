@@ -32,7 +32,7 @@ where
             return Ok(value);
         }
         if started.elapsed() >= deadline {
-            bail!("waited {deadline:?} in vain for {}", what.as_ref());
+            bail!("timed out after {deadline:?} waiting for {}", what.as_ref());
         }
         sleep(POLL).await;
     }
@@ -58,9 +58,10 @@ where
         match attempt().await {
             Ok(value) => return Ok(value),
             Err(error) if started.elapsed() >= deadline => {
-                return Err(
-                    error.context(format!("waited {deadline:?} in vain for {}", what.as_ref()))
-                );
+                return Err(error.context(format!(
+                    "timed out after {deadline:?} waiting for {}",
+                    what.as_ref()
+                )));
             }
             Err(_) => sleep(POLL).await,
         }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_condition_that_comes_true_ends_the_wait() {
+    async fn a_wait_ends_when_the_condition_is_true() {
         let tries = Cell::new(0);
         let value = eventually(Duration::from_secs(5), "the third try", || {
             tries.set(tries.get() + 1);
@@ -87,20 +88,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_in_vain_names_what_it_waited_for() {
+    async fn a_wait_that_times_out_names_its_condition() {
         let error = eventually(Duration::from_secs(1), "the moon", || async { Ok(None::<()>) })
             .await
             .unwrap_err();
-        assert_eq!(error.to_string(), "waited 1s in vain for the moon");
+        assert_eq!(error.to_string(), "timed out after 1s waiting for the moon");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_failure_is_told() {
+    async fn a_wait_that_times_out_reports_the_last_error() {
         let error = until_ok(Duration::from_secs(1), "a server", || async {
             Err::<(), _>(anyhow::anyhow!("connection refused"))
         })
         .await
         .unwrap_err();
-        assert_eq!(format!("{error:#}"), "waited 1s in vain for a server: connection refused");
+        assert_eq!(
+            format!("{error:#}"),
+            "timed out after 1s waiting for a server: connection refused"
+        );
     }
 }

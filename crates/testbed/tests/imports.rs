@@ -27,7 +27,7 @@ use syn::{
 const CRATES: &[&str] = &["pgoutput", "relay", "outbox-router", "simulation"];
 
 #[test]
-fn no_file_of_a_crate_imports_itself_through_others() {
+fn no_file_of_a_product_crate_imports_itself_through_other_files() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let circles: Vec<String> =
         CRATES.iter().flat_map(|name| circles(&crates.join(name).join("src"))).collect();
@@ -322,7 +322,7 @@ fn way_back<'t>(graph: &Graph<'t>, start: &'t Path) -> Option<Vec<&'t Path>> {
     None
 }
 
-/// From its first file on, so that each circle is told once.
+/// From its first file on, so that each circle is circles once.
 fn rotated(mut way: Vec<&Path>) -> Vec<&Path> {
     let first = (0..way.len()).min_by_key(|index| way[*index]).unwrap_or(0);
     way.rotate_left(first);
@@ -350,12 +350,12 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let told = circles(source.path()).into_iter();
-        told.map(|circle| circle.split_once('\n').unwrap().1.to_owned()).collect()
+        let circles = circles(source.path()).into_iter();
+        circles.map(|circle| circle.split_once('\n').unwrap().1.to_owned()).collect()
     }
 
     #[test]
-    fn a_line_of_files_is_no_circle() {
+    fn a_line_of_imports_is_no_circle() {
         let none = circles_of(&[
             ("lib.rs", "mod a; pub mod b; pub use b::B; mod tests_of_a;"),
             ("a.rs", "use crate::B; pub struct A(B); #[cfg(test)] mod tests { use crate::b::C; }"),
@@ -367,31 +367,31 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_through_a_re_export_is_told_with_the_names() {
-        let told = circles_of(&[
+    fn a_circle_through_a_re_export_is_reported_with_its_names() {
+        let circles = circles_of(&[
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "use super::b::{self, Shown as Other}; pub struct A(Other, b::Shown);"),
             ("b/mod.rs", "mod c; pub use c::Shown;"),
             ("b/c.rs", "pub struct Shown(Option<crate::a::A>);"),
         ]);
-        assert_eq!(told, ["  a.rs -> b/c.rs: Shown\n  b/c.rs -> a.rs: A\n"]);
+        assert_eq!(circles, ["  a.rs -> b/c.rs: Shown\n  b/c.rs -> a.rs: A\n"]);
     }
 
     #[test]
-    fn a_parent_that_builds_on_a_child_of_its_own_types_is_a_circle() {
-        let told = circles_of(&[
+    fn a_parent_that_uses_a_child_which_uses_its_types_is_a_circle() {
+        let circles = circles_of(&[
             ("main.rs", "mod a; struct Top; fn main() { println!(\"{}\", a::Child::NAME); }"),
             ("a.rs", "use super::Top; pub struct Child(Top); impl Child { const NAME: u8 = 1; }"),
         ]);
-        assert_eq!(told, ["  a.rs -> main.rs: Top\n  main.rs -> a.rs: Child\n"]);
+        assert_eq!(circles, ["  a.rs -> main.rs: Top\n  main.rs -> a.rs: Child\n"]);
     }
 
     #[test]
-    fn what_a_file_re_exports_and_uses_itself_is_an_import() {
-        let told = circles_of(&[
+    fn a_re_export_that_the_file_itself_uses_is_an_import() {
+        let circles = circles_of(&[
             ("lib.rs", "mod a; pub use a::A; pub struct Top; fn f(_: A) {}"),
             ("a.rs", "pub struct A(crate::Top);"),
         ]);
-        assert_eq!(told, ["  a.rs -> lib.rs: Top\n  lib.rs -> a.rs: A\n"]);
+        assert_eq!(circles, ["  a.rs -> lib.rs: Top\n  lib.rs -> a.rs: A\n"]);
     }
 }

@@ -1,6 +1,6 @@
-//! The whole proof without the product: writers, a witness, a toy relay over another output plugin,
-//! a proxy, Kafka, readers and the judge. What the judge finds clean here is known to be clean, so
-//! what it finds wrong with the product is the product's.
+//! The whole testbed without the product: writers, a commit tracker, a minimal relay over another
+//! output plugin, a proxy, Kafka, readers and the checker. The minimal relay is correct, so the
+//! checker must find no anomaly here; what it finds with the product is the product's.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,23 +14,27 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use testbed::checker::{Options, check, confirmed_ahead};
-use testbed::kafka::{self, Kafka};
+use testbed::checker::{CheckOptions, check, confirmed_ahead};
+use testbed::commit_tracker::CommitTracker;
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::load::{
     Backlog, Bookkeeping, Load, Mix, Pace, Partitioning, PayloadBytes, Preset, Schema, backlog,
     big_transaction,
 };
-use testbed::postgres::{self, Postgres, SUPERUSER, Session};
-use testbed::proxy::{Mode, Proxy};
+use testbed::postgres::{self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
+use testbed::proxy::{Proxy, ProxyMode};
 use testbed::reader::{Follower, read_all};
 use testbed::truth::{Format, Mapping, Truth};
 use testbed::wait::eventually;
-use testbed::witness::Witness;
 
 const SOON: Duration = Duration::from_secs(60);
 
 /// Rows inserted into the outbox as `test_decoding` prints them, in commit order.
-async fn decoded(session: &Session, slot: &str, table: &str) -> Vec<BTreeMap<String, String>> {
+async fn decoded(
+    session: &DatabaseSession,
+    slot: &str,
+    table: &str,
+) -> Vec<BTreeMap<String, String>> {
     let prefix = format!("table {table}");
     let rows = session
         .query(
@@ -71,7 +75,7 @@ fn columns(mut text: &str) -> BTreeMap<String, String> {
 }
 
 /// A relay in its simplest form: everything is produced in order, then flushed; what did not arrive
-/// is for the judge to find.
+/// is for the checker to find.
 async fn relay(bootstrap: &str, rows: &[BTreeMap<String, String>], names: [&'static str; 3]) {
     let producer: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
@@ -104,7 +108,7 @@ fn produce(producer: &BaseProducer, row: &BTreeMap<String, String>, names: [&str
     producer.send(record).map_err(|(error, _)| error).unwrap();
 }
 
-async fn slot(session: &Session, name: &str) {
+async fn slot(session: &DatabaseSession, name: &str) {
     session
         .execute(
             "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
@@ -115,9 +119,9 @@ async fn slot(session: &Session, name: &str) {
 }
 
 #[tokio::test]
-async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load() {
-    let mut postgres = Postgres::start(postgres::Options::version(15)).await.unwrap();
-    let kafka = Kafka::start(kafka::Options::default()).await.unwrap();
+async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load() {
+    let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
+    let kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     for topic in ["outbox.event.order", "outbox.event.invoice"] {
         kafka.create_topic(topic, 3, &[]).await.unwrap();
     }
@@ -126,7 +130,7 @@ async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load(
     let session = postgres.connect().await.unwrap();
     schema.create(&session).await.unwrap();
     slot(&session, "relay").await;
-    let mut witness = Witness::create(&session, "witness").await.unwrap();
+    let mut witness = CommitTracker::create(&session, "witness").await.unwrap();
 
     let load = Load { writers: 6, payload: PayloadBytes { min: 1, max: 2000 }, ..Load::default() };
     let running = load.start(&postgres.url(SUPERUSER, postgres::DATABASE), &schema);
@@ -146,8 +150,8 @@ async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load(
     let big = big_transaction(&session, &schema, 2000, 50).await.unwrap();
     assert_eq!(big, 2000);
     let journal = running.stop().await.unwrap();
-    assert!(journal.failures > 0, "the kill was not noticed");
-    assert!(journal.never.len() > 20, "hardly anything was rolled back");
+    assert!(journal.failures > 0, "no writer noticed the kill");
+    assert!(journal.never.len() > 20, "too few events were rolled back");
 
     let truth =
         Truth::from_ledger(&session, &Mapping::default()).await.unwrap().never(journal.never);
@@ -158,25 +162,25 @@ async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load(
     let mut seen = read_all(&kafka.bootstrap(), &["outbox.event.order", "outbox.event.invoice"])
         .await
         .unwrap();
-    let verdict = check(&truth, &seen, &Options::default()).clean().unwrap();
-    assert_eq!((verdict.in_kafka, verdict.duplicates), (rows.len(), 0));
-    assert!(verdict.sent >= usize::try_from(journal.committed + big).unwrap());
+    let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
+    assert_eq!((result.in_kafka, result.duplicates), (rows.len(), 0));
+    assert!(result.sent >= usize::try_from(journal.committed + big).unwrap());
 
     let now = postgres.current_wal_lsn().await.unwrap();
     assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 0);
     seen.pop();
     assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 1);
-    assert_eq!(check(&truth, &seen, &Options::default()).lost.count(), 1);
+    assert_eq!(check(&truth, &seen, &CheckOptions::default()).lost.count(), 1);
 }
 
 #[tokio::test]
-async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
+async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let proxy = Proxy::start("127.0.0.1:1").unwrap();
-    let options = kafka::Options::default().advertise(proxy.address());
-    let mut kafka = Kafka::start(options).await.unwrap();
+    let options = KafkaOptions::default().advertise(proxy.address());
+    let mut kafka = KafkaCluster::start(options).await.unwrap();
     proxy.set_target(kafka.broker(1).unwrap().proxied_address().unwrap());
     kafka.create_topic("outbox.event.order", 2, &[]).await.unwrap();
-    let postgres = Postgres::start(postgres::Options::version(15)).await.unwrap();
+    let postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = postgres.connect().await.unwrap();
     let schema = Schema::new(Preset::Debezium).aggregates(7);
     schema.create(&session).await.unwrap();
@@ -197,7 +201,7 @@ async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
     assert_eq!((journal.failures, journal.never.len()), (0, 0));
 
     let follower = Follower::start(&kafka.bootstrap(), &["outbox.event.order"]).await.unwrap();
-    proxy.set(Mode::BlackHole).await.unwrap();
+    proxy.set(ProxyMode::BlackHole).await.unwrap();
     let rows = decoded(&session, "relay", "public.outbox").await;
     let bootstrap = proxy.address();
     let relaying = relay(&bootstrap, &rows, ["aggregatetype", "aggregateid", "type"]);
@@ -208,7 +212,7 @@ async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
         .await
         .unwrap();
         assert_eq!((follower.count(), proxy.request_bytes()), (0, 0));
-        proxy.set(Mode::Forward).await.unwrap();
+        proxy.set(ProxyMode::Forward).await.unwrap();
     };
     tokio::join!(relaying, healing);
     assert!(proxy.request_bytes() > 0);
@@ -222,6 +226,6 @@ async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
     let mapping = Mapping { format: Format::Plain, ..Mapping::default() };
     let truth =
         Truth::from_outbox(&session, "public.outbox", &schema.columns(), &mapping).await.unwrap();
-    let verdict = check(&truth, &seen, &Options::default()).clean().unwrap();
-    assert_eq!(verdict.sent, 50 + usize::try_from(journal.committed).unwrap());
+    let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
+    assert_eq!(result.sent, 50 + usize::try_from(journal.committed).unwrap());
 }

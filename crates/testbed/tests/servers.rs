@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use testbed::kafka::{self, Kafka};
-use testbed::postgres::{Options, Postgres, Stop};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
+use testbed::postgres::{PostgresOptions, PostgresServer, ShutdownMode};
 use testbed::wait::until_ok;
 
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
-    let mut postgres = Postgres::start(Options::version(15)).await.unwrap();
+async fn postgresql_keeps_data_and_slots_through_kill9_and_stop() {
+    let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = postgres.connect().await.unwrap();
     session.batch_execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)").await.unwrap();
     session
@@ -35,7 +35,7 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
     let session = postgres.connect().await.unwrap();
     let timeout: String = session.query_one("SHOW wal_sender_timeout", &[]).await.unwrap().get(0);
     assert_eq!(timeout, "6s");
-    postgres.stop(Stop::Fast, Duration::from_secs(30)).await.unwrap();
+    postgres.stop(ShutdownMode::Fast, Duration::from_secs(30)).await.unwrap();
     postgres.start_again().await.unwrap();
 }
 
@@ -43,9 +43,9 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
 /// postmaster that was killed leaves its own behind: after enough tests no server on the machine
 /// could start any more.
 #[tokio::test]
-async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
-    let mut killed = Postgres::start(Options::version(15)).await.unwrap();
-    let running = Postgres::start(Options::version(15)).await.unwrap();
+async fn a_dropped_postgresql_server_leaves_no_shared_memory() {
+    let mut killed = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
+    let running = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = running.connect().await.unwrap();
     let row = session.query_one("SHOW dynamic_shared_memory_type", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "mmap", "files outside of the data directory stay behind");
@@ -57,7 +57,7 @@ async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
     assert!(!segments.iter().any(|segment| exists(segment).unwrap()), "{segments:?}");
 }
 
-/// The identifier of a server's shared memory segment, as its lock file tells it.
+/// The identifier of a server's shared memory segment, from its lock file.
 fn segment_of(data_dir: &Path) -> anyhow::Result<String> {
     let lock = std::fs::read_to_string(data_dir.join("postmaster.pid"))?;
     let segment = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
@@ -70,8 +70,8 @@ fn exists(segment: &str) -> anyhow::Result<bool> {
 }
 
 #[tokio::test]
-async fn kafka_comes_back_with_its_topics_after_kill9() {
-    let mut kafka = Kafka::start(kafka::Options::default()).await.unwrap();
+async fn kafka_keeps_its_topics_through_kill9() {
+    let mut kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     kafka.create_topic("kept", 3, &[]).await.unwrap();
     kafka.kill9().await.unwrap();
     kafka.start_again().await.unwrap();
@@ -86,8 +86,8 @@ async fn kafka_comes_back_with_its_topics_after_kill9() {
 }
 
 #[tokio::test]
-async fn a_cluster_places_partitions_and_survives_a_frozen_leader() {
-    let mut kafka = Kafka::start(kafka::Options::default().brokers(3)).await.unwrap();
+async fn partitions_get_the_chosen_leaders_and_the_cluster_survives_a_frozen_one() {
+    let mut kafka = KafkaCluster::start(KafkaOptions::default().brokers(3)).await.unwrap();
     kafka.create_topic_on("placed", &[1, 2, 3]).await.unwrap();
     kafka.broker(3).unwrap().pause().unwrap();
     kafka.create_topic_on("meanwhile", &[1, 2]).await.unwrap();

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, text};
+use e2e::{Fixture, SHORT_DEADLINE, text};
 use serde_json::Value;
-use testbed::postgres::Session;
-use testbed::router::Router;
+use testbed::postgres::DatabaseSession;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
@@ -15,8 +15,8 @@ mod rows;
 mod starts;
 mod topics;
 
-/// What is mended elsewhere is looked at again every 30 s.
-const MENDED: Duration = Duration::from_secs(60);
+/// A router that waits for something outside of it checks again every 30 s.
+const RECHECK_DEADLINE: Duration = Duration::from_secs(60);
 
 /// One row of `public.outbox`; what is `None` is NULL.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ const GOOD: Row<'_> = Row {
 };
 
 /// Inserts a row in a transaction of its own, and gives its id.
-async fn insert(session: &Session, row: Row<'_>) -> String {
+async fn insert(session: &DatabaseSession, row: Row<'_>) -> String {
     let (padding, bytes) = match row.payload {
         Payload::Plain(bytes) => ("repeat('x', $4)", bytes),
         Payload::Noise(bytes) => (
@@ -65,41 +65,49 @@ async fn insert(session: &Session, row: Row<'_>) -> String {
 }
 
 /// The ids of the records in a topic of one partition, in order.
-async fn ids(stage: &Stage, topic: &str) -> Vec<String> {
+async fn ids(fixture: &Fixture, topic: &str) -> Vec<String> {
     let topics = [topic];
-    let seen = testbed::reader::read_all(&stage.kafka.bootstrap(), &topics).await.unwrap();
+    let seen = testbed::reader::read_all(&fixture.kafka.bootstrap(), &topics).await.unwrap();
     seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
 }
 
 /// Waits until a topic holds exactly these records.
-async fn expect_ids(stage: &Stage, topic: &str, expected: &[String]) {
-    eventually(SOON, format!("{} records in {topic}", expected.len()), async || {
-        Ok((ids(stage, topic).await.len() >= expected.len()).then_some(()))
+async fn expect_ids(fixture: &Fixture, topic: &str, expected: &[String]) {
+    eventually(SHORT_DEADLINE, format!("{} records in {topic}", expected.len()), async || {
+        Ok((ids(fixture, topic).await.len() >= expected.len()).then_some(()))
     })
     .await
     .unwrap();
-    assert_eq!(ids(stage, topic).await, expected);
+    assert_eq!(ids(fixture, topic).await, expected);
 }
 
 /// Waits until everything before a position is confirmed. Where the session ended before its record
 /// was stored, the next one does it.
-async fn expect_confirmed(stage: &Stage, settled: PgLsn) {
-    eventually(MENDED, format!("what came before {settled} to be confirmed"), async || {
-        Ok((stage.confirmed().await? >= settled).then_some(()))
-    })
+async fn expect_confirmed(fixture: &Fixture, settled: PgLsn) {
+    eventually(
+        RECHECK_DEADLINE,
+        format!("what came before {settled} to be confirmed"),
+        async || Ok((fixture.confirmed().await? >= settled).then_some(())),
+    )
     .await
     .unwrap();
 }
 
-/// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all tell.
-async fn expect_told(router: &mut Router, state: &str, code: &str, deadline: Duration) -> Value {
+/// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all contain.
+async fn expect_reported(
+    router: &mut RouterProcess,
+    state: &str,
+    code: &str,
+    deadline: Duration,
+) -> Value {
     let status = router
         .wait_status(&format!("{state} with {code}"), deadline, |status| {
             text(status, "/state") == Some(state) && text(status, "/reason/code") == Some(code)
         })
         .await
         .unwrap();
-    let hint = text(&status, "/reason/hint").unwrap_or_else(|| panic!("no remedy: {status}"));
+    let hint =
+        text(&status, "/reason/hint").unwrap_or_else(|| panic!("the reason has no hint: {status}"));
     let ready = router.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(ready.body.contains(code), "{}", ready.body);

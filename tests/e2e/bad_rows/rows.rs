@@ -1,21 +1,21 @@
 //! Rows that cannot become records. The remedy lies in the configuration, because what is in the
 //! WAL cannot be changed any more.
 
-use e2e::{Config, SOON, Stage};
+use e2e::{Fixture, RouterConfig, SHORT_DEADLINE};
 use serde_json::json;
 use testbed::load::{Preset, Schema};
 
-use super::{GOOD, Payload, Row, expect_confirmed, expect_ids, expect_told, insert};
+use super::{GOOD, Payload, Row, expect_confirmed, expect_ids, expect_reported, insert};
 
 struct Case {
     row: Row<'static>,
     code: &'static str,
     /// What the message must name.
     names: &'static str,
-    mend: fn(&mut Config, topic: &str),
+    mend: fn(&mut RouterConfig, topic: &str),
 }
 
-fn one_topic(config: &mut Config, topic: &str) {
+fn one_topic(config: &mut RouterConfig, topic: &str) {
     config.set_outbox("topic", topic);
 }
 
@@ -69,11 +69,11 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can() {
+async fn a_row_that_cannot_become_a_record_stops_the_router_until_it_can() {
     // The topic is the aggregate type itself, so that `..` is no part of a legal name.
     let schema = Schema::new(Preset::Default).types(&["rows-of-every-kind"]);
     let topic = "rows-of-every-kind";
-    let mut stage = Stage::builder()
+    let mut fixture = Fixture::builder()
         .schema(schema)
         .without_topics()
         .set_outbox("topic", "${aggregate_type}")
@@ -81,15 +81,15 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can()
         .await
         .unwrap();
     let room = [("max.message.bytes", "33554432")];
-    stage.kafka.create_topic(topic, 1, &room).await.unwrap();
-    let session = stage.session().await.unwrap();
+    fixture.kafka.create_topic(topic, 1, &room).await.unwrap();
+    let session = fixture.session().await.unwrap();
     let nullable = "ALTER TABLE outbox ALTER aggregate_type DROP NOT NULL, \
                     ALTER aggregate_id DROP NOT NULL, \
                     ADD customer text NOT NULL DEFAULT 'customer-1'";
     session.batch_execute(nullable).await.unwrap();
 
     let good = Row { aggregate_type: Some(topic), ..GOOD };
-    let usual = stage.config.clone();
+    let usual = fixture.config.clone();
     let mut sent = Vec::new();
     for case in cases() {
         let bad = Row {
@@ -99,35 +99,36 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can()
                 .map(|name| if name == "order" { topic } else { name }),
             ..case.row
         };
-        stage.restart().await.unwrap();
+        fixture.restart().await.unwrap();
         sent.push(insert(&session, good).await);
-        let settled = stage.postgres.current_wal_lsn().await.unwrap();
+        let settled = fixture.postgres.current_wal_lsn().await.unwrap();
         let id = insert(&session, bad).await;
         let newer = insert(&session, good).await;
 
-        let status = expect_told(&mut stage.router, "failed", case.code, SOON).await;
+        let status =
+            expect_reported(&mut fixture.router, "failed", case.code, SHORT_DEADLINE).await;
         let message = status["reason"]["message"].as_str().unwrap();
         assert!(message.contains(&id) && message.contains(case.names), "{status}");
         assert!(status["reason"]["lsn"].is_string(), "{status}");
-        expect_confirmed(&stage, settled).await;
-        expect_ids(&stage, topic, &sent).await;
-        stop(&mut stage).await;
+        expect_confirmed(&fixture, settled).await;
+        expect_ids(&fixture, topic, &sent).await;
+        stop(&mut fixture).await;
 
-        (case.mend)(&mut stage.config, topic);
-        stage.rewrite_config().unwrap();
-        stage.restart().await.unwrap();
-        stage.wait_confirmed(SOON).await.unwrap();
+        (case.mend)(&mut fixture.config, topic);
+        fixture.rewrite_config().unwrap();
+        fixture.restart().await.unwrap();
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         sent.extend([id, newer]);
-        expect_ids(&stage, topic, &sent).await;
-        stop(&mut stage).await;
-        stage.config = usual.clone();
-        stage.rewrite_config().unwrap();
+        expect_ids(&fixture, topic, &sent).await;
+        stop(&mut fixture).await;
+        fixture.config = usual.clone();
+        fixture.rewrite_config().unwrap();
     }
 }
 
 /// Everything that was produced is confirmed, so there is nothing to wait for and nothing to
 /// repeat.
-async fn stop(stage: &mut Stage) {
-    stage.router.sigterm().unwrap();
-    assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
+async fn stop(fixture: &mut Fixture) {
+    fixture.router.sigterm().unwrap();
+    assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed, text};
+use e2e::{Fixture, SHORT_DEADLINE, text, wait_committed};
 use serde_json::{Value, json};
-use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
-use testbed::postgres::Session;
+use testbed::load::{LEDGER, Load, Mix, Preset, Schema, TransactionKind};
+use testbed::postgres::DatabaseSession;
 
 mod children;
 mod moves;
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// lock.
 const OURS: i32 = 1_000;
 
-async fn own_aggregate(session: &Session) {
+async fn own_aggregate(session: &DatabaseSession) {
     let sql = format!("INSERT INTO testbed.aggregate VALUES ({OURS}, 'order-ours', 'order', 0)");
     session.batch_execute(&sql).await.unwrap();
 }
@@ -30,12 +30,12 @@ fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
 }
 
 /// One event of our own aggregate with its ledger row, by the name that the key's column has now.
-async fn insert(session: &Session, key: &str) {
+async fn insert(session: &DatabaseSession, key: &str) {
     insert_into(session, "outbox", key).await;
 }
 
 /// The same, by the name that the table has now.
-async fn insert_into(session: &Session, table: &str, key: &str) {
+async fn insert_into(session: &DatabaseSession, table: &str, key: &str) {
     let sql = format!(
         "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {OURS} RETURNING *), \
          o AS (INSERT INTO {table} (aggregate_type, {key}, event_type, payload) \
@@ -48,27 +48,30 @@ async fn insert_into(session: &Session, table: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
-    let mut stage =
-        Stage::builder().schema(Schema::new(Preset::Default).aggregates(40)).start().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn columns_added_and_dropped_under_load_leave_every_row_delivered_in_order() {
+    let mut fixture = Fixture::builder()
+        .schema(Schema::new(Preset::Default).aggregates(40))
+        .start()
+        .await
+        .unwrap();
+    let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
     // A single statement locks the table before its aggregate, the others after it: with a waiting
     // ALTER TABLE between them that is a deadlock, of which this is not about.
-    let mix = Mix::default().without(Kind::Single);
-    let running = stage.load(Load { writers: 6, mix, ..Load::default() });
-    committed(&running, 100).await.unwrap();
+    let mix = Mix::default().without(TransactionKind::Single);
+    let running = fixture.load(Load { writers: 6, mix, ..Load::default() });
+    wait_committed(&running, 100).await.unwrap();
     for change in [
         "ADD COLUMN tenant int DEFAULT 7",
         "RENAME COLUMN tenant TO customer",
-        // These two write the whole table anew, which is no INSERT.
+        // These two rewrite the table, which writes no INSERT.
         "ADD COLUMN rank float8 DEFAULT random()",
         "ALTER COLUMN event_type TYPE varchar(300)",
         "DROP COLUMN customer",
         "DROP COLUMN created_at",
     ] {
         session.batch_execute(&format!("ALTER TABLE outbox {change}")).await.unwrap();
-        committed(&running, 50).await.unwrap();
+        wait_committed(&running, 50).await.unwrap();
     }
     for number in 0..3 {
         session.batch_execute("BEGIN").await.unwrap();
@@ -82,29 +85,29 @@ async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
             insert(&session, "aggregate_id").await;
         }
         session.batch_execute(if number == 1 { "ROLLBACK" } else { "COMMIT" }).await.unwrap();
-        committed(&running, 20).await.unwrap();
+        wait_committed(&running, 20).await.unwrap();
     }
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
-    stage.note(journal);
+    fixture.note(journal);
 
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "duplicates without any fault");
 }
 
 #[tokio::test]
-async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_knows_it() {
-    let mut stage = Stage::builder().start().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn a_renamed_mapped_column_stops_the_router_until_the_mapping_names_it() {
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
     let load = Load { events: Some(300), ..Load::default() };
-    let journal = stage.load(load).finished().await.unwrap();
-    stage.note(journal);
+    let journal = fixture.load(load).finished().await.unwrap();
+    fixture.note(journal);
     insert(&session, "aggregate_id").await;
-    let before = stage.truth().await.unwrap().events.len();
-    let settled = stage.postgres.current_wal_lsn().await.unwrap();
+    let before = fixture.truth().await.unwrap().events.len();
+    let settled = fixture.postgres.current_wal_lsn().await.unwrap();
 
     // Its first row still has the old name.
     session.batch_execute("BEGIN").await.unwrap();
@@ -114,29 +117,29 @@ async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_know
     session.batch_execute("COMMIT").await.unwrap();
     insert(&session, "agg_id").await;
 
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     let reason = &status["reason"];
-    let told = reason["message"].as_str().unwrap();
-    assert!(told.contains("public.outbox") && told.contains("aggregate_id"), "{status}");
+    let message = reason["message"].as_str().unwrap();
+    assert!(message.contains("public.outbox") && message.contains("aggregate_id"), "{status}");
     assert!(reason["hint"].as_str().unwrap().contains("columns."), "{status}");
-    assert!(stage.router.log().contains(reason["code"].as_str().unwrap()));
+    assert!(fixture.router.log().contains(reason["code"].as_str().unwrap()));
     let is_confirmed = async || {
-        let confirmed = stage.confirmed().await?;
+        let confirmed = fixture.confirmed().await?;
         Ok((confirmed >= settled).then_some(confirmed))
     };
     let confirmed =
-        testbed::wait::eventually(SOON, "what came before", is_confirmed).await.unwrap();
-    let seen = stage.seen().await.unwrap();
-    assert_eq!(seen.len(), before + 1, "something newer was produced");
-    assert_eq!(stage.confirmed().await.unwrap(), confirmed);
+        testbed::wait::eventually(SHORT_DEADLINE, "what came before", is_confirmed).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
+    assert_eq!(seen.len(), before + 1, "a later row was produced");
+    assert_eq!(fixture.confirmed().await.unwrap(), confirmed);
 
-    stage.kill_router().await.unwrap();
-    stage.config.set_outbox("columns.aggregate_id", json!(["aggregate_id", "agg_id"]));
-    stage.rewrite_config().unwrap();
-    stage.restart().await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.config.set_outbox("columns.aggregate_id", json!(["aggregate_id", "agg_id"]));
+    fixture.rewrite_config().unwrap();
+    fixture.restart().await.unwrap();
     insert(&session, "agg_id").await;
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 1, "the first row of the transaction that was open");
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 1, "only the first row of the open transaction may come again");
 }

@@ -1,14 +1,14 @@
-//! Rows of a partitioned outbox that move to another partition go out again. Nothing in the stream
-//! tells them from new ones; that somebody may move them is told.
+//! A row of a partitioned outbox that moves to another partition is sent again, because the stream
+//! shows such a row as a new one. The router reports that a role may move rows.
 
-use e2e::{PUBLICATION, ROLE, SOON, Stage, text};
+use e2e::{Fixture, PUBLICATION, ROLE, SHORT_DEADLINE, text};
 use serde_json::Value;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 
 use super::{DEADLINE, found};
 
 /// An outbox that is partitioned by what becomes of its rows.
-async fn partition_by_processed(session: &Session) {
+async fn partition_by_processed(session: &DatabaseSession) {
     session
         .batch_execute(&format!(
             "ALTER PUBLICATION {PUBLICATION} DROP TABLE outbox; DROP TABLE outbox;
@@ -24,45 +24,54 @@ async fn partition_by_processed(session: &Session) {
         .unwrap();
 }
 
-async fn expect_records(stage: &Stage, count: usize) {
+async fn expect_records(fixture: &Fixture, count: usize) {
     testbed::wait::eventually(DEADLINE, format!("{count} records"), async || {
-        Ok((stage.seen().await?.len() == count).then_some(()))
+        Ok((fixture.seen().await?.len() == count).then_some(()))
     })
     .await
     .unwrap();
 }
 
 #[tokio::test]
-async fn rows_that_may_move_between_partitions_are_told_and_stop_nothing() {
-    let mut stage = Stage::builder().set("monitor.interval", "1s").prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn rows_that_may_move_between_partitions_are_reported_and_the_router_continues() {
+    let mut fixture = Fixture::builder().set("monitor.interval", "1s").prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
     partition_by_processed(&session).await;
     session.batch_execute(&format!("GRANT UPDATE (payload) ON outbox TO {ROLE}")).await.unwrap();
-    stage.restart().await.unwrap();
+    fixture.restart().await.unwrap();
     let write = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
                  SELECT 'order', 'order-1', 'Placed' FROM generate_series(1, 10)";
     session.batch_execute(write).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    expect_records(&stage, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    expect_records(&fixture, 10).await;
     let looked =
         |status: &Value| status.pointer("/monitor/polled_at").is_some_and(|at| !at.is_null());
-    let status = stage.router.wait_status("a look of the monitor", SOON, looked).await.unwrap();
-    assert_eq!(found(&status, "P031"), None, "nobody but the owner can: {status}");
+    let status =
+        fixture.router.wait_status("a look of the monitor", SHORT_DEADLINE, looked).await.unwrap();
+    assert_eq!(
+        found(&status, "P031"),
+        None,
+        "only the owner can update the table, and the router reports P031: {status}"
+    );
 
     session.batch_execute("GRANT UPDATE ON outbox TO app").await.unwrap();
-    let told = |status: &Value| found(status, "P031").is_some();
-    let status = stage.router.wait_status("who may move rows", SOON, told).await.unwrap();
+    let is_reported = |status: &Value| found(status, "P031").is_some();
+    let status = fixture
+        .router
+        .wait_status("the report of who may move rows", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
     let finding = found(&status, "P031").unwrap();
     let message = text(finding, "/message").unwrap();
     assert!(message.contains("\"app\" may update processed"), "{message}");
     assert!(text(finding, "/hint").unwrap().contains("revoke update"), "{finding}");
-    assert_eq!(stage.router.get("/readyz").await.unwrap().status, 200);
+    assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 200);
 
     // What it warns of.
     session.batch_execute("SET ROLE app; UPDATE outbox SET processed = true").await.unwrap();
-    expect_records(&stage, 20).await;
-    let log = stage.router.log();
+    expect_records(&fixture, 20).await;
+    let log = fixture.router.log();
     let warned = log.lines().filter(|line| line.contains("WARN") && line.contains("P031"));
     assert_eq!(warned.count(), 1, "{log}");
 }

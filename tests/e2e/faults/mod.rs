@@ -1,13 +1,13 @@
 //! Connections that hang, break or answer late, and servers that are not there yet.
 
+mod frozen;
 mod late_answers;
 mod silence;
 mod unreachable;
-mod zombie;
 
 use std::time::Duration;
 
-use e2e::Stage;
+use e2e::Fixture;
 use testbed::load::{Load, Pace};
 
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -18,8 +18,8 @@ fn load() -> Load {
 }
 
 /// Writes a few events more, and waits until the writers are done.
-async fn write(stage: &mut Stage, events: u64) -> anyhow::Result<()> {
-    let journal = stage.load(Load { events: Some(events), ..load() }).finished().await?;
-    stage.note(journal);
+async fn write(fixture: &mut Fixture, events: u64) -> anyhow::Result<()> {
+    let journal = fixture.load(Load { events: Some(events), ..load() }).finished().await?;
+    fixture.note(journal);
     Ok(())
 }

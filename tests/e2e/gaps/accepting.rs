@@ -1,126 +1,126 @@
-//! A gap is closed by a person, by the commands that the hints name, and the router goes on by
-//! itself.
+//! A person closes a gap with the commands that the hints name, and the router continues by itself.
 
 use std::{collections::HashSet, time::Duration};
 
-use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
+use e2e::{Fixture, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use testbed::load::Load;
-use testbed::postgres::{DATABASE, SUPERUSER, Session};
-use testbed::reader::Seen;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
-use super::{WITHIN, count, damage, drop_slot, expect_gap, flowing, write};
+use super::{WITHIN, count, damage, drop_slot, expect_gap, streaming_fixture, write};
 
-/// A router that has halted looks every five seconds.
-const GOES_ON: Duration = Duration::from_secs(30);
+/// A router that has halted reads the state topic every five seconds.
+const RESUME_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Types a command, as the superuser where it takes one; its output.
-async fn typed(stage: &Stage, arguments: &[&str], exit_code: i32) -> String {
-    let admin = stage.postgres.url(SUPERUSER, DATABASE);
+async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
     let mut arguments = arguments.to_vec();
     if arguments.first() != Some(&"status") {
         arguments.extend(["--admin-url", admin.as_str()]);
     }
-    let output = stage.router.command(&arguments).await.unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
-    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {said}");
-    said
+    let output = fixture.router.command(&arguments).await.unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {text}");
+    text
 }
 
 /// Events flow again, and a restart changes nothing.
-async fn expect_flow(stage: &mut Stage) {
-    stage.router.wait_state("streaming", GOES_ON).await.unwrap();
-    // The monitor takes back what it found when it looks next.
-    eventually(SOON, "a router that is ready", async || {
-        Ok((stage.router.get("/readyz").await?.status == 200).then_some(()))
+async fn expect_events_delivered(fixture: &mut Fixture) {
+    fixture.router.wait_state("streaming", RESUME_DEADLINE).await.unwrap();
+    // The monitor withdraws its finding with its next check.
+    eventually(SHORT_DEADLINE, "a router that is ready", async || {
+        Ok((fixture.router.get("/readyz").await?.status == 200).then_some(()))
     })
     .await
     .unwrap();
-    assert_eq!(stage.router.metric("outbox_gaps_open", "").await.unwrap(), Some(0.0));
+    assert_eq!(fixture.router.metric("outbox_gaps_open", "").await.unwrap(), Some(0.0));
     for _ in 0..2 {
-        write(stage, 50).await;
-        stage.wait_confirmed(SOON).await.unwrap();
-        stage.verdict().await.unwrap().clean().unwrap();
-        stage.kill_router().await.unwrap();
-        stage.restart().await.unwrap();
+        write(fixture, 50).await;
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        fixture.check().await.unwrap().clean().unwrap();
+        fixture.kill_router().await.unwrap();
+        fixture.restart().await.unwrap();
     }
-    let status = stage.status().await.unwrap();
+    let status = fixture.status().await.unwrap();
     let open = status.pointer("/witness/gaps").and_then(Value::as_array).unwrap();
     assert!(open.is_empty(), "{status}");
 }
 
 #[tokio::test]
-async fn a_dropped_slot_is_made_again_and_accepted() {
-    let mut stage = flowing(Stage::builder()).await;
-    let done = damage(&stage, &drop_slot()).await;
-    expect_gap(&mut stage, &["P010"], &done).await;
-    let status = stage.status().await.unwrap();
+async fn a_dropped_slot_is_recreated_and_the_gap_accepted() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let done = damage(&fixture, &drop_slot()).await;
+    expect_gap(&mut fixture, &["P010"], &done).await;
+    let status = fixture.status().await.unwrap();
     let name = text(&status, "/witness/gaps/0/name").unwrap().to_owned();
-    assert_eq!(stage.router.metric("outbox_gap_recorded", "").await.unwrap(), Some(1.0));
+    assert_eq!(fixture.router.metric("outbox_gap_recorded", "").await.unwrap(), Some(1.0));
     // Not even a restart forgets it, nor a new slot.
-    stage.router.kill9().await.unwrap();
-    let refused = typed(&stage, &["accept", "--yes"], 1).await;
+    fixture.router.kill9().await.unwrap();
+    let refused = run_command(&fixture, &["accept", "--yes"], 1).await;
     assert!(refused.contains("outbox-router setup --apply"), "{refused}");
-    let setup = typed(&stage, &["setup", "--apply"], 0).await;
+    let setup = run_command(&fixture, &["setup", "--apply"], 0).await;
     assert!(setup.contains(&format!("{name} is open")), "{setup}");
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(text(&status, "/witness/gaps/0/name"), Some(name.as_str()), "{status}");
-    let told = typed(&stage, &["status"], 1).await;
-    assert!(told.contains(&format!("outbox-router accept --gap {name}\n")), "{told}");
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("outbox-router accept --gap {name}\n")), "{status}");
 
-    let accepted = typed(&stage, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
+    let accepted =
+        run_command(&fixture, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
     assert!(accepted.contains(&format!("accepted {name} by ann\n")), "{accepted}");
     // The one that the test wrote to see that nothing moves.
     assert!(accepted.contains(" in public.outbox with created_at in that time, "), "{accepted}");
-    expect_flow(&mut stage).await;
-    let log = stage.router.log();
+    expect_events_delivered(&mut fixture).await;
+    let log = fixture.router.log();
     assert!(log.contains(&format!("{name} was accepted by ann")), "{log}");
     // That it began without a record is another matter, and still open.
-    let told = typed(&stage, &["status"], 1).await;
-    assert!(told.contains(&format!("accepted  {name} by ann, ")), "{told}");
-    assert!(told.contains("open      K022@"), "{told}");
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("accepted  {name} by ann, ")), "{status}");
+    assert!(status.contains("open      K022@"), "{status}");
 }
 
 #[tokio::test]
-async fn a_publication_that_was_made_again_needs_another_slot() {
-    let mut stage = flowing(Stage::builder()).await;
+async fn a_recreated_publication_needs_another_slot() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let again = format!(
         "DROP PUBLICATION {PUBLICATION}; CREATE PUBLICATION {PUBLICATION} FOR TABLE {} \
          WITH (publish = 'insert', publish_via_partition_root = true)",
-        stage.schema.table
+        fixture.schema.table
     );
-    let done = damage(&stage, &again).await;
-    expect_gap(&mut stage, &["P020", "P026"], &done).await;
-    let refused = typed(&stage, &["accept", "--yes"], 1).await;
+    let done = damage(&fixture, &again).await;
+    expect_gap(&mut fixture, &["P020", "P026"], &done).await;
+    let refused = run_command(&fixture, &["accept", "--yes"], 1).await;
     assert!(refused.contains("P026: the slot stands at "), "{refused}");
-    let dropped = typed(&stage, &["teardown", "--apply", "--yes"], 0).await;
+    let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
     assert!(dropped.contains("record: kept, so that this is not forgotten: P02"), "{dropped}");
-    typed(&stage, &["setup", "--apply"], 0).await;
-    typed(&stage, &["accept", "--yes"], 0).await;
-    expect_flow(&mut stage).await;
+    run_command(&fixture, &["setup", "--apply"], 0).await;
+    run_command(&fixture, &["accept", "--yes"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
 /// Names of what the router says is open.
-async fn open(stage: &Stage) -> Vec<String> {
-    let status = stage.status().await.unwrap();
+async fn open(fixture: &Fixture) -> Vec<String> {
+    let status = fixture.status().await.unwrap();
     let gaps = status.pointer("/witness/gaps").and_then(Value::as_array).unwrap();
     gaps.iter().map(|gap| gap["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn what_is_not_accepted_stays_open() {
-    let mut stage = flowing(Stage::builder()).await;
-    stage.router.kill9().await.unwrap();
-    let table = &stage.schema.table;
-    let session = stage.session().await.unwrap();
+async fn a_gap_that_is_not_accepted_stays_open() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    fixture.router.kill9().await.unwrap();
+    let table = &fixture.schema.table;
+    let session = fixture.session().await.unwrap();
     let out_and_back = format!(
         "ALTER PUBLICATION {PUBLICATION} DROP TABLE {table}; \
          ALTER PUBLICATION {PUBLICATION} ADD TABLE {table}"
     );
     session.batch_execute(&out_and_back).await.unwrap();
-    eventually(SOON, "the slot to be free", async || {
+    eventually(SHORT_DEADLINE, "the slot to be free", async || {
         let held = format!("pg_replication_slots WHERE slot_name = '{SLOT}' AND active");
         Ok((count(&session, &held).await == 0).then_some(()))
     })
@@ -130,72 +130,72 @@ async fn what_is_not_accepted_stays_open() {
     session.batch_execute(&advance).await.unwrap();
 
     // No router has written anything down yet.
-    let shown = typed(&stage, &["accept"], 2).await;
+    let shown = run_command(&fixture, &["accept"], 2).await;
     assert!(shown.contains("open      P014@") && shown.contains("open      P021@"), "{shown}");
 
-    stage.router.start_again().unwrap();
-    stage.router.wait_state("failed", WITHIN).await.unwrap();
-    let [moved, left] = &open(&stage).await[..] else { panic!("{:?}", open(&stage).await) };
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_state("failed", WITHIN).await.unwrap();
+    let [moved, left] = &open(&fixture).await[..] else { panic!("{:?}", open(&fixture).await) };
     assert!(moved.starts_with("P014@") && left.starts_with("P021@"), "{moved} {left}");
-    let said = typed(&stage, &["accept", "--gap", moved, "--yes"], 0).await;
-    assert!(said.contains(&format!("still open: {left}\n")), "{said}");
-    let stays = async || Ok((open(&stage).await == [left.as_str()]).then_some(()));
-    eventually(GOES_ON, "one gap to stay open", stays).await.unwrap();
-    typed(&stage, &["accept", "--gap", left, "--yes"], 0).await;
-    expect_flow(&mut stage).await;
+    let text = run_command(&fixture, &["accept", "--gap", moved, "--yes"], 0).await;
+    assert!(text.contains(&format!("still open: {left}\n")), "{text}");
+    let stays = async || Ok((open(&fixture).await == [left.as_str()]).then_some(()));
+    eventually(RESUME_DEADLINE, "one gap to stay open", stays).await.unwrap();
+    run_command(&fixture, &["accept", "--gap", left, "--yes"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
-/// The stage makes its slot by SQL, as somebody without `setup` would.
+/// The fixture creates its slot by SQL, without `setup`.
 #[tokio::test]
-async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
-    let mut stage = flowing(Stage::builder()).await;
-    let status = stage.status().await.unwrap();
+async fn a_start_without_a_witness_is_accepted_while_events_flow() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let status = fixture.status().await.unwrap();
     let began = text(&status, "/witness/began_without/lsn").unwrap().to_owned();
-    assert_eq!(stage.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
-    assert!(stage.router.log().contains("without a record in the state topic"));
-    let told = typed(&stage, &["status"], 1).await;
-    assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
-    // The record moves on between any two looks.
-    let load = stage.load(Load { events: Some(20_000), ..Load::default() });
-    let accepted = typed(&stage, &["accept", "--yes"], 0).await;
+    assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
+    assert!(fixture.router.log().contains("without a record in the state topic"));
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{status}");
+    // The witness advances between any two reads.
+    let load = fixture.load(Load { events: Some(20_000), ..Load::default() });
+    let accepted = run_command(&fixture, &["accept", "--yes"], 0).await;
     assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
     assert!(!accepted.contains("P0"), "{accepted}");
     let journal = load.finished().await.unwrap();
-    stage.note(journal);
-    let router = &stage.router;
-    eventually(SOON, "the router to take note of it", async || {
+    fixture.note(journal);
+    let router = &fixture.router;
+    eventually(SHORT_DEADLINE, "the router to take note of it", async || {
         let missing = router.metric("outbox_witness_missing", "").await?;
         Ok((missing == Some(0.0)).then_some(()))
     })
     .await
     .unwrap();
-    write(&mut stage, 50).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.kill_router().await.unwrap();
-    stage.restart().await.unwrap();
-    assert_eq!(stage.router.metric("outbox_witness_missing", "").await.unwrap(), Some(0.0));
-    typed(&stage, &["status"], 0).await;
-    expect_flow(&mut stage).await;
+    write(&mut fixture, 50).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(0.0));
+    run_command(&fixture, &["status"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
 /// Retired in good order and set up again, nothing is left of the former life.
 #[tokio::test]
-async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
-    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
+async fn teardown_removes_everything_that_setup_created() {
+    let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
     let setup = ["setup", "--apply", "--create-table", "--role", ROLE];
     for _ in 0..2 {
-        let made = typed(&stage, &setup, 0).await;
+        let made = run_command(&fixture, &setup, 0).await;
         assert!(made.contains("record: created in "), "{made}");
-        stage.restart().await.unwrap();
-        let status = stage.status().await.unwrap();
+        fixture.restart().await.unwrap();
+        let status = fixture.status().await.unwrap();
         assert_eq!(status["witness"]["began_without"], Value::Null, "{status}");
-        let session = stage.session().await.unwrap();
+        let session = fixture.session().await.unwrap();
         let row = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'a', 'A')";
         session.batch_execute(row).await.unwrap();
-        stage.wait_confirmed(SOON).await.unwrap();
-        stage.router.sigterm().unwrap();
-        assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
-        let dropped = typed(&stage, &["teardown", "--apply", "--yes"], 0).await;
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        fixture.router.sigterm().unwrap();
+        assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+        let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
         assert!(dropped.contains("record: deleted\n"), "{dropped}");
         assert_eq!(
             count(&session, &format!("pg_replication_slots WHERE slot_name = '{SLOT}'")).await,
@@ -206,7 +206,7 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
 
 /// All rows of a transaction have one time, and those of such sizes do not lie in the order in
 /// which they were written.
-async fn write_two_transactions(session: &Session) {
+async fn write_two_transactions(session: &DatabaseSession) {
     for transaction in 0..2 {
         let rows = format!(
             "DO $$ BEGIN FOR n IN 1..1000 LOOP \
@@ -235,7 +235,7 @@ fn recipe(from: &str, to: &str) -> String {
 }
 
 /// Of the rows of [`write_two_transactions`], in the order in which they arrived.
-fn numbers(seen: &[Seen]) -> Vec<u64> {
+fn numbers(seen: &[ConsumedRecord]) -> Vec<u64> {
     let many = seen.iter().filter(|record| record.key.as_deref() == Some(b"many"));
     many.map(|record| {
         let value: Value = serde_json::from_slice(record.value.as_deref().unwrap()).unwrap();
@@ -244,51 +244,51 @@ fn numbers(seen: &[Seen]) -> Vec<u64> {
     .collect()
 }
 
-/// By the README: what is told is mended and published from the table, for the interval that
-/// `accept` shows, begun earlier by the longest transaction. One of these was open when all was
-/// well for the last time.
+/// Follows the README: after the gap is mended, the missing rows are published from the table, for
+/// the interval that `accept` shows, with its beginning moved back by the longest transaction. One
+/// such transaction was open at the last check without a finding.
 #[tokio::test]
-async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() {
-    let mut stage = flowing(Stage::builder().witnessed()).await;
+async fn rows_left_out_until_the_table_was_mended_are_published_by_the_readmes_recipe() {
+    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     let row = |id: &str| {
         format!(
             "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
              VALUES ('order', '{id}', 'Left out')"
         )
     };
-    let long = stage.session().await.unwrap();
+    let long = fixture.session().await.unwrap();
     long.batch_execute(&format!("BEGIN; {}", row("begun before"))).await.unwrap();
     // The monitor finds all well once more.
-    let checked = stage.postgres.current_wal_lsn().await.unwrap();
-    write(&mut stage, 50).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    let out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE {}", stage.schema.table);
-    let done = damage(&stage, &out).await;
+    let checked = fixture.postgres.current_wal_lsn().await.unwrap();
+    write(&mut fixture, 50).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE {}", fixture.schema.table);
+    let done = damage(&fixture, &out).await;
     assert!(done.latest_from > checked);
-    expect_gap(&mut stage, &["P021"], &done).await;
-    let session = stage.session().await.unwrap();
+    expect_gap(&mut fixture, &["P021"], &done).await;
+    let session = fixture.session().await.unwrap();
     long.batch_execute("COMMIT").await.unwrap();
     for id in ["found", "an hour later"] {
         session.batch_execute(&row(id)).await.unwrap();
     }
     write_two_transactions(&session).await;
-    let status = stage.status().await.unwrap();
+    let status = fixture.status().await.unwrap();
     let hint = text(&status, "/reason/hint").unwrap();
     let (remedy, _) = hint.split_once("commit;").unwrap();
     session.batch_execute(&format!("{remedy}commit")).await.unwrap();
 
-    let shown = typed(&stage, &["accept"], 2).await;
+    let shown = run_command(&fixture, &["accept"], 2).await;
     let time = |end: &str| {
         let line = shown.lines().find_map(|line| line.strip_prefix(end)).unwrap();
         line.split(['(', ')']).nth(1).unwrap().to_owned()
     };
     let (from, to) = (time("from "), time("to "));
     session.batch_execute(&recipe(&from, &to)).await.unwrap();
-    typed(&stage, &["accept", "--yes"], 0).await;
-    stage.router.wait_state("streaming", GOES_ON).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let truth = stage.truth().await.unwrap().events;
-    let seen = stage.seen().await.unwrap();
+    run_command(&fixture, &["accept", "--yes"], 0).await;
+    fixture.router.wait_state("streaming", RESUME_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let truth = fixture.truth().await.unwrap().events;
+    let seen = fixture.seen().await.unwrap();
     let there: HashSet<String> =
         seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect();
     let missing = truth.iter().filter(|event| !there.contains(&event.id.to_string())).count();

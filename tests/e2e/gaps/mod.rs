@@ -1,23 +1,23 @@
-//! Rows may be missing for ever: the router stops, says which interval, and never goes on by
-//! itself. Servers that come back as others are in [`histories`], what happened while no router ran
-//! in [`away`], publications that were wrong unseen in [`moments`], what is told before a slot is
-//! lost in [`warnings`].
+//! Rows may be missing for ever: the router stops, reports the interval, and never continues by
+//! itself. Replaced servers are in [`histories`], damage while no router ran is in [`away`], damage
+//! between two checks of the monitor is in [`moments`], and the warnings before a slot is lost are
+//! in [`warnings`].
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Builder, PUBLICATION, SLOT, SOON, Stage, text};
+use e2e::{Fixture, FixtureBuilder, PUBLICATION, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use testbed::load::Load;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
 mod accepting;
+mod alterations;
 mod away;
-mod bonds;
 mod histories;
 mod moments;
 mod warnings;
@@ -25,19 +25,19 @@ mod warnings;
 /// From the damage to `failed`.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// A stage whose first hundred events have arrived and are confirmed.
-async fn flowing(builder: Builder) -> Stage {
-    let mut stage = builder.set("monitor.interval", "1s").start().await.unwrap();
-    write(&mut stage, 100).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
-    stage
+/// A fixture whose first hundred events have arrived and are confirmed.
+async fn streaming_fixture(builder: FixtureBuilder) -> Fixture {
+    let mut fixture = builder.set("monitor.interval", "1s").start().await.unwrap();
+    write(&mut fixture, 100).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
+    fixture
 }
 
-async fn write(stage: &mut Stage, events: u64) {
+async fn write(fixture: &mut Fixture, events: u64) {
     let load = Load { events: Some(events), ..Load::default() };
-    let journal = stage.load(load).finished().await.unwrap();
-    stage.note(journal);
+    let journal = fixture.load(load).finished().await.unwrap();
+    fixture.note(journal);
 }
 
 /// Copies a directory of the server's, with owners and modes.
@@ -46,7 +46,7 @@ fn copy_files(from: &Path, to: &Path) {
     assert!(status.success(), "cp: {status}");
 }
 
-/// What somebody did to the server.
+/// What was done to the server.
 struct Damage {
     at: Instant,
     /// The interval begins here at the latest. The router may go on after the damage, up to the
@@ -54,28 +54,28 @@ struct Damage {
     latest_from: PgLsn,
 }
 
-async fn damage(stage: &Stage, sql: &str) -> Damage {
+async fn damage(fixture: &Fixture, sql: &str) -> Damage {
     let at = Instant::now();
-    stage.session().await.unwrap().batch_execute(sql).await.unwrap();
-    Damage { at, latest_from: stage.postgres.current_wal_lsn().await.unwrap() }
+    fixture.session().await.unwrap().batch_execute(sql).await.unwrap();
+    Damage { at, latest_from: fixture.postgres.current_wal_lsn().await.unwrap() }
 }
 
 /// The same, and a row that will be missing is committed after it.
-async fn damage_and_write(stage: &mut Stage, sql: &str) -> Damage {
-    let damage = damage(stage, sql).await;
-    write(stage, 1).await;
-    let behind_the_row = u64::from(stage.postgres.current_wal_lsn().await.unwrap());
+async fn damage_and_write(fixture: &mut Fixture, sql: &str) -> Damage {
+    let damage = damage(fixture, sql).await;
+    write(fixture, 1).await;
+    let behind_the_row = u64::from(fixture.postgres.current_wal_lsn().await.unwrap());
     Damage { latest_from: (behind_the_row - 1).into(), ..damage }
 }
 
 /// The router says within ten seconds that rows may be missing, since when and until when; and then
 /// it does nothing more, whatever is written.
-async fn expect_gap(stage: &mut Stage, codes: &[&str], damage: &Damage) -> Value {
+async fn expect_gap(fixture: &mut Fixture, codes: &[&str], damage: &Damage) -> Value {
     let left = WITHIN.saturating_sub(damage.at.elapsed());
-    let status = stage
+    let status = fixture
         .router
         .wait_status(&format!("failed with {codes:?}"), left, |status| {
-            // What the stream tells first has its interval from the monitor's next look.
+            // A gap that the stream shows first gets its interval from the monitor's next check.
             text(status, "/state") == Some("failed")
                 && is_one_of(status, codes)
                 && has_interval(status)
@@ -83,8 +83,8 @@ async fn expect_gap(stage: &mut Stage, codes: &[&str], damage: &Damage) -> Value
         .await
         .unwrap();
     expect_interval(&status, damage);
-    expect_told(stage, codes).await;
-    expect_standstill(stage, codes).await;
+    expect_reported(fixture, codes).await;
+    expect_nothing_produced(fixture, codes).await;
     status
 }
 
@@ -99,10 +99,13 @@ fn has_interval(status: &Value) -> bool {
 fn expect_interval(status: &Value, damage: &Damage) {
     let position = |end: &str| -> PgLsn {
         let lsn = text(status, &format!("/reason/interval/{end}/lsn"));
-        lsn.unwrap_or_else(|| panic!("no {end} of an interval: {status}")).parse().unwrap()
+        lsn.unwrap_or_else(|| panic!("the interval has no {end}: {status}")).parse().unwrap()
     };
     let (from, to) = (position("from"), position("to"));
-    assert!(from <= damage.latest_from, "rows before {from} are missing, too: {status}");
+    assert!(
+        from <= damage.latest_from,
+        "the interval begins at {from}, and rows before it are missing: {status}"
+    );
     assert!(to >= from, "{status}");
     let message = text(status, "/reason/message").unwrap();
     for end in [from, to] {
@@ -114,48 +117,51 @@ fn expect_interval(status: &Value, damage: &Damage) {
     assert!(text(status, "/reason/hint").is_some_and(|hint| !hint.is_empty()), "{status}");
 }
 
-async fn expect_told(stage: &Stage, codes: &[&str]) {
-    let ready = stage.router.get("/readyz").await.unwrap();
+async fn expect_reported(fixture: &Fixture, codes: &[&str]) {
+    let ready = fixture.router.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(codes.iter().any(|code| ready.body.contains(code)), "{}", ready.body);
-    assert_eq!(stage.router.get("/livez").await.unwrap().status, 200);
+    assert_eq!(fixture.router.get("/livez").await.unwrap().status, 200);
     // The page is made when it is asked for; the log is written a moment after the state has
     // changed.
-    let logged = eventually(SOON, "an error in the log", async || {
-        let log = stage.router.log();
+    let logged = eventually(SHORT_DEADLINE, "an error in the log", async || {
+        let log = fixture.router.log();
         let mut errors = log.lines().filter(|line| line.contains("ERROR"));
         Ok(errors.any(|line| codes.iter().any(|code| line.contains(code))).then_some(()))
     });
     logged.await.unwrap();
 }
 
-/// Rows that are written now are neither produced nor confirmed, and nothing is made anew.
-async fn expect_standstill(stage: &mut Stage, codes: &[&str]) {
-    let session = stage.session().await.unwrap();
-    let let_go = eventually(SOON, "the walsender to be gone", async || {
+/// Rows that are written now are neither produced nor confirmed, and nothing is re-created.
+async fn expect_nothing_produced(fixture: &mut Fixture, codes: &[&str]) {
+    let session = fixture.session().await.unwrap();
+    let let_go = eventually(SHORT_DEADLINE, "the walsender to be gone", async || {
         Ok((count(&session, "pg_stat_replication").await == 0).then_some(()))
     });
     let_go.await.unwrap();
-    let before = (standing(stage, &session).await, produced(stage).await);
+    let before = (slot_and_publications(fixture, &session).await, produced(fixture).await);
     session
         .batch_execute(
             "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'late', 'Late')",
         )
         .await
         .unwrap();
-    looked_again(stage, 3.0).await;
-    assert_eq!((standing(stage, &session).await, produced(stage).await), before);
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
-    assert!(is_one_of(&status, codes), "another reason now: {status}");
+    wait_for_monitor(fixture, 3.0).await;
+    assert_eq!((slot_and_publications(fixture, &session).await, produced(fixture).await), before);
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
+    assert!(is_one_of(&status, codes), "the router reports another reason now: {status}");
     // One interval, not another behind it.
-    let log = stage.router.log();
+    let log = fixture.router.log();
     let twice = log.lines().find(|line| line.matches("may be missing in kafka").count() > 1);
     assert_eq!(twice, None);
 }
 
 /// Slot and publication as the server has them.
-async fn standing(stage: &Stage, session: &Session) -> (Option<PgLsn>, Vec<String>) {
-    let slot = stage.postgres.slot(SLOT).await.unwrap();
+async fn slot_and_publications(
+    fixture: &Fixture,
+    session: &DatabaseSession,
+) -> (Option<PgLsn>, Vec<String>) {
+    let slot = fixture.postgres.slot(SLOT).await.unwrap();
     let published = "SELECT p.oid || ' ' || p.pubinsert || ' ' || coalesce(r.prrelid::regclass::text, '-') \
                      || ' ' || (r.prqual IS NULL) FROM pg_publication p \
                      LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid ORDER BY 1";
@@ -165,20 +171,24 @@ async fn standing(stage: &Stage, session: &Session) -> (Option<PgLsn>, Vec<Strin
     (slot.and_then(|slot| slot.confirmed_flush_lsn), published)
 }
 
-async fn produced(stage: &Stage) -> Vec<i64> {
-    let topic = stage.topics.first().unwrap();
-    stage.kafka.end_offsets(topic).await.unwrap()
+async fn produced(fixture: &Fixture) -> Vec<i64> {
+    let topic = fixture.topics.first().unwrap();
+    fixture.kafka.end_offsets(topic).await.unwrap()
 }
 
-/// Waits until the monitor has looked at the server this much later.
-async fn looked_again(stage: &mut Stage, seconds: f64) {
+/// Waits until the monitor has checked the server this much later.
+async fn wait_for_monitor(fixture: &mut Fixture, seconds: f64) {
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
-    let now = polled(&stage.status().await.unwrap()).unwrap();
+    let now = polled(&fixture.status().await.unwrap()).unwrap();
     let later = |status: &Value| polled(status).is_some_and(|at| at >= now + seconds);
-    stage.router.wait_status("later looks of the monitor", 2 * SOON, later).await.unwrap();
+    fixture
+        .router
+        .wait_status("later looks of the monitor", 2 * SHORT_DEADLINE, later)
+        .await
+        .unwrap();
 }
 
-async fn count(session: &Session, relation: &str) -> i64 {
+async fn count(session: &DatabaseSession, relation: &str) -> i64 {
     session.query_one(&format!("SELECT count(*) FROM {relation}"), &[]).await.unwrap().get(0)
 }
 
@@ -195,22 +205,25 @@ fn drop_slot() -> String {
 }
 
 #[tokio::test]
-async fn a_slot_that_is_dropped_under_the_router_is_a_gap_even_when_it_is_made_anew() {
-    let mut stage = flowing(Stage::builder()).await;
-    let confirmed = stage.confirmed().await.unwrap();
-    let done = damage(&stage, &drop_slot()).await;
-    let status = expect_gap(&mut stage, &["P010"], &done).await;
+async fn a_slot_dropped_while_the_router_streams_is_a_gap_even_if_it_is_recreated() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let confirmed = fixture.confirmed().await.unwrap();
+    let done = damage(&fixture, &drop_slot()).await;
+    let status = expect_gap(&mut fixture, &["P010"], &done).await;
     let from: PgLsn =
         status["reason"]["interval"]["from"]["lsn"].as_str().unwrap().parse().unwrap();
-    assert!(from >= confirmed, "what was confirmed before is not at risk: {status}");
+    assert!(
+        from >= confirmed,
+        "the interval includes confirmed rows, which are not at risk: {status}"
+    );
     assert!(status["reason"]["hint"].as_str().unwrap().contains("outbox-router setup --apply"));
-    let session = stage.session().await.unwrap();
-    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router made a slot");
+    let session = fixture.session().await.unwrap();
+    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router created a slot");
 
     // A new slot does not bring back what was written meanwhile.
     let again = format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')");
     session.batch_execute(&again).await.unwrap();
-    expect_standstill(&mut stage, &["P010"]).await;
+    expect_nothing_produced(&mut fixture, &["P010"]).await;
 }
 
 /// Has the server write more than it keeps for a slot, and remove it.
@@ -218,81 +231,84 @@ const OUTRUN: &str = "DO $$ BEGIN FOR i IN 1..5 LOOP
         PERFORM pg_logical_emit_message(false, 'testbed', 'x'); PERFORM pg_switch_wal();
     END LOOP; END $$; CHECKPOINT";
 
-fn keeping_little_wal() -> Builder {
-    Stage::builder().postgres("max_slot_wal_keep_size", "32MB")
+fn keeping_little_wal() -> FixtureBuilder {
+    Fixture::builder().postgres("max_slot_wal_keep_size", "32MB")
 }
 
 #[tokio::test]
-async fn a_slot_that_falls_behind_what_the_server_keeps_is_lost_while_it_is_in_use() {
-    let mut stage = flowing(keeping_little_wal()).await;
-    let session = stage.session().await.unwrap();
+async fn a_slot_in_use_that_falls_behind_max_slot_wal_keep_size_is_lost() {
+    let mut fixture = streaming_fixture(keeping_little_wal()).await;
+    let session = fixture.session().await.unwrap();
     // Nothing can be acknowledged: its topic does not exist.
     let stuck = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('stuck', 's-1', 'Stuck')";
     session.batch_execute(stuck).await.unwrap();
-    stage.router.wait_state("blocked", SOON).await.unwrap();
+    fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     // Statement by statement: a checkpoint is not for a transaction.
     let (outrun, checkpoint) = OUTRUN.rsplit_once(';').unwrap();
     session.batch_execute(outrun).await.unwrap();
-    let done = damage(&stage, checkpoint).await;
-    let status = expect_gap(&mut stage, &["P011"], &done).await;
+    let done = damage(&fixture, checkpoint).await;
+    let status = expect_gap(&mut fixture, &["P011"], &done).await;
     assert_eq!(status["slot"]["wal_status"], "lost", "{status}");
 }
 
 #[tokio::test]
-async fn a_slot_that_was_lost_while_the_router_was_away_is_not_mended_by_it() {
-    let mut stage = flowing(keeping_little_wal()).await;
-    stage.kill_router().await.unwrap();
-    write(&mut stage, 20).await;
-    let confirmed = stage.confirmed().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn a_slot_lost_while_the_router_was_down_is_a_gap_that_the_router_does_not_mend() {
+    let mut fixture = streaming_fixture(keeping_little_wal()).await;
+    fixture.kill_router().await.unwrap();
+    write(&mut fixture, 20).await;
+    let confirmed = fixture.confirmed().await.unwrap();
+    let session = fixture.session().await.unwrap();
     for statement in OUTRUN.rsplitn(2, ';').collect::<Vec<_>>().iter().rev() {
         session.batch_execute(statement).await.unwrap();
     }
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P011", "{status}");
     let message = status["reason"]["message"].as_str().unwrap();
-    assert!(message.contains(&confirmed.to_string()), "since when are rows missing? {message}");
-    expect_told(&stage, &["P011"]).await;
-    expect_standstill(&mut stage, &["P011"]).await;
+    assert!(
+        message.contains(&confirmed.to_string()),
+        "the message does not say since when rows are missing: {message}"
+    );
+    expect_reported(&fixture, &["P011"]).await;
+    expect_nothing_produced(&mut fixture, &["P011"]).await;
 }
 
 #[tokio::test]
-async fn a_publication_that_is_dropped_is_a_gap() {
-    let mut stage = flowing(Stage::builder()).await;
+async fn a_dropped_publication_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     // At the row PostgreSQL 17 ends the stream, and 18 warns and skips it.
-    let done = damage_and_write(&mut stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
-    expect_gap(&mut stage, &["P020"], &done).await;
+    let done = damage_and_write(&mut fixture, &format!("DROP PUBLICATION {PUBLICATION}")).await;
+    expect_gap(&mut fixture, &["P020"], &done).await;
 }
 
 #[tokio::test]
-async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_too() {
-    let mut stage = flowing(Stage::builder()).await;
-    let session = stage.session().await.unwrap();
-    let done = damage_and_write(&mut stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
+async fn a_publication_dropped_and_recreated_is_a_gap_after_a_restart_too() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let session = fixture.session().await.unwrap();
+    let done = damage_and_write(&mut fixture, &format!("DROP PUBLICATION {PUBLICATION}")).await;
     let again =
         format!("CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')");
     session.batch_execute(&again).await.unwrap();
     // By what the stream says of that row, or by what the catalog says of the publication.
-    expect_gap(&mut stage, &["P020", "P026"], &done).await;
+    expect_gap(&mut fixture, &["P020", "P026"], &done).await;
 
     // The WAL is decoded with the catalog of its time: that the publication is back mends nothing.
-    stage.kill_router().await.unwrap();
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P020", "{status}");
-    expect_standstill(&mut stage, &["P020"]).await;
+    expect_nothing_produced(&mut fixture, &["P020"]).await;
 }
 
 /// Somebody narrows what is published; at this the stream itself says nothing at all.
 async fn expect_gap_after(change: &str, code: &str) {
-    let mut stage = flowing(Stage::builder()).await;
-    let done = damage_and_write(&mut stage, change).await;
-    expect_gap(&mut stage, &[code], &done).await;
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let done = damage_and_write(&mut fixture, change).await;
+    expect_gap(&mut fixture, &[code], &done).await;
 }
 
 #[tokio::test]
-async fn a_table_that_is_taken_out_of_the_publication_is_a_gap() {
+async fn a_table_taken_out_of_the_publication_is_a_gap() {
     expect_gap_after("ALTER PUBLICATION outbox_router DROP TABLE outbox", "P021").await;
 }
 
@@ -315,28 +331,28 @@ async fn a_column_list_without_the_key_is_a_gap() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_replaced_by_a_rename_is_a_gap() {
+async fn a_table_replaced_by_a_rename_is_a_gap() {
     let swap = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
                 CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT";
     expect_gap_after(swap, "P027").await;
 }
 
 #[tokio::test]
-async fn a_publication_that_was_narrowed_while_the_router_was_away_is_a_gap_too() {
-    let mut stage = flowing(Stage::builder()).await;
-    stage.kill_router().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn a_publication_narrowed_while_the_router_was_down_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    fixture.kill_router().await.unwrap();
+    let session = fixture.session().await.unwrap();
     let narrowed = "ALTER PUBLICATION outbox_router SET (publish = 'update')";
-    let done = damage_and_write(&mut stage, narrowed).await;
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    let done = damage_and_write(&mut fixture, narrowed).await;
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P022", "{status}");
     expect_interval(&status, &done);
-    expect_told(&stage, &["P022"]).await;
+    expect_reported(&fixture, &["P022"]).await;
 
     // Publishing them again brings no row back.
     let widened = "ALTER PUBLICATION outbox_router SET (publish = 'insert')";
     session.batch_execute(widened).await.unwrap();
-    looked_again(&mut stage, 35.0).await;
-    expect_standstill(&mut stage, &["P022"]).await;
+    wait_for_monitor(&mut fixture, 35.0).await;
+    expect_nothing_produced(&mut fixture, &["P022"]).await;
 }

@@ -1,28 +1,27 @@
 //! Publications that went wrong in a way that a name or a list does not show, or for a moment only:
 //! what was not published then is missing for ever.
 
-use e2e::{PUBLICATION, SOON, Stage, text};
+use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::wait::eventually;
 
 use super::{
-    WITHIN, damage_and_write, expect_gap, expect_standstill, expect_told, flowing, looked_again,
-    produced, write,
+    WITHIN, damage_and_write, expect_gap, expect_nothing_produced, expect_reported, produced,
+    streaming_fixture, wait_for_monitor, write,
 };
 
 #[tokio::test]
-async fn a_publication_that_is_renamed_is_a_gap() {
-    let mut stage = flowing(Stage::builder()).await;
+async fn a_renamed_publication_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let renamed = format!("ALTER PUBLICATION {PUBLICATION} RENAME TO other");
-    let done = damage_and_write(&mut stage, &renamed).await;
-    expect_gap(&mut stage, &["P020"], &done).await;
+    let done = damage_and_write(&mut fixture, &renamed).await;
+    expect_gap(&mut fixture, &["P020"], &done).await;
 }
 
 #[tokio::test]
-async fn a_generated_payload_that_postgresql_does_not_publish_stops_the_router_before_the_first_row()
- {
-    let mut stage = Stage::builder().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn an_unpublished_generated_payload_stops_the_router_before_the_first_row() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
     // The publication follows the table: what is published of it is said by the stream alone.
     session
         .batch_execute(
@@ -33,24 +32,24 @@ async fn a_generated_payload_that_postgresql_does_not_publish_stops_the_router_b
         )
         .await
         .unwrap();
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
-    let told = status["reason"]["message"].as_str().unwrap();
-    assert!(told.contains("payload") && told.contains("outbox"), "{status}");
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains("payload") && message.contains("outbox"), "{status}");
     assert!(status["reason"]["hint"].is_string(), "{status}");
-    assert_eq!(produced(&stage).await.iter().sum::<i64>(), 0, "a record without its payload");
+    assert_eq!(produced(&fixture).await.iter().sum::<i64>(), 0, "a record without its payload");
 }
 
-/// A row is written while the publication is wrong, and is missing, although all is right again
-/// when somebody looks.
-async fn lost_in_a_moment(wrong: &str, right: &str) -> Stage {
-    // The monitor looks once a second; right behind a look there is time enough for a moment.
-    let mut stage = flowing(Stage::builder()).await;
-    let session = stage.session().await.unwrap();
+/// Writes a row while the publication leaves it out, between two checks of the monitor. Afterwards
+/// the publication is as before, and the row is missing.
+async fn leave_one_row_out(wrong: &str, right: &str) -> Fixture {
+    // The monitor checks once a second, so directly after a check there is enough time.
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let session = fixture.session().await.unwrap();
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
-    let last = polled(&stage.status().await.unwrap());
+    let last = polled(&fixture.status().await.unwrap());
     let looked = |status: &Value| polled(status) > last;
-    stage.router.wait_status("a look of the monitor", SOON, looked).await.unwrap();
+    fixture.router.wait_status("a look of the monitor", SHORT_DEADLINE, looked).await.unwrap();
 
     session.batch_execute(wrong).await.unwrap();
     session
@@ -61,45 +60,45 @@ async fn lost_in_a_moment(wrong: &str, right: &str) -> Stage {
         .await
         .unwrap();
     session.batch_execute(right).await.unwrap();
-    stage
+    fixture
 }
 
 #[tokio::test]
-async fn a_table_that_left_the_publication_for_a_moment_is_a_gap() {
-    let mut stage = lost_in_a_moment(
+async fn a_table_taken_out_of_the_publication_and_put_back_is_a_gap() {
+    let mut fixture = leave_one_row_out(
         "ALTER PUBLICATION outbox_router DROP TABLE outbox",
         "ALTER PUBLICATION outbox_router ADD TABLE outbox",
     )
     .await;
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P021"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("put back") && message.contains("may be missing"), "{message}");
-    expect_told(&stage, &["P021"]).await;
-    expect_standstill(&mut stage, &["P021"]).await;
+    expect_reported(&fixture, &["P021"]).await;
+    expect_nothing_produced(&mut fixture, &["P021"]).await;
 }
 
 #[tokio::test]
-async fn inserts_that_were_not_published_for_a_moment_are_a_gap() {
-    let mut stage = lost_in_a_moment(
+async fn a_publication_that_left_inserts_out_for_a_moment_is_a_gap() {
+    let mut fixture = leave_one_row_out(
         "ALTER PUBLICATION outbox_router SET (publish = 'update')",
         "ALTER PUBLICATION outbox_router SET (publish = 'insert')",
     )
     .await;
-    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P032"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("looks as before") && message.contains("may be missing"), "{message}");
     assert!(status.pointer("/reason/interval/from/lsn").is_some(), "{status}");
-    expect_told(&stage, &["P032"]).await;
-    expect_standstill(&mut stage, &["P032"]).await;
+    expect_reported(&fixture, &["P032"]).await;
+    expect_nothing_produced(&mut fixture, &["P032"]).await;
 }
 
 #[tokio::test]
-async fn inserts_that_were_withheld_while_the_router_was_not_connected_are_a_gap() {
-    let mut stage = flowing(Stage::builder()).await;
-    let session = stage.session().await.unwrap();
-    // Its memory is all that can tell: it comes back to a publication that looks as it did.
+async fn a_publication_that_left_inserts_out_while_the_router_was_disconnected_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let session = fixture.session().await.unwrap();
+    // Only its own memory shows the change: the publication is as before when it reconnects.
     session.batch_execute("ALTER ROLE outbox_router NOLOGIN").await.unwrap();
     let away =
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'outbox_router'";
@@ -108,21 +107,25 @@ async fn inserts_that_were_withheld_while_the_router_was_not_connected_are_a_gap
         .batch_execute("ALTER PUBLICATION outbox_router SET (publish = 'update')")
         .await
         .unwrap();
-    write(&mut stage, 1).await;
+    write(&mut fixture, 1).await;
     session
         .batch_execute("ALTER PUBLICATION outbox_router SET (publish = 'insert')")
         .await
         .unwrap();
     session.batch_execute("ALTER ROLE outbox_router LOGIN").await.unwrap();
-    let told = |status: &Value| text(status, "/reason/code") == Some("P032");
-    let status = stage.router.wait_status("failed with P032", 3 * SOON, told).await.unwrap();
+    let is_reported = |status: &Value| text(status, "/reason/code") == Some("P032");
+    let status = fixture
+        .router
+        .wait_status("failed with P032", 3 * SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     assert!(text(&status, "/reason/message").unwrap().contains("may be missing"), "{status}");
 }
 
 #[tokio::test]
-async fn an_alteration_that_explains_itself_is_announced_and_the_router_goes_on() {
-    let mut stage = flowing(Stage::builder()).await;
-    let session = stage.session().await.unwrap();
+async fn an_alteration_whose_change_is_visible_is_reported_and_the_router_continues() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
+    let session = fixture.session().await.unwrap();
     let other = "CREATE ROLE other SUPERUSER; ALTER PUBLICATION outbox_router OWNER TO other";
     session.batch_execute(other).await.unwrap();
     let announced = |log: &str| {
@@ -130,21 +133,21 @@ async fn an_alteration_that_explains_itself_is_announced_and_the_router_goes_on(
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let line = eventually(WITHIN, "a warning in the log", async || {
-        Ok(announced(&stage.router.log()).into_iter().next())
+        Ok(announced(&fixture.router.log()).into_iter().next())
     });
     let line = line.await.unwrap();
     assert!(line.contains("WARN") && line.contains("P032") && line.contains("hint="), "{line}");
-    write(&mut stage, 20).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    looked_again(&mut stage, 3.0).await;
-    stage.router.wait_state("streaming", SOON).await.unwrap();
-    assert_eq!(announced(&stage.router.log()).len(), 1, "{}", stage.router.log());
+    write(&mut fixture, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    wait_for_monitor(&mut fixture, 3.0).await;
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+    assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
 }
 
 #[tokio::test]
-async fn generated_headers_that_postgresql_does_not_publish_stop_the_router_too() {
-    let mut stage = Stage::builder().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
+async fn unpublished_generated_headers_stop_the_router_before_the_first_row() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
     session
         .batch_execute(
             "ALTER TABLE outbox DROP COLUMN headers, ADD COLUMN tenant text;
@@ -155,9 +158,9 @@ async fn generated_headers_that_postgresql_does_not_publish_stop_the_router_too(
         )
         .await
         .unwrap();
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
-    let told = text(&status, "/reason/message").unwrap();
-    assert!(told.contains("headers") && told.contains("outbox"), "{status}");
-    assert_eq!(produced(&stage).await.iter().sum::<i64>(), 0, "a record without its headers");
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
+    let message = text(&status, "/reason/message").unwrap();
+    assert!(message.contains("headers") && message.contains("outbox"), "{status}");
+    assert_eq!(produced(&fixture).await.iter().sum::<i64>(), 0, "a record without its headers");
 }

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_the_figures_cannot_break_the_file() {
+    fn texts_are_escaped_in_the_svg() {
         let frame =
             Frame { title: "t", unit: "a<b & c>d".to_owned(), note: String::new(), legend: vec![] };
         let svg = Chart { frame, body: Body::Lines(vec![]) }.draw().unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_short() {
+    fn numbers_are_printed_with_few_digits() {
         assert_eq!(
             [0.25, 12.34, 123.4, 54_321.0, 1e6].map(short),
             ["0.25", "12.3", "123", "54.3k", "1M"]

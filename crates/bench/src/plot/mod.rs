@@ -1,7 +1,7 @@
 //! Charts for the documentation, drawn from the JSON lines alone, so that they can be drawn again.
 
 mod chart;
-mod figures;
+mod measurements;
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ pub(crate) fn draw(lines: &[Value], directory: &Path) -> anyhow::Result<Vec<Stri
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let charts = [
-        ("drain.svg", figures::drain(lines)),
-        ("cpu.svg", figures::cpu(lines)),
-        ("latency.svg", figures::latency(lines)),
-        ("flat.svg", figures::flat(lines)),
+        ("drain.svg", measurements::drain(lines)),
+        ("cpu.svg", measurements::cpu(lines)),
+        ("latency.svg", measurements::latency(lines)),
+        ("flat.svg", measurements::flat(lines)),
     ];
     let mut written = Vec::new();
     for (name, chart) in charts {

@@ -12,11 +12,11 @@ use std::ops::Bound;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-use crate::observer::Commit;
+use crate::observer::ObservedCommit;
 
 /// Which position the server's slot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub(crate) enum SlotPersistence {
     /// That of the last status update.
     Kept,
     /// That of the last time when the slot was saved: since then the server crashed, or was stopped
@@ -24,12 +24,12 @@ pub(crate) enum Memory {
     Lost,
 }
 
-/// How the router's life ended.
+/// How the router's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What was not confirmed will come again.
+    /// What was not confirmed will be sent again.
     Killed,
-    /// It drained and said so: no record may come again.
+    /// It drained and exited with success: no event may be sent again.
     Drained,
 }
 
@@ -38,16 +38,16 @@ pub(crate) enum Ending {
 pub(crate) struct Observation<'a> {
     /// The slot's `confirmed_flush_lsn`.
     pub(crate) confirmed: PgLsn,
-    /// The highest position in a status update of this life, read off the wire: the server may not
-    /// have processed all of them.
-    pub(crate) told: PgLsn,
+    /// The highest position in a status update of this process, read off the wire: the server may
+    /// not have processed all of them.
+    pub(crate) status_flush: PgLsn,
     /// The witness's position just after the router had died, if there was a witness.
     pub(crate) witness: Option<PgLsn>,
-    /// The witness's position before the next life: a write that was on its way may have been
+    /// The witness's position before the next process: a write that was in flight may have been
     /// stored since.
     pub(crate) witness_later: Option<PgLsn>,
     /// What was committed since the last check, and at least up to the four positions.
-    pub(crate) commits: &'a [Commit],
+    pub(crate) commits: &'a [ObservedCommit],
     /// New records that were in Kafka just after the router had died.
     pub(crate) records: &'a [Uuid],
     /// New records that came later, from requests that were still on their way.
@@ -55,23 +55,23 @@ pub(crate) struct Observation<'a> {
     /// How often the router lost a session since the last check, besides being killed.
     pub(crate) interruptions: usize,
     /// Which position `confirmed` is.
-    pub(crate) memory: Memory,
+    pub(crate) slot_persistence: SlotPersistence,
     /// How the router came to be dead.
     pub(crate) ending: Ending,
 }
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct RoundResult {
     /// Records that repeat an earlier one.
     pub(crate) duplicates: usize,
-    /// Events in Kafka past the witness: the next life may send these again, and no others.
+    /// Events in Kafka past the witness: the next process may send these again, and no others.
     pub(crate) past_witness: usize,
 }
 
 /// Numbers of violations, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wrong {
+pub(crate) struct ViolationCounts {
     /// Events that were confirmed and were not in Kafka.
     pub(crate) confirmed_ahead: usize,
     /// Checks at which the slot, or a status update to it, was past the witness.
@@ -82,7 +82,7 @@ pub(crate) struct Wrong {
     pub(crate) repeated: usize,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ViolationCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { confirmed_ahead, slot_ahead, witness_ahead, repeated } = self;
         write!(
@@ -98,7 +98,7 @@ impl fmt::Display for Wrong {
 pub(crate) struct Tally {
     window: usize,
     /// Where the slot was created.
-    made: PgLsn,
+    slot_created_at: PgLsn,
     ends: HashMap<Uuid, PgLsn>,
     /// Events of each transaction.
     sizes: BTreeMap<PgLsn, usize>,
@@ -113,29 +113,29 @@ pub(crate) struct Tally {
     /// Events of the newest transaction that was in Kafka at the last check: it may have been open,
     /// and may exceed the window by itself.
     newest: usize,
-    /// How the life before this one ended.
+    /// How the process before this one ended.
     before: Ending,
-    wrong: Wrong,
+    counts: ViolationCounts,
     duplicates: usize,
     violations: Vec<String>,
 }
 
 impl Tally {
-    /// An empty tally. `window` is the router's `limits.window_events`, and `made` the position of
-    /// its slot before its first life.
-    pub(crate) fn new(window: usize, made: PgLsn) -> Self {
+    /// An empty tally. `window` is the router's `limits.window_events`, and `slot_created_at` the
+    /// position of its slot before its first process.
+    pub(crate) fn new(window: usize, slot_created_at: PgLsn) -> Self {
         Self {
             window,
-            made,
+            slot_created_at,
             ends: HashMap::new(),
             sizes: BTreeMap::new(),
             missing: BTreeMap::new(),
             arrived: HashSet::new(),
-            confirmed: made,
-            witness: made,
+            confirmed: slot_created_at,
+            witness: slot_created_at,
             newest: 0,
             before: Ending::Drained,
-            wrong: Wrong::default(),
+            counts: ViolationCounts::default(),
             duplicates: 0,
             violations: Vec::new(),
         }
@@ -143,7 +143,7 @@ impl Tally {
 
     /// Takes note of commits. After a crash the observer, too, gets again what its slot has
     /// forgotten.
-    pub(crate) fn commit(&mut self, commits: &[Commit]) {
+    pub(crate) fn commit(&mut self, commits: &[ObservedCommit]) {
         for commit in commits {
             if self.ends.insert(commit.id, commit.end).is_some() {
                 continue;
@@ -155,27 +155,28 @@ impl Tally {
         }
     }
 
-    /// Checks what one life of the router left behind.
-    pub(crate) fn look(&mut self, observed: &Observation<'_>) -> Finding {
+    /// Checks what one process of the router left behind.
+    pub(crate) fn check(&mut self, observed: &Observation<'_>) -> RoundResult {
         self.commit(observed.commits);
-        if observed.confirmed < self.confirmed && observed.memory == Memory::Kept {
+        if observed.confirmed < self.confirmed && observed.slot_persistence == SlotPersistence::Kept
+        {
             self.violations.push(format!(
                 "confirmed_flush_lsn went back from {} to {}",
                 self.confirmed, observed.confirmed
             ));
         }
-        if observed.confirmed < observed.told && observed.ending == Ending::Drained {
+        if observed.confirmed < observed.status_flush && observed.ending == Ending::Drained {
             self.violations.push(format!(
-                "drained, but confirmed_flush_lsn is {} and not {}, as the server was told",
-                observed.confirmed, observed.told
+                "the router drained, and confirmed_flush_lsn is {} and not {}, the last position that it sent",
+                observed.confirmed, observed.status_flush
             ));
         }
-        let confirmed = observed.confirmed.max(observed.told);
+        let confirmed = observed.confirmed.max(observed.status_flush);
         self.slot_within(confirmed, observed.witness);
-        let covered = self.covered(observed.witness.max(observed.witness_later));
-        let first = self.arrive(observed.records);
-        self.nothing_is_missing_before(confirmed, covered);
-        let duplicates = first + self.arrive(observed.late);
+        let covered = self.advance_witness(observed.witness.max(observed.witness_later));
+        let first = self.count_arrivals(observed.records);
+        self.check_nothing_missing_before(confirmed, covered);
+        let duplicates = first + self.count_arrivals(observed.late);
         self.duplicates += duplicates;
 
         let newest = self.newest_in_kafka();
@@ -193,7 +194,7 @@ impl Tally {
         }
         self.confirmed = observed.confirmed;
         self.witness = covered;
-        Finding { duplicates, past_witness: self.in_kafka_past(covered) }
+        RoundResult { duplicates, past_witness: self.in_kafka_past(covered) }
     }
 
     /// Checks that a slot's position is within the witness, which was read after it.
@@ -201,9 +202,9 @@ impl Tally {
         let witness = witness.unwrap_or(self.witness);
         let is_within = confirmed <= witness;
         if !is_within {
-            self.wrong.slot_ahead += 1;
+            self.counts.slot_ahead += 1;
             self.violations
-                .push(format!("{confirmed} was confirmed, and the witness is {witness}"));
+                .push(format!("{confirmed} was confirmed, and the witness has position {witness}"));
         }
         is_within
     }
@@ -211,7 +212,7 @@ impl Tally {
     /// Counts events that slot or witness passed although they were not acknowledged, by the
     /// position alone: the acknowledgements of everything committed after `held_from` were held
     /// back.
-    pub(crate) fn look_while_held(
+    pub(crate) fn check_while_held(
         &mut self,
         held_from: PgLsn,
         confirmed: PgLsn,
@@ -225,14 +226,14 @@ impl Tally {
                 if is_past { self.sizes.range(between).map(|(_, size)| size).sum() } else { 0 };
             if passed > 0 {
                 violations.push(format!(
-                    "{what} {position} while answers to everything after {held_from} were held: \
-                     {passed} events"
+                    "{what} {position}, past {passed} events, while responses to everything after \
+                     {held_from} were held"
                 ));
             }
             passed
         };
-        self.wrong.confirmed_ahead += passed(confirmed, "the slot was confirmed up to");
-        self.wrong.witness_ahead += witness.map_or(0, |at| passed(at, "the witness said"));
+        self.counts.confirmed_ahead += passed(confirmed, "the slot was confirmed up to");
+        self.counts.witness_ahead += witness.map_or(0, |at| passed(at, "the witness has position"));
         self.violations.extend(violations);
     }
 
@@ -247,8 +248,8 @@ impl Tally {
     }
 
     /// The numbers of violations.
-    pub(crate) fn wrong(&self) -> Wrong {
-        self.wrong
+    pub(crate) fn violation_counts(&self) -> ViolationCounts {
+        self.counts
     }
 
     /// Records beyond the first of their event.
@@ -263,27 +264,27 @@ impl Tally {
 
     /// The position that the witness covers from now on. A witness that goes back is a violation,
     /// because what it covered could come again.
-    fn covered(&mut self, witness: Option<PgLsn>) -> PgLsn {
+    fn advance_witness(&mut self, witness: Option<PgLsn>) -> PgLsn {
         let before = self.witness;
         let is_less = witness.is_none_or(|now| now < before);
-        if is_less && (witness.is_some() || before > self.made) {
-            let now = witness.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
+        if is_less && (witness.is_some() || before > self.slot_created_at) {
+            let now = witness.map_or_else(|| "no witness".to_owned(), |now| now.to_string());
             self.violations.push(format!("the witness went back from {before} to {now}"));
         }
         witness.unwrap_or(before).max(before)
     }
 
     /// Takes note of records, and returns how many of them repeat an earlier one.
-    fn arrive(&mut self, records: &[Uuid]) -> usize {
+    fn count_arrivals(&mut self, records: &[Uuid]) -> usize {
         let mut duplicates = 0;
         for id in records {
             let end = self.ends.get(id).copied();
             if !self.arrived.insert(*id) {
                 duplicates += 1;
                 if let Some(end) = end.filter(|end| *end <= self.witness) {
-                    self.wrong.repeated += 1;
+                    self.counts.repeated += 1;
                     self.violations.push(format!(
-                        "event {id}, which ends at {end}, was sent again: the witness was {}",
+                        "event {id}, whose transaction ends at {end}, was sent again, and the witness covered it: {}",
                         self.witness
                     ));
                 }
@@ -301,11 +302,11 @@ impl Tally {
     }
 
     /// A missing event is reported once, by the first check that finds it.
-    fn nothing_is_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
+    fn check_nothing_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
         let furthest = confirmed.max(witness);
         let rest = self.missing.split_off(&PgLsn::from(u64::from(furthest) + 1));
         let missing = std::mem::replace(&mut self.missing, rest);
-        let mut tell = |position: PgLsn, what: &str| {
+        let mut report = |position: PgLsn, what: &str| {
             let before: Vec<&Uuid> =
                 missing.range(..=position).flat_map(|(_, events)| events).collect();
             if let Some(first) = before.first() {
@@ -316,8 +317,8 @@ impl Tally {
             }
             before.len()
         };
-        self.wrong.confirmed_ahead += tell(confirmed, "confirmed is");
-        self.wrong.witness_ahead += tell(witness, "the witness says");
+        self.counts.confirmed_ahead += report(confirmed, "the slot is confirmed up to");
+        self.counts.witness_ahead += report(witness, "the witness has position");
     }
 
     /// Events in Kafka of transactions that end after a position.

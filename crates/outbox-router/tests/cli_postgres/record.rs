@@ -7,7 +7,7 @@ use relay::{
     source::{Gap, Interval, Mark},
     witness::{Open, Witness},
 };
-use testbed::kafka::{Kafka, Options};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 
 use crate::{
     kafka::{self, STATE, StateCluster},
@@ -315,7 +315,7 @@ async fn without_kafka_the_slot_is_dropped_all_the_same() {
 #[tokio::test]
 async fn on_a_real_kafka_the_topic_is_made_and_a_gap_is_closed() {
     let server = Server::start();
-    let kafka = Kafka::start(Options::default()).await.expect("a Kafka");
+    let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("a Kafka");
     let typed = async |line: &[&str]| {
         let line = kafka::with(&kafka.bootstrap(), line);
         server.typed(&line.iter().map(String::as_str).collect::<Vec<_>>()).await

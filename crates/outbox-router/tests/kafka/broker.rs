@@ -10,25 +10,25 @@ use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, Producer};
 use relay::{Timestamp, TopicName};
-use testbed::kafka::{Kafka, Options};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::sync::Mutex;
 
 /// Generous: two cores are shared with whatever else runs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// One for all tests that do not hurt it; stopped when the last lets go.
-pub(crate) async fn shared() -> Arc<Kafka> {
-    static SHARED: Mutex<Weak<Kafka>> = Mutex::const_new(Weak::new());
+pub(crate) async fn shared() -> Arc<KafkaCluster> {
+    static SHARED: Mutex<Weak<KafkaCluster>> = Mutex::const_new(Weak::new());
     let mut shared = SHARED.lock().await;
     let kafka = match shared.upgrade() {
         Some(kafka) => kafka,
-        None => Arc::new(Kafka::start(Options::default()).await.unwrap()),
+        None => Arc::new(KafkaCluster::start(KafkaOptions::default()).await.unwrap()),
     };
     *shared = Arc::downgrade(&kafka);
     kafka
 }
 
-pub(crate) fn settings(kafka: &Kafka) -> KafkaSettings {
+pub(crate) fn settings(kafka: &KafkaCluster) -> KafkaSettings {
     KafkaSettings {
         client_id: "outbox-router".into(),
         bootstrap_servers: kafka.bootstrap(),
@@ -50,7 +50,7 @@ pub(crate) async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send 
 }
 
 /// A topic's setting, as the broker has it.
-pub(crate) async fn topic_setting(kafka: &Kafka, topic: &str, setting: &str) -> String {
+pub(crate) async fn topic_setting(kafka: &KafkaCluster, topic: &str, setting: &str) -> String {
     let admin: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", kafka.bootstrap()).create().unwrap();
     let options = AdminOptions::new().request_timeout(Some(DEADLINE));
@@ -61,7 +61,7 @@ pub(crate) async fn topic_setting(kafka: &Kafka, topic: &str, setting: &str) -> 
 }
 
 /// The topics of the cluster, asked for by a client that has no group.
-pub(crate) async fn topic_names(kafka: &Kafka) -> Vec<String> {
+pub(crate) async fn topic_names(kafka: &KafkaCluster) -> Vec<String> {
     let producer: BaseProducer =
         ClientConfig::new().set("bootstrap.servers", kafka.bootstrap()).create().unwrap();
     let metadata =

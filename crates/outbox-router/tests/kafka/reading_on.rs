@@ -10,7 +10,7 @@ use rdkafka::{
 };
 use relay::StateRecord;
 use testbed::{
-    kafka::{Kafka, Options},
+    kafka::{KafkaCluster, KafkaOptions},
     wait::eventually,
 };
 
@@ -129,8 +129,9 @@ async fn a_topic_whose_first_records_somebody_has_deleted_is_read_from_its_begin
 /// The deletion of a key that is known, taken away by compaction before it was read.
 #[tokio::test]
 async fn a_deletion_that_compaction_has_taken_away_is_not_missed() {
-    let kafka =
-        Kafka::start(Options::default().set("log.cleaner.backoff.ms", "100")).await.unwrap();
+    let kafka = KafkaCluster::start(KafkaOptions::default().set("log.cleaner.backoff.ms", "100"))
+        .await
+        .unwrap();
     let settings = settings(&kafka);
     let topic = "holes.state";
     let quick = [

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outbox_router::kafka::{CreateTopics, KafkaSettings, StateLog, open, put_state, read_state};
 use relay::{Code, Failure};
-use testbed::kafka::{Kafka, Options};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::wait::eventually;
 use tokio::time::timeout;
 
@@ -233,7 +233,8 @@ async fn somebodys_open_transaction_hides_nothing() {
 
 #[tokio::test]
 async fn reading_makes_no_topic() {
-    let kafka = Kafka::start(Options::default().set("auto.create.topics.enable", "true")).await;
+    let kafka =
+        KafkaCluster::start(KafkaOptions::default().set("auto.create.topics.enable", "true")).await;
     let kafka = kafka.unwrap();
     let settings = settings(&kafka);
     let (own, name) = (settings.clone(), topic_name("nobody.made"));
@@ -273,8 +274,9 @@ async fn ten_thousand_records_are_read_whole() {
 /// Offsets are missing then; what is left is read to the end.
 #[tokio::test]
 async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
-    let kafka =
-        Kafka::start(Options::default().set("log.cleaner.backoff.ms", "100")).await.unwrap();
+    let kafka = KafkaCluster::start(KafkaOptions::default().set("log.cleaner.backoff.ms", "100"))
+        .await
+        .unwrap();
     let settings = settings(&kafka);
     let topic = "shrinking.state";
     let quick = [
@@ -298,7 +300,7 @@ async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
     .unwrap();
 }
 
-pub(crate) async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
+pub(crate) async fn offset_of_first_record(kafka: &KafkaCluster, topic: &'static str) -> i64 {
     use rdkafka::consumer::{BaseConsumer, Consumer};
     use rdkafka::{Message, Offset, TopicPartitionList};
     let consumer: BaseConsumer = rdkafka::ClientConfig::new()
@@ -317,7 +319,7 @@ pub(crate) async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -
 
 #[tokio::test]
 async fn a_frozen_broker_is_told() {
-    let mut kafka = Kafka::start(Options::default()).await.unwrap();
+    let mut kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     let settings = settings(&kafka);
     put(&settings, "frozen.state", &[("a", Some("1"))]).await;
     kafka.pause().unwrap();

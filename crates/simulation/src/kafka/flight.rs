@@ -4,7 +4,7 @@ use relay::Ticket;
 
 /// A partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane {
+pub struct TopicPartition {
     /// Index of the topic in [`crate::history::TYPES`].
     pub topic: usize,
     /// The partition.
@@ -13,7 +13,7 @@ pub struct Lane {
 
 /// A record on its way.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRecord {
     /// Index of the event that it carries.
     pub event: usize,
     /// Number of the session that produced it.
@@ -23,9 +23,9 @@ pub struct Pending {
 
 /// A batch that a producer had sent before it was closed.
 #[derive(Debug)]
-pub struct Ghost {
+pub struct LateBatch {
     /// The partition.
-    pub lane: Lane,
+    pub topic_partition: TopicPartition,
     /// Its records.
-    pub records: Vec<Pending>,
+    pub records: Vec<PendingRecord>,
 }

@@ -10,13 +10,13 @@ pub mod partition;
 mod producer;
 mod state;
 
-pub use flight::{Ghost, Lane, Pending};
-pub use producer::{Fate, Producer, Taken};
-pub use state::StateTopic;
+pub use flight::{LateBatch, PendingRecord, TopicPartition};
+pub use producer::{FailedWrite, ProducedRecord, SimulatedProducer};
+pub use state::SimulatedStateTopic;
 
 /// A topic.
 #[derive(Debug, Clone)]
-pub struct Topic {
+pub struct SimulatedTopic {
     /// Its name.
     pub name: String,
     /// None while the topic is deleted.
@@ -32,21 +32,21 @@ pub struct Topic {
     /// Its `max.message.bytes`.
     pub limit: Option<usize>,
     /// Whether metadata reports that the topic does not exist.
-    pub is_denied: bool,
+    pub is_hidden: bool,
 }
 
 /// See the module's documentation.
-pub struct Kafka {
+pub struct SimulatedKafka {
     /// In the order of [`TYPES`].
-    pub topics: Vec<Topic>,
+    pub topics: Vec<SimulatedTopic>,
     /// Whether any broker answers.
     pub is_up: bool,
     /// Whether acknowledgements get through.
     pub acks_pass: bool,
     /// Batches of producers that were closed.
-    pub ghosts: Vec<Ghost>,
+    pub late_batches: Vec<LateBatch>,
     /// Whether every producer fails with a fatal error.
-    pub ends_producers: bool,
+    pub fails_producers: bool,
     /// The error code by which the next batch is refused.
     pub rejects: Option<Code>,
     /// Whether the next batch is stored twice.
@@ -54,31 +54,31 @@ pub struct Kafka {
     /// How often the brokers' addresses were led to another cluster.
     pub clusters: u64,
     /// The state topic.
-    pub state: StateTopic,
+    pub state: SimulatedStateTopic,
 }
 
-impl Kafka {
+impl SimulatedKafka {
     /// A cluster in which every topic exists.
     pub fn new(partitions: i32) -> Self {
-        let topic = |name: &&str| Topic {
+        let topic = |name: &&str| SimulatedTopic {
             name: format!("outbox.event.{name}"),
             partitions: Some(partitions),
             counts: vec![partitions],
             fewest: None,
             leaderless: 0,
-            is_denied: false,
+            is_hidden: false,
             limit: None,
         };
         Self {
             topics: TYPES.iter().map(topic).collect(),
             is_up: true,
             acks_pass: true,
-            ghosts: Vec::new(),
-            ends_producers: false,
+            late_batches: Vec::new(),
+            fails_producers: false,
             rejects: None,
             stores_twice: false,
             clusters: 0,
-            state: StateTopic::default(),
+            state: SimulatedStateTopic::default(),
         }
     }
 
@@ -88,32 +88,35 @@ impl Kafka {
     }
 
     /// Whether the state topic's broker answers; the topic may still be deleted.
-    pub fn keeps_state(&self) -> bool {
+    pub fn is_state_topic_available(&self) -> bool {
         self.is_up && !self.state.is_leaderless
     }
 
     /// Whether a partition takes records now: the cluster is up, and the partition has a leader.
-    pub fn takes(&self, lane: Lane) -> bool {
-        self.is_up && self.topics[lane.topic].leaderless & (1 << lane.partition) == 0
+    pub fn takes(&self, topic_partition: TopicPartition) -> bool {
+        self.is_up
+            && self.topics[topic_partition.topic].leaderless & (1 << topic_partition.partition) == 0
     }
 
     /// Whether a partition exists.
-    pub fn has(&self, lane: Lane) -> bool {
-        self.topics[lane.topic].partitions.is_some_and(|count| lane.partition < count)
+    pub fn has(&self, topic_partition: TopicPartition) -> bool {
+        self.topics[topic_partition.topic]
+            .partitions
+            .is_some_and(|count| topic_partition.partition < count)
     }
 
     /// Ends every fault.
     pub fn heal(&mut self) {
         self.is_up = true;
         self.acks_pass = true;
-        self.ends_producers = false;
+        self.fails_producers = false;
         self.rejects = None;
         self.stores_twice = false;
         self.state.is_leaderless = false;
         self.state.is_deleted = false;
         for topic in &mut self.topics {
             topic.leaderless = 0;
-            topic.is_denied = false;
+            topic.is_hidden = false;
             topic.limit = None;
             if topic.partitions.is_none() {
                 topic.partitions = topic.counts.last().copied();

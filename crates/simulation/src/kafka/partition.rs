@@ -18,9 +18,9 @@ fn murmur2(data: &[u8]) -> i32 {
         h = h.wrapping_mul(M) ^ k;
         rest = more;
     }
-    for (place, byte) in rest.iter().enumerate().rev() {
-        h ^= i32::from(*byte) << (8 * place);
-        if place == 0 {
+    for (index, byte) in rest.iter().enumerate().rev() {
+        h ^= i32::from(*byte) << (8 * index);
+        if index == 0 {
             h = h.wrapping_mul(M);
         }
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_the_vectors_of_apache_kafka() {
+    fn murmur2_returns_the_values_of_apache_kafkas_test() {
         // UtilsTest.testMurmur2 of Apache Kafka.
         assert_eq!(murmur2(b"21"), -973_932_308);
         assert_eq!(murmur2(b"foobar"), -790_332_482);

@@ -9,15 +9,15 @@ use relay::{
     witness::Write,
 };
 
-use super::flight::{Ghost, Lane, Pending};
+use super::flight::{LateBatch, PendingRecord, TopicPartition};
 use crate::{
     history::{IDS, TYPES},
     postgres::{self, EVENT_TYPE},
 };
 
-/// What the core gave to the producer, for the judge to compare with the truth.
+/// What the core gave to the producer. The checker compares it with what was committed.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ProducedRecord {
     /// The index of the event, from the id header; None if the header does not name one.
     pub event: Option<usize>,
     /// Index of its key; None if there is no such key.
@@ -27,20 +27,20 @@ pub struct Taken {
     /// The partition that the core chose.
     pub partition: i32,
     /// Whether value and headers are what they should be.
-    pub is_whole: bool,
+    pub is_intact: bool,
 }
 
 /// What happens to a write that has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum FailedWrite {
     /// It is never stored.
     Lost,
     /// It is stored later: the broker had it, and only the response was lost.
-    Late,
+    StoredLater,
 }
 
 /// See the module's documentation.
-pub struct Producer {
+pub struct SimulatedProducer {
     capacity: usize,
     in_flight: usize,
     is_closed: bool,
@@ -48,18 +48,18 @@ pub struct Producer {
     pub session: usize,
     /// Index of each topic, by the core's number for it.
     bound: Vec<Option<usize>>,
-    waiting: BTreeMap<Lane, VecDeque<Pending>>,
-    stored: BTreeMap<Lane, VecDeque<(TopicId, Ticket)>>,
+    waiting: BTreeMap<TopicPartition, VecDeque<PendingRecord>>,
+    stored: BTreeMap<TopicPartition, VecDeque<(TopicId, Ticket)>>,
     ids: Vec<(usize, TopicId)>,
     /// Writes to the state topic that are not stored yet.
     writes: VecDeque<Write>,
     /// Writes that are stored and not acknowledged.
     written: VecDeque<Write>,
-    /// What was taken since the judge last emptied this list.
-    pub taken: Vec<Taken>,
+    /// What was produced since the checker last emptied this list.
+    pub produced: Vec<ProducedRecord>,
 }
 
-impl Producer {
+impl SimulatedProducer {
     /// Takes up to `capacity` records that are not acknowledged.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Producer {
             ids: Vec::new(),
             writes: VecDeque::new(),
             written: VecDeque::new(),
-            taken: Vec::new(),
+            produced: Vec::new(),
         }
     }
 
@@ -94,40 +94,50 @@ impl Producer {
     }
 
     /// Partitions with a record that is not stored, unless the producer is closed.
-    pub fn waiting(&self) -> Vec<Lane> {
+    pub fn waiting(&self) -> Vec<TopicPartition> {
         if self.is_closed {
             return Vec::new();
         }
-        self.waiting.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
+        self.waiting
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(topic_partition, _)| *topic_partition)
+            .collect()
     }
 
     /// Partitions with an acknowledgement that has not arrived.
-    pub fn unacked(&self) -> Vec<Lane> {
-        self.stored.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
+    pub fn unacked(&self) -> Vec<TopicPartition> {
+        self.stored
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(topic_partition, _)| *topic_partition)
+            .collect()
     }
 
     /// The event that is stored next in a partition.
-    pub fn next(&self, lane: Lane) -> Option<usize> {
-        self.waiting.get(&lane)?.front().map(|pending| pending.event)
+    pub fn next(&self, topic_partition: TopicPartition) -> Option<usize> {
+        self.waiting.get(&topic_partition)?.front().map(|pending| pending.event)
     }
 
     /// The session whose record is stored next in a partition.
-    pub fn next_session(&self, lane: Lane) -> Option<usize> {
-        self.waiting.get(&lane)?.front().map(|pending| pending.session)
+    pub fn next_session(&self, topic_partition: TopicPartition) -> Option<usize> {
+        self.waiting.get(&topic_partition)?.front().map(|pending| pending.session)
     }
 
     /// The cluster stores the next record of a partition. Its acknowledgement has not arrived yet.
-    pub fn store(&mut self, lane: Lane) -> Option<Pending> {
-        let mut pending = self.waiting.get_mut(&lane)?.pop_front()?;
-        let (_, id) = self.ids.iter().find(|(topic, _)| *topic == lane.topic)?;
+    pub fn store(&mut self, topic_partition: TopicPartition) -> Option<PendingRecord> {
+        let mut pending = self.waiting.get_mut(&topic_partition)?.pop_front()?;
+        let (_, id) = self.ids.iter().find(|(topic, _)| *topic == topic_partition.topic)?;
         let ticket = pending.ticket.take()?;
-        self.stored.entry(lane).or_default().push_back((*id, ticket));
+        self.stored.entry(topic_partition).or_default().push_back((*id, ticket));
         Some(pending)
     }
 
     /// The acknowledgement of the oldest stored record of a partition arrives.
-    pub fn ack(&mut self, lane: Lane, acks: &mut Acks) {
-        if let Some((id, ticket)) = self.stored.get_mut(&lane).and_then(VecDeque::pop_front) {
+    pub fn ack(&mut self, topic_partition: TopicPartition, acks: &mut Acks) {
+        if let Some((id, ticket)) =
+            self.stored.get_mut(&topic_partition).and_then(VecDeque::pop_front)
+        {
             self.in_flight -= 1;
             acks.push(ticket, id);
         }
@@ -162,10 +172,10 @@ impl Producer {
         self.written.pop_front()
     }
 
-    /// The next write fails, and the producer is closed. With [`Fate::Late`] the write may still be
-    /// stored, as a ghost's.
-    pub fn fail_write(&mut self, fate: Fate) {
-        if fate == Fate::Lost {
+    /// The next write fails, and the producer is closed. With [`FailedWrite::StoredLater`] the
+    /// write may still be stored.
+    pub fn fail_write(&mut self, outcome: FailedWrite) {
+        if outcome == FailedWrite::Lost {
             self.writes.pop_front();
         }
         self.close();
@@ -174,9 +184,10 @@ impl Producer {
     /// The next record of a partition fails, and the producer is closed. Nothing more of that
     /// partition is stored, because the sequence is broken; batches on their way to other
     /// partitions may still be.
-    pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
-        let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
-        self.waiting.remove(&lane);
+    pub fn fail(&mut self, topic_partition: TopicPartition) -> Option<TransactionRef> {
+        let failed =
+            self.waiting.get(&topic_partition)?.front()?.ticket.as_ref().map(Ticket::transaction);
+        self.waiting.remove(&topic_partition);
         self.close();
         failed
     }
@@ -187,24 +198,23 @@ impl Producer {
     }
 
     /// Drops what is not stored: the brokers' addresses lead to another cluster now.
-    pub fn forget_unstored(&mut self) {
+    pub fn drop_unstored(&mut self) {
         self.waiting.clear();
         self.writes.clear();
     }
 
     /// The producer is gone. What it had sent may still be stored, in order within each partition.
-    pub fn into_ghosts(mut self) -> (Vec<Ghost>, Vec<Write>) {
+    pub fn into_late_batches(mut self) -> (Vec<LateBatch>, Vec<Write>) {
         let waiting = std::mem::take(&mut self.waiting);
-        let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {
-            lane,
-            records: queue.into_iter().take(4).collect(),
+        let late_batch = |(topic_partition, queue): (TopicPartition, VecDeque<PendingRecord>)| {
+            LateBatch { topic_partition, records: queue.into_iter().take(4).collect() }
         };
         let waiting = waiting.into_iter().filter(|(_, queue)| !queue.is_empty());
-        (waiting.map(ghost).collect(), self.writes.into())
+        (waiting.map(late_batch).collect(), self.writes.into())
     }
 }
 
-impl RecordSink for Producer {
+impl RecordSink for SimulatedProducer {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
         if self.is_closed {
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
@@ -216,20 +226,20 @@ impl RecordSink for Producer {
         let id = headers.first().and_then(|(_, value)| std::str::from_utf8((*value)?).ok());
         let event = id.and_then(|id| id.parse().ok());
         let topic = self.bound.get(record.topic.index()).copied().flatten();
-        let place = IDS.iter().position(|id| id.as_bytes() == record.key);
-        let is_whole = event.is_some_and(|event: usize| {
+        let index = IDS.iter().position(|id| id.as_bytes() == record.key);
+        let is_intact = event.is_some_and(|event: usize| {
             let id = event.to_string();
             let expected = [("id", Some(id.as_bytes())), ("type", Some(EVENT_TYPE.as_bytes()))];
             headers == expected && record.value == Some(postgres::payload(event).as_bytes())
         });
-        let key = topic.zip(place).map(|(topic, place)| topic * IDS.len() + place);
+        let key = topic.zip(index).map(|(topic, index)| topic * IDS.len() + index);
         debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");
         let partition = record.partition;
-        self.taken.push(Taken { event, key, topic, partition, is_whole });
+        self.produced.push(ProducedRecord { event, key, topic, partition, is_intact });
         self.in_flight += 1;
         if let (Some(event), Some(topic)) = (event, topic) {
-            let pending = Pending { event, session: self.session, ticket: Some(ticket) };
-            self.waiting.entry(Lane { topic, partition }).or_default().push_back(pending);
+            let pending = PendingRecord { event, session: self.session, ticket: Some(ticket) };
+            self.waiting.entry(TopicPartition { topic, partition }).or_default().push_back(pending);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use relay::witness::{StateRecord, Witness, Write};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub struct StateTopic {
+pub struct SimulatedStateTopic {
     records: BTreeMap<Vec<u8>, StateRecord>,
     next_offset: i64,
     /// Whether the topic is deleted.
@@ -14,10 +14,10 @@ pub struct StateTopic {
     /// Whether its partition has no leader: it can be neither written nor read.
     pub is_leaderless: bool,
     /// Writes that producers had sent before they were closed.
-    pub ghosts: Vec<Write>,
+    pub late_writes: Vec<Write>,
 }
 
-impl StateTopic {
+impl SimulatedStateTopic {
     /// A write is stored.
     pub fn store(&mut self, write: &Write) {
         let offset = self.next_offset;

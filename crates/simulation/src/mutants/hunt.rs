@@ -7,8 +7,8 @@ use simulation::{coverage::Coverage, invariant::Violation, plan::Plan, resources
 
 /// How a bug was caught, as [`until_caught`] prints it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Catch {
-    pub(crate) found: Found,
+pub(crate) struct Detection {
+    pub(crate) detected_by: DetectedBy,
     /// The invariant, as its `Display` prints it.
     pub(crate) invariant: String,
     pub(crate) what: String,
@@ -17,14 +17,14 @@ pub(crate) struct Catch {
 
 /// What broke the invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DetectedBy {
     /// The probe of memory growth (S9), before any seed.
     Probe,
     /// A seed.
     Seed(u64),
 }
 
-impl Found {
+impl DetectedBy {
     /// How many seeds were run until then.
     pub(crate) fn seeds(self) -> u64 {
         match self {
@@ -34,7 +34,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for DetectedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Probe => f.write_str("probe"),
@@ -43,17 +43,17 @@ impl fmt::Display for Found {
     }
 }
 
-impl Catch {
+impl Detection {
     /// Parses a line that [`until_caught`] printed.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '\t');
-        let found = match fields.next()? {
-            "probe" => Found::Probe,
-            seed => Found::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
+        let detected_by = match fields.next()? {
+            "probe" => DetectedBy::Probe,
+            seed => DetectedBy::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
         };
         let millis = fields.next()?.parse().ok()?;
         let invariant = fields.next()?.to_owned();
-        Some(Self { found, invariant, what: fields.next()?.to_owned(), millis })
+        Some(Self { detected_by, invariant, what: fields.next()?.to_owned(), millis })
     }
 }
 
@@ -72,12 +72,12 @@ pub(crate) fn until_caught(budget: u64) {
     std::panic::set_hook(Box::new(|_| {}));
     #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
     let started = Instant::now();
-    let probed = resources::probe().err().map(|violation| (Found::Probe, violation));
+    let probed = resources::probe().err().map(|violation| (DetectedBy::Probe, violation));
     let caught = probed.or_else(|| {
-        (0..budget).find_map(|number| Some((Found::Seed(number), seed(number).err()?)))
+        (0..budget).find_map(|number| Some((DetectedBy::Seed(number), seed(number).err()?)))
     });
-    if let Some((found, Violation { invariant, what })) = caught {
+    if let Some((detected_by, Violation { invariant, what })) = caught {
         let what = what.replace(['\n', '\t'], " ");
-        println!("{found}\t{}\t{invariant}\t{what}", started.elapsed().as_millis());
+        println!("{detected_by}\t{}\t{invariant}\t{what}", started.elapsed().as_millis());
     }
 }

@@ -21,7 +21,7 @@ use clap::Parser;
 use simulation::coverage;
 
 use crate::{
-    hunt::{Catch, Found},
+    hunt::{DetectedBy, Detection},
     patch::Patch,
     scratch::Scratch,
 };
@@ -38,22 +38,22 @@ const PATCHES: &str = "crates/simulation/mutants";
 #[command(name = "mutants", version)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
-    /// Seeds that each bug has before it counts as a survivor.
+    /// Seeds after which a bug that violated no invariant counts as survived.
     #[arg(long, default_value_t = 30_000)]
     budget: u64,
-    /// One bug alone, by the name of its patch.
+    /// Only this bug, by the name of its patch.
     #[arg(long)]
     only: Option<String>,
-    /// So many of them, each day others.
+    /// Only N bugs; which ones depends on the day.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     sample: Option<usize>,
-    /// Build nothing: see that every patch has its header and applies to the sources as they are.
+    /// Build nothing: check that every patch has its header and applies to the present sources.
     #[arg(long)]
     check: bool,
     /// Also write the table, as Markdown, between the markers of this file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "sample", "check"])]
     table: Option<PathBuf>,
-    /// Run seeds of this program's own core until one breaks an invariant.
+    /// Run seeds with the core that this program was built with until one violates an invariant.
     #[arg(long, hide = true)]
     hunt: bool,
 }
@@ -79,7 +79,7 @@ fn wanted(arguments: &Arguments) -> Result<Vec<Patch>, String> {
         patches.retain(|patch| patch.name == *name);
     }
     if patches.is_empty() {
-        return Err(format!("no such patch in {PATCHES}"));
+        return Err(format!("there is no such patch in {PATCHES}"));
     }
     let Some(sample) = arguments.sample.filter(|sample| *sample < patches.len()) else {
         return Ok(patches);
@@ -113,10 +113,10 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     );
     for patch in &patches {
         let row = match plant(&scratch, patch, arguments.budget)? {
-            Ok(Catch { found, invariant, what, millis }) => {
+            Ok(Detection { detected_by, invariant, what, millis }) => {
                 caught += 1;
-                println!("{:<24} {invariant}: {what} ({found}, {millis} ms)", patch.name);
-                format!("{invariant} | {} | {millis} ms", found.seeds())
+                println!("{:<24} {invariant}: {what} ({detected_by}, {millis} ms)", patch.name);
+                format!("{invariant} | {} | {millis} ms", detected_by.seeds())
             }
             Err(why) => {
                 println!("{:<24} NOT CAUGHT: {why}", patch.name);
@@ -133,8 +133,13 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plants one bug and runs seeds against it. The inner error says why it counts as not caught.
-fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, String>, String> {
+/// Plants one bug and runs seeds against it. The inner error is the reason why the bug counts as
+/// not caught.
+fn plant(
+    scratch: &Scratch,
+    patch: &Patch,
+    budget: u64,
+) -> Result<Result<Detection, String>, String> {
     scratch.restore()?;
     if let Err(why) = patch.apply_to(scratch.sources()) {
         return Ok(Err(why));
@@ -143,17 +148,19 @@ fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, 
         return Ok(Err(format!("it does not compile\n{words}")));
     }
     let Some(catch) = scratch.hunt(budget)? else {
-        return Ok(Err(format!("it survived {budget} seeds")));
+        return Ok(Err(format!("no invariant was violated in {budget} seeds")));
     };
-    let Catch { found, invariant, what, .. } = &catch;
+    let Detection { detected_by, invariant, what, .. } = &catch;
     if !patch.is_caught_by(invariant) {
-        return Ok(Err(format!("{found}, but for another reason: {invariant}: {what}")));
+        return Ok(Err(format!(
+            "{detected_by} violates an invariant that the patch does not name: {invariant}: {what}"
+        )));
     }
     // A seed that also fails without the bug shows nothing about the bug.
-    if let Found::Seed(seed) = *found
+    if let DetectedBy::Seed(seed) = *detected_by
         && hunt::seed(seed).is_err()
     {
-        return Ok(Err(format!("seed {seed} fails without it, too")));
+        return Ok(Err(format!("seed {seed} violates an invariant without the bug, too")));
     }
     Ok(Ok(catch))
 }

@@ -37,7 +37,9 @@ impl Patch {
     fn read(path: &Path) -> Result<Self, String> {
         let wrong = |what: &str| format!("{}: {what}", path.display());
         let stem = path.file_stem().filter(|_| path.extension().is_some_and(|e| e == "patch"));
-        let name = stem.and_then(|stem| stem.to_str()).ok_or_else(|| wrong("not NAME.patch"))?;
+        let name = stem
+            .and_then(|stem| stem.to_str())
+            .ok_or_else(|| wrong("the file name is not NAME.patch"))?;
         let text = fs::read_to_string(path).map_err(|error| wrong(&error.to_string()))?;
         let (mut about, mut caught_by) = (None, Vec::new());
         let header = text.lines().take_while(|line| !line.starts_with("diff --git"));
@@ -48,12 +50,12 @@ impl Patch {
                     caught_by = names.split_whitespace().map(str::to_owned).collect();
                 }
                 Some(("note", _)) => {}
-                Some(_) | None => return Err(wrong(&format!("what is \"{line}\"?"))),
+                Some(_) | None => return Err(wrong(&format!("unknown header line \"{line}\""))),
             }
         }
-        let about = about.ok_or_else(|| wrong("no line \"about: …\""))?;
+        let about = about.ok_or_else(|| wrong("the line \"about: …\" is missing"))?;
         if caught_by.is_empty() {
-            return Err(wrong("no line \"caught-by: …\""));
+            return Err(wrong("the line \"caught-by: …\" is missing"));
         }
         let path = path.canonicalize().map_err(|error| wrong(&error.to_string()))?;
         Ok(Self { name: name.to_owned(), about, caught_by, path })
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_patch_says_what_is_wrong_and_names_invariants_that_exist() {
+    fn every_patch_has_a_sentence_about_the_bug_and_names_existing_invariants() {
         let safety = [S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity];
         let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Loudness];
         let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
@@ -120,13 +122,13 @@ mod tests {
         let patches = all(Path::new("mutants")).unwrap();
         assert!(!patches.is_empty());
         for Patch { name, about, caught_by, .. } in &patches {
-            assert!(about.ends_with('.'), "{name}: a sentence ends");
+            assert!(about.ends_with('.'), "{name}: the line \"about\" must be a sentence");
             assert!(caught_by.iter().all(exists), "{name}: {caught_by:?}");
         }
     }
 
     #[test]
-    fn an_invariant_counts_if_the_patch_names_it() {
+    fn a_patch_is_caught_only_by_the_invariants_that_it_names() {
         let patch = Patch {
             name: "x".to_owned(),
             about: "x".to_owned(),

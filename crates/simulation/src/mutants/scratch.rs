@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::hunt::Catch;
+use crate::hunt::Detection;
 
 /// The parts of the workspace that cargo reads.
 const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "tests"];
@@ -68,13 +68,13 @@ impl Scratch {
     ///
     /// # Errors
     /// The program cannot be run, or was ended by a signal.
-    pub(crate) fn hunt(&self, budget: u64) -> Result<Option<Catch>, String> {
+    pub(crate) fn hunt(&self, budget: u64) -> Result<Option<Detection>, String> {
         let mut program = Command::new(self.target.join(PROFILE).join("mutants"));
         let output = output(program.arg("--hunt").args(["--budget", &budget.to_string()]))?;
         if !output.status.success() {
             return Err(format!("the hunt ended with {}", output.status));
         }
-        Ok(Catch::parse(String::from_utf8_lossy(&output.stdout).trim_end()))
+        Ok(Detection::parse(String::from_utf8_lossy(&output.stdout).trim_end()))
     }
 }
 

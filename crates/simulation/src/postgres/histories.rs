@@ -2,71 +2,78 @@
 //! another database cluster. Each of them ends all connections, and the server is down for a
 //! moment.
 
-use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity};
+use relay::{Code, Moment, source::TimelineHistory, witness::History};
 
-use super::{Phase, Postgres, Slot, past::Past};
-use crate::{history::History, random::Random};
+use super::{ServerPhase, SimulatedPostgres, SimulatedSlot, restore_point::RestorePoint};
+use crate::{history::CommitHistory, random::Random};
 
 /// What happens to the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotFate {
+pub enum RestoredSlot {
     /// It is as it was at that moment, or somewhat behind.
     Kept,
     /// There is no slot.
-    Gone,
+    Missing,
 }
 
-/// Which timeline the server goes on with.
+/// Which timeline the server continues with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timeline {
+pub enum RestoredTimeline {
     /// The same timeline: nothing shows that the server was taken back.
     Same,
     /// The next timeline.
     Next,
 }
 
-impl Postgres {
+impl SimulatedPostgres {
     /// Records the present end of WAL and the saved slot, as a moment that the server may be taken
     /// back to.
-    pub(super) fn remember(&mut self) {
+    pub(super) fn add_restore_point(&mut self) {
         if let Some(slot) = self.slot {
-            self.past.push(Past { end_of_wal: self.history.end_of_wal, saved: slot.saved });
+            self.restore_points
+                .push(RestorePoint { end_of_wal: self.history.end_of_wal, saved: slot.saved });
         }
     }
 
     /// The end of WAL at some earlier moment.
-    pub fn some_past(&self, random: &mut Random) -> Option<u64> {
-        if self.past.is_empty() {
+    pub fn some_restore_point(&self, random: &mut Random) -> Option<u64> {
+        if self.restore_points.is_empty() {
             return None;
         }
-        Some(self.past[random.index(self.past.len())].end_of_wal)
+        Some(self.restore_points[random.index(self.restore_points.len())].end_of_wal)
     }
 
     /// The end of one of the last transactions, or the end of WAL.
-    pub fn some_late_position(&self, random: &mut Random) -> u64 {
+    pub fn some_recent_position(&self, random: &mut Random) -> u64 {
         let transactions = &self.history.transactions;
         let back = random.index(6);
         match transactions.len().checked_sub(back) {
-            Some(place) if back > 0 => transactions[place].commit_lsn,
+            Some(index) if back > 0 => transactions[index].commit_lsn,
             Some(_) | None => self.history.end_of_wal,
         }
     }
 
     /// Removes everything past a position; nothing, if the position is the end of WAL.
-    pub fn go_back(&mut self, to: u64, slot: SlotFate, timeline: Timeline, until: Moment) {
-        self.go_away(until);
+    pub fn restore(
+        &mut self,
+        to: u64,
+        slot: RestoredSlot,
+        timeline: RestoredTimeline,
+        until: Moment,
+    ) {
+        self.take_down(until);
         self.slot = match (slot, timeline) {
-            (SlotFate::Gone, _) => None,
-            // A standby's copy stands where the primary's slot was saved, and not past the
-            // standby's WAL.
-            (SlotFate::Kept, Timeline::Next) => self.slot.map(|slot| Slot {
+            (RestoredSlot::Missing, _) => None,
+            // A standby's copy has the position at which the primary's slot was saved, and none
+            // past the standby's WAL.
+            (RestoredSlot::Kept, RestoredTimeline::Next) => self.slot.map(|slot| SimulatedSlot {
                 confirmed: slot.saved.min(to),
                 saved: slot.saved.min(to),
                 ..slot
             }),
-            (SlotFate::Kept, Timeline::Same) => {
-                let past = self.past.iter().filter(|past| past.end_of_wal <= to);
-                past.map(|past| past.saved).max().map(|saved| Slot::at(saved.min(to)))
+            (RestoredSlot::Kept, RestoredTimeline::Same) => {
+                let past = self.restore_points.iter().filter(|past| past.end_of_wal <= to);
+                past.map(|past| past.saved).max().map(|saved| SimulatedSlot::at(saved.min(to)))
             }
         };
         // A state from before a promotion is on the earlier timeline, and so is a standby that has
@@ -75,7 +82,7 @@ impl Postgres {
         while let Some((timeline, _)) = self.timelines.pop_if(|(_, left)| *left > to) {
             self.identity.timeline = timeline;
         }
-        if timeline == Timeline::Next {
+        if timeline == RestoredTimeline::Next {
             self.timelines.push((self.identity.timeline, to));
             self.identity.timeline = latest + 1;
         }
@@ -83,36 +90,36 @@ impl Postgres {
             self.epoch += 1;
             self.history.cut(to);
         }
-        self.past.retain(|past| past.end_of_wal <= to);
-        self.peak = self.peak.min(to);
+        self.restore_points.retain(|past| past.end_of_wal <= to);
+        self.highest_confirmed = self.highest_confirmed.min(to);
     }
 
     /// Another database cluster takes the server's name: it has none of the old data. Somebody has
     /// created slot and publication there.
-    pub fn exchange(&mut self, random: &mut Random, until: Moment) {
-        self.go_away(until);
+    pub fn replace_cluster(&mut self, random: &mut Random, until: Moment) {
+        self.take_down(until);
         let end = self.start + 8 * random.below(300);
         self.history.cut(0);
         self.history.end_of_wal = end;
         let number = self.identity.system_id.parse::<u64>().expect("a number") + 1;
-        self.identity = Identity { system_id: number.to_string(), timeline: 1 };
+        self.identity = History { system_id: number.to_string(), timeline: 1 };
         self.timelines.clear();
-        self.past.clear();
+        self.restore_points.clear();
         self.epoch += 1;
         self.start = end;
-        self.peak = end;
-        self.slot = Some(Slot::at(end));
+        self.highest_confirmed = end;
+        self.slot = Some(SimulatedSlot::at(end));
         self.publication_oid += 100;
         self.entry_oid += 100;
     }
 
-    fn go_away(&mut self, until: Moment) {
+    fn take_down(&mut self, until: Moment) {
         self.end_walsenders(Code::ServerUnreachable);
         self.connections.retain(|connection| !connection.is_abandoned);
         self.history.abort_all();
         self.undecodable = None;
         self.starts += 1;
-        self.phase = Phase::Down { until };
+        self.phase = ServerPhase::Down { until };
     }
 
     /// The timeline history of the present timeline, as TIMELINE_HISTORY would return it.
@@ -125,7 +132,7 @@ impl Postgres {
     }
 }
 
-impl History {
+impl CommitHistory {
     /// Removes the transactions that end past a position. Their events stay, as not real: Kafka may
     /// have them.
     fn cut(&mut self, position: u64) {
@@ -135,6 +142,6 @@ impl History {
         for event in &mut self.events {
             event.is_real &= event.transaction < kept;
         }
-        self.count_anew();
+        self.recount();
     }
 }

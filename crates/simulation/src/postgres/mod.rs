@@ -4,25 +4,25 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use relay::{Code, Moment, witness::History as Identity};
+use relay::{Code, Moment, witness::History};
 
 use crate::{
-    history::{Catalog, History},
-    plan::Generation,
+    history::{CatalogState, CommitHistory},
+    plan::VersionGroup,
     random::Random,
 };
 
 mod connection;
-pub mod facts;
 mod histories;
-mod past;
+pub mod queries;
+mod restore_point;
 mod rows;
 mod stopping;
 mod walsender;
 
-pub use connection::{Connection, Wire};
-pub use histories::{SlotFate, Timeline};
-use past::Past;
+pub use connection::{SimulatedConnection, SocketMessage};
+pub use histories::{RestoredSlot, RestoredTimeline};
+use restore_point::RestorePoint;
 pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, payload};
 
@@ -32,7 +32,7 @@ const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The slot.
 #[derive(Debug, Clone, Copy)]
-pub struct Slot {
+pub struct SimulatedSlot {
     /// `confirmed_flush_lsn` in memory.
     pub confirmed: u64,
     /// `confirmed_flush_lsn` on disk: what it is after a crash.
@@ -41,7 +41,7 @@ pub struct Slot {
     pub is_lost: bool,
 }
 
-impl Slot {
+impl SimulatedSlot {
     /// A slot that was created at this position.
     pub fn at(position: u64) -> Self {
         Self { confirmed: position, saved: position, is_lost: false }
@@ -50,7 +50,7 @@ impl Slot {
 
 /// Whether the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum ServerPhase {
     /// It answers.
     Up,
     /// A fast stop has begun: the server waits for its walsender.
@@ -66,22 +66,22 @@ pub enum Phase {
 }
 
 /// See the module's documentation.
-pub struct Postgres {
+pub struct SimulatedPostgres {
     /// Which versions of PostgreSQL it behaves like.
-    pub generation: Generation,
+    pub version: VersionGroup,
     /// What was committed.
-    pub history: History,
+    pub history: CommitHistory,
     /// System identifier and timeline of that history.
-    pub identity: Identity,
+    pub identity: History,
     /// Number of the history, increased by each change of it. Two histories of one number are the
     /// same, or one is the beginning of the other.
     pub epoch: u64,
     /// How often the server was started or replaced: no connection survives that.
     pub starts: u64,
     /// The slot, if there is one.
-    pub slot: Option<Slot>,
+    pub slot: Option<SimulatedSlot>,
     /// The catalog that rows are written under now.
-    pub catalog: Catalog,
+    pub catalog: CatalogState,
     /// OID of the publication: changes when it is re-created.
     pub publication_oid: u32,
     /// OID of the table's entry in the publication: changes when the table is taken out and put
@@ -90,51 +90,51 @@ pub struct Postgres {
     /// The transaction that last altered the publication (`xmin`).
     pub altered_by: u32,
     /// Whether it answers.
-    pub phase: Phase,
+    pub phase: ServerPhase,
     /// Connections of which the walsender or the router still has an end.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<SimulatedConnection>,
     connections_made: u64,
     /// The position at which the first slot was created.
     start: u64,
     /// The timelines before the present one, each with the position where it ended.
     timelines: Vec<(u32, u64)>,
-    past: Vec<Past>,
+    restore_points: Vec<RestorePoint>,
     /// Position of the transaction that cannot be decoded.
     pub undecodable: Option<u64>,
     /// The highest position that was ever confirmed.
-    pub peak: u64,
+    pub highest_confirmed: u64,
 }
 
-impl Postgres {
+impl SimulatedPostgres {
     /// An empty server with a slot.
-    pub fn new(generation: Generation) -> Self {
-        let history = History::new(generation);
+    pub fn new(version: VersionGroup) -> Self {
+        let history = CommitHistory::new(version);
         let start = history.end_of_wal;
         Self {
-            generation,
+            version,
             history,
-            identity: Identity { system_id: "7001".to_owned(), timeline: 1 },
+            identity: History { system_id: "7001".to_owned(), timeline: 1 },
             epoch: 0,
             starts: 0,
-            slot: Some(Slot::at(start)),
-            catalog: Catalog::NEW,
+            slot: Some(SimulatedSlot::at(start)),
+            catalog: CatalogState::NEW,
             publication_oid: 900,
             entry_oid: 16_500,
             altered_by: 900,
-            phase: Phase::Up,
+            phase: ServerPhase::Up,
             connections: Vec::new(),
             connections_made: 0,
             start,
             timelines: Vec::new(),
-            past: vec![Past { end_of_wal: start, saved: start }],
+            restore_points: vec![RestorePoint { end_of_wal: start, saved: start }],
             undecodable: None,
-            peak: start,
+            highest_confirmed: start,
         }
     }
 
     /// Writes something, if the server is up.
     pub fn write(&mut self, random: &mut Random) {
-        if self.phase == Phase::Up {
+        if self.phase == ServerPhase::Up {
             self.history.write(random, self.catalog);
         }
     }
@@ -149,12 +149,12 @@ impl Postgres {
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.confirmed;
         }
-        self.remember();
+        self.add_restore_point();
     }
 
     /// Takes the saved position back, as if the slot had not been saved for long.
-    pub fn forget_saved(&mut self) {
-        let past = self.past.iter().rev().nth(3).map_or(self.start, |past| past.saved);
+    pub fn revert_saved_position(&mut self) {
+        let past = self.restore_points.iter().rev().nth(3).map_or(self.start, |past| past.saved);
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.saved.min(past);
         }
@@ -165,24 +165,24 @@ impl Postgres {
         self.connections_made += 1;
         let next = self.history.first_from(self.confirmed());
         let id = self.connections_made;
-        self.connections.push(Connection::new(id, router, next, at));
+        self.connections.push(SimulatedConnection::new(id, router, next, at));
         id
     }
 
     /// The walsender that holds the slot.
-    pub fn holder(&self) -> Option<&Connection> {
-        self.connections.iter().find(|connection| connection.is_served)
+    pub fn holder(&self) -> Option<&SimulatedConnection> {
+        self.connections.iter().find(|connection| connection.has_walsender)
     }
 
     /// The connection with this number.
-    pub fn connection(&mut self, id: u64) -> Option<&mut Connection> {
+    pub fn connection(&mut self, id: u64) -> Option<&mut SimulatedConnection> {
         self.connections.iter_mut().find(|connection| connection.id == id)
     }
 
     /// Every walsender ends; what it had sent may still be read.
     pub fn end_walsenders(&mut self, code: Code) {
         for connection in &mut self.connections {
-            if connection.is_served {
+            if connection.has_walsender {
                 connection.end(code);
             }
         }
@@ -191,9 +191,9 @@ impl Postgres {
     /// The router has closed its end of the connection.
     pub fn close(&mut self, id: u64) {
         if let Some(connection) = self.connection(id)
-            && !connection.is_swallowed
+            && !connection.is_black_holed
         {
-            connection.is_served = false;
+            connection.has_walsender = false;
         }
         self.abandon(id);
     }
@@ -203,25 +203,25 @@ impl Postgres {
         if let Some(connection) = self.connection(id) {
             connection.is_abandoned = true;
         }
-        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
+        self.connections.retain(|connection| connection.has_walsender || !connection.is_abandoned);
     }
 
     /// Time passes: walsenders ask silent clients for a reply, and close connections that stay
     /// silent.
     pub fn tick(&mut self, at: Moment) {
         let Self { connections, history, .. } = self;
-        for connection in connections.iter_mut().filter(|connection| connection.is_served) {
-            let silent = at.since(connection.heard_at);
+        for connection in connections.iter_mut().filter(|connection| connection.has_walsender) {
+            let silent = at.since(connection.last_update_at);
             if silent >= WAL_SENDER_TIMEOUT {
                 connection.end(Code::ServerUnreachable);
                 connection.was_timed_out = true;
-            } else if silent >= WAL_SENDER_TIMEOUT / 2 && !connection.is_asked {
-                connection.is_asked = true;
-                connection.ask(history);
+            } else if silent >= WAL_SENDER_TIMEOUT / 2 && !connection.reply_requested {
+                connection.reply_requested = true;
+                connection.request_reply(history);
             }
         }
-        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
-        self.go_on_stopping(at);
+        self.connections.retain(|connection| connection.has_walsender || !connection.is_abandoned);
+        self.advance_shutdown(at);
     }
 
     /// The server is killed with SIGKILL, and started again.
@@ -233,11 +233,11 @@ impl Postgres {
             slot.confirmed = slot.saved;
         }
         self.starts += 1;
-        self.phase = Phase::Down { until };
+        self.phase = ServerPhase::Down { until };
     }
 
     /// What lies in the socket of a connection, for the router to read.
-    pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<Wire>> {
-        self.connection(id).filter(|one| !one.is_swallowed).map(|connection| &mut connection.wire)
+    pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<SocketMessage>> {
+        self.connection(id).filter(|one| !one.is_black_holed).map(|connection| &mut connection.wire)
     }
 }

@@ -2,7 +2,7 @@
 
 use relay::testing::wire::{self, TEXT, Value};
 
-use crate::history::{Called, Event, Health, IDS, TYPES, Transaction};
+use crate::history::{CommittedEvent, CommittedTransaction, IDS, OutboxName, RowKind, TYPES};
 
 pub(super) const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
@@ -35,16 +35,16 @@ pub(super) fn names(shape: usize) -> Vec<String> {
 }
 
 /// The name of the table.
-pub(super) const fn name(called: Called) -> &'static str {
-    match called {
-        Called::Outbox => "outbox",
-        Called::Otherwise => "outbox_v2",
+pub(super) const fn table_name(name: OutboxName) -> &'static str {
+    match name {
+        OutboxName::Configured => "outbox",
+        OutboxName::Changed => "outbox_v2",
     }
 }
 
-pub(super) fn relation(shape: usize, called: Called) -> Vec<u8> {
+pub(super) fn relation(shape: usize, name: OutboxName) -> Vec<u8> {
     let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
-    wire::relation(OUTBOX, name(called), &columns)
+    wire::relation(OUTBOX, table_name(name), &columns)
 }
 
 /// The payload of an event. It equals no other column of the row, so that a mistaken column shows.
@@ -52,17 +52,17 @@ pub fn payload(number: usize) -> String {
     format!("payload {number}")
 }
 
-pub(super) fn begin(transaction: &Transaction) -> Vec<u8> {
-    let Transaction { commit_lsn, committed_at, xid, .. } = transaction;
+pub(super) fn begin(transaction: &CommittedTransaction) -> Vec<u8> {
+    let CommittedTransaction { commit_lsn, committed_at, xid, .. } = transaction;
     wire::begin_of(*commit_lsn, *committed_at, *xid)
 }
 
-pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {
+pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
     let payload = payload(number);
     let number = number.to_string();
-    let key = match event.health {
-        Health::Sound | Health::Oversized => Value::Text(IDS[event.key % IDS.len()]),
-        Health::NullKey => Value::Null,
+    let key = match event.kind {
+        RowKind::Valid | RowKind::Oversized => Value::Text(IDS[event.key % IDS.len()]),
+        RowKind::NullKey => Value::Null,
     };
     let values: Vec<Value<'_>> = columns(event.catalog.shape)
         .into_iter()
@@ -72,7 +72,7 @@ pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {
             "aggregate_type" => Value::Text(TYPES[event.key / IDS.len()]),
             "aggregate_id" | "customer_id" => key,
             "event_type" => Value::Text(EVENT_TYPE),
-            _ => Value::Text("nobody asked for this"),
+            _ => Value::Text("no mapping uses this column"),
         })
         .collect();
     wire::insert(event.lsn, OUTBOX, &values)
@@ -86,7 +86,7 @@ pub(super) fn other_insert() -> Vec<u8> {
     wire::insert(1, OTHER, &[Value::Text("1"), Value::Text("2")])
 }
 
-/// A frame in a few words, for a trace.
+/// A frame as the trace prints it.
 pub fn describe(frame: &[u8]) -> String {
     use pgoutput::{Frame, Message};
     match Frame::parse(frame) {

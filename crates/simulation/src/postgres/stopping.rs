@@ -4,43 +4,43 @@
 use relay::{Code, Moment};
 use std::time::Duration;
 
-use super::{Phase, Postgres, Wire};
+use super::{ServerPhase, SimulatedPostgres, SocketMessage};
 
 /// How long a restart takes.
 const RESTART: Duration = Duration::from_secs(1);
 
-impl Postgres {
+impl SimulatedPostgres {
     /// `pg_ctl stop -m fast`, and a start after the server is down.
     pub fn stop(&mut self, at: Moment) {
-        if self.phase == Phase::Up {
+        if self.phase == ServerPhase::Up {
             self.history.abort_all();
-            self.phase = Phase::Stopping { since: at };
+            self.phase = ServerPhase::Stopping { since: at };
         }
     }
 
-    pub(super) fn go_on_stopping(&mut self, at: Moment) {
+    pub(super) fn advance_shutdown(&mut self, at: Moment) {
         match self.phase {
-            Phase::Up => {}
-            Phase::Stopping { .. } => self.wait_for_walsender(at),
-            Phase::Down { until } if until <= at => self.phase = Phase::Up,
-            Phase::Down { .. } => {}
+            ServerPhase::Up => {}
+            ServerPhase::Stopping { .. } => self.wait_for_walsender(at),
+            ServerPhase::Down { until } if until <= at => self.phase = ServerPhase::Up,
+            ServerPhase::Down { .. } => {}
         }
     }
 
     fn wait_for_walsender(&mut self, at: Moment) {
         let confirmed = self.confirmed();
         let Self { connections, history, .. } = self;
-        let Some(connection) = connections.iter_mut().find(|connection| connection.is_served)
+        let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
         else {
             self.shut_down(at);
             return;
         };
         if connection.is_caught_up(history) && confirmed >= history.end_of_wal {
-            connection.wire.push_back(Wire::Done);
+            connection.wire.push_back(SocketMessage::CopyDone);
             connection.end(Code::ServerNotReady);
             self.shut_down(at);
         } else if connection.wire.len() < 100 && connection.is_caught_up(history) {
-            connection.ask(history);
+            connection.request_reply(history);
         }
     }
 
@@ -48,6 +48,6 @@ impl Postgres {
         // The checkpoint at shutdown saves the slot.
         self.save_slot();
         self.starts += 1;
-        self.phase = Phase::Down { until: at + RESTART };
+        self.phase = ServerPhase::Down { until: at + RESTART };
     }
 }

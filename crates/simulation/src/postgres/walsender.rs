@@ -2,78 +2,83 @@
 
 use relay::{Code, testing::wire};
 
-use super::{Postgres, connection::Wire, rows};
+use super::{SimulatedPostgres, connection::SocketMessage, rows};
 use crate::{
-    history::{Catalog, Event, Health, Publishing},
-    plan::Generation,
+    history::{CatalogState, CommittedEvent, PublicationState, RowKind},
+    plan::VersionGroup,
     random::Random,
 };
 
-impl Postgres {
+impl SimulatedPostgres {
     /// The walsender sends the next transaction, or a keepalive when there is none.
     pub fn send(&mut self, random: &mut Random) {
-        let Self { history, connections, generation, undecodable, .. } = self;
-        let Some(connection) = connections.iter_mut().find(|connection| connection.is_served)
+        let Self { history, connections, version, undecodable, .. } = self;
+        let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
         else {
             return;
         };
-        if connection.said_goodbye || connection.wire.len() > 100 {
+        if connection.client_copy_done || connection.wire.len() > 100 {
             return;
         }
         let Some(transaction) = history.transactions.get(connection.next) else {
             let keepalive = if random.one_in(2) { wire::question } else { wire::keepalive };
-            connection.wire.push_back(Wire::Frame(keepalive(history.end_of_wal)));
+            connection.wire.push_back(SocketMessage::Frame(keepalive(history.end_of_wal)));
             return;
         };
         if *undecodable == Some(transaction.commit_lsn) {
-            connection.wire.push_back(Wire::Refused(Code::ServerError));
+            connection.wire.push_back(SocketMessage::ErrorResponse(Code::ServerError));
             connection.end(Code::ServerError);
             return;
         }
         let events = &history.events[transaction.events.clone()];
-        if events.iter().any(|event| event.catalog.publishing == Publishing::Missing) {
-            if *generation != Generation::New {
-                connection.wire.push_back(Wire::Refused(Code::PublicationMissing));
+        if events.iter().any(|event| event.catalog.publication == PublicationState::Missing) {
+            if *version != VersionGroup::V18 {
+                connection.wire.push_back(SocketMessage::ErrorResponse(Code::PublicationMissing));
                 connection.end(Code::PublicationMissing);
                 return;
             }
-            connection.wire.push_back(Wire::Warning);
+            connection.wire.push_back(SocketMessage::Notice);
         }
         connection.next += 1;
-        let published = |event: &&Event| event.is_published();
+        let published = |event: &&CommittedEvent| event.is_published();
         if !events.is_empty() && !events.iter().any(|event| published(&event)) {
             return;
         }
         let wire = &mut connection.wire;
-        wire.push_back(Wire::Frame(rows::begin(transaction)));
+        wire.push_back(SocketMessage::Frame(rows::begin(transaction)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
-            let Catalog { shape, called, .. } = event.catalog;
-            if connection.described != Some((shape, called)) {
-                connection.described = Some((shape, called));
-                wire.push_back(Wire::Frame(rows::relation(shape, called)));
+            let CatalogState { shape, name, .. } = event.catalog;
+            if connection.sent_relation != Some((shape, name)) {
+                connection.sent_relation = Some((shape, name));
+                wire.push_back(SocketMessage::Frame(rows::relation(shape, name)));
             }
             let row = rows::insert(number, event);
-            wire.push_back(match event.health {
-                Health::Oversized => Wire::Oversized(row),
-                Health::Sound | Health::NullKey => Wire::Frame(row),
+            wire.push_back(match event.kind {
+                RowKind::Oversized => SocketMessage::Oversized(row),
+                RowKind::Valid | RowKind::NullKey => SocketMessage::Frame(row),
             });
             match random.below(24) {
                 // A keepalive that reports the end of WAL, within a transaction.
-                0 => wire.push_back(Wire::Frame(wire::keepalive(history.end_of_wal))),
-                1 => wire.extend([rows::other_relation(), rows::other_insert()].map(Wire::Frame)),
-                2 => wire.push_back(Wire::Frame(rows::relation(shape, called))),
+                0 => wire.push_back(SocketMessage::Frame(wire::keepalive(history.end_of_wal))),
+                1 => wire.extend(
+                    [rows::other_relation(), rows::other_insert()].map(SocketMessage::Frame),
+                ),
+                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
                 _ => {}
             }
         }
-        wire.push_back(Wire::Frame(wire::commit(transaction.commit_lsn, transaction.end_lsn)));
+        wire.push_back(SocketMessage::Frame(wire::commit(
+            transaction.commit_lsn,
+            transaction.end_lsn,
+        )));
     }
 
     /// The client sent `CopyDone`: the walsender answers it and sends nothing more.
-    pub fn say_goodbye(&mut self, id: u64) {
+    pub fn receive_copy_done(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
-            connection.said_goodbye = true;
-            connection.wire.push_back(Wire::Done);
+            connection.client_copy_done = true;
+            connection.wire.push_back(SocketMessage::CopyDone);
         }
     }
 }

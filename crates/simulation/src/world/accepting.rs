@@ -1,4 +1,4 @@
-//! A person who mends what can be mended, and accepts what cannot.
+//! A person who repairs what can be repaired, and accepts what cannot.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use relay::{
     witness::{Open, Witness, Write},
 };
 
-use super::{World, mend::Mend};
+use super::{World, repair::Repair};
 use crate::{
-    history::Publishing,
-    plan::{Keeping, Person},
-    postgres::{Phase, Slot, facts},
+    history::PublicationState,
+    plan::{Person, StateTopicSetting},
+    postgres::{ServerPhase, SimulatedSlot, queries},
     router,
 };
 
@@ -20,17 +20,18 @@ impl World {
     /// Whether a gap is recorded that nobody has accepted, or a router has found that the server is
     /// not the witness's.
     pub(super) fn has_open_gap(&self) -> bool {
-        let is_elsewhere = |router: &router::Router| {
+        let is_elsewhere = |router: &router::SimulatedRouter| {
             let witness = router.relay.snapshot(self.at).witness;
             router.runs() && witness.elsewhere.is_some()
         };
         self.kafka.state.best().is_some_and(|best| !best.gaps.is_empty())
-            || (self.plan.keeping == Keeping::Witness && self.routers.iter().any(is_elsewhere))
+            || (self.plan.state_topic == StateTopicSetting::Used
+                && self.routers.iter().any(is_elsewhere))
     }
 
     /// Schedules the person's visit, and the acceptance, if the plan has a person.
-    pub(super) fn consider_accepting(&mut self) {
-        if self.plan.person == Person::Away || !self.has_open_gap() {
+    pub(super) fn schedule_acceptance(&mut self) {
+        if self.plan.person == Person::Absent || !self.has_open_gap() {
             return;
         }
         let soon = Duration::from_millis(self.random.below(20_000));
@@ -44,38 +45,38 @@ impl World {
     /// `accept` waits until no walsender holds the slot: what its holder acknowledges meanwhile
     /// would not be in the record.
     fn is_slot_free(&self) -> bool {
-        self.server.phase == Phase::Up && self.server.holder().is_none()
+        self.server.phase == ServerPhase::Up && self.server.holder().is_none()
     }
 
     fn accept(&mut self) {
-        if !self.kafka.keeps_state() || self.kafka.state.is_deleted {
+        if !self.kafka.is_state_topic_available() || self.kafka.state.is_deleted {
             return;
         }
         let Some(best) = self.kafka.state.best() else { return };
         self.person_at = None;
-        self.put_right();
-        let best = self.with_what_is_found(best);
+        self.repair_slot_and_publication();
+        let best = self.with_present_gaps(best);
         let gaps = best.gaps.clone();
         let witness = self.accepted(&best);
         let number = witness.generation;
         let key = router::pipeline().key(&format!("accept {number}"));
         let position = witness.position.as_u64();
         let value = Some(witness.encode());
-        self.tell(|| format!("a person accepts: generation {number}, from {position}"));
+        self.trace(|| format!("a person accepts: generation {number}, from {position}"));
         self.kafka.state.store(&Write { number, key, value });
-        self.judge.attests(position);
-        // What the slot has not confirmed comes again, whether or not it was acknowledged.
-        self.overlapped = self.server.history.end_of_wal;
-        self.excuse_what_is_named(&gaps);
-        self.call.answer();
+        self.checker.note_witness_ack(position);
+        // What the slot has not confirmed is sent again, whether or not it was acknowledged.
+        self.late_witness_position = self.server.history.end_of_wal;
+        self.mark_accepted_events(&gaps);
+        self.expected_failure.resolve();
     }
 
-    /// Mends slot and publication. If the slot is lost, or would send rows that cannot be decoded,
-    /// it is re-created at the end of WAL.
-    fn put_right(&mut self) {
-        for mend in [Mend::Slot, Mend::Publication, Mend::Inserts, Mend::Table] {
-            if self.mends.extract_if(.., |(_, other)| *other == mend).count() > 0 {
-                self.mend(mend);
+    /// Repairs slot and publication. If the slot is lost, or would send rows that cannot be
+    /// decoded, it is re-created at the end of WAL.
+    fn repair_slot_and_publication(&mut self) {
+        for repair in [Repair::Slot, Repair::Publication, Repair::Inserts, Repair::Table] {
+            if self.repairs.extract_if(.., |(_, other)| *other == repair).count() > 0 {
+                self.repair(repair);
             }
         }
         let end = self.server.history.end_of_wal;
@@ -83,18 +84,18 @@ impl World {
         let to_send = &history.transactions[history.first_from(self.server.confirmed())..];
         let mut events = to_send.iter().flat_map(|one| &history.events[one.events.clone()]);
         let is_lost = self.server.slot.is_none_or(|slot| slot.is_lost);
-        if is_lost || events.any(|event| event.catalog.publishing == Publishing::Missing) {
+        if is_lost || events.any(|event| event.catalog.publication == PublicationState::Missing) {
             self.server.end_walsenders(relay::Code::ServerUnreachable);
-            self.server.slot = Some(Slot::at(end));
+            self.server.slot = Some(SimulatedSlot::at(end));
         }
     }
 
     /// The record with the gaps that `outbox-router accept` would show.
-    fn with_what_is_found(&self, best: Witness) -> Witness {
-        let outboxes = facts::outboxes();
+    fn with_present_gaps(&self, best: Witness) -> Witness {
+        let outboxes = queries::outboxes();
         let expected = Expectations {
-            slot: facts::SLOT,
-            publication: facts::PUBLICATION,
+            slot: queries::SLOT,
+            publication: queries::PUBLICATION,
             outboxes: &outboxes,
             witness: Some(&best),
             kept: Kept::InKafka,
@@ -103,8 +104,8 @@ impl World {
             cluster: &self.kafka.cluster(),
             server: self.server.server(),
             timelines: &self.server.timelines(),
-            look: &self.server.slot_look(),
-            catalog: self.server.catalog_look(),
+            look: &self.server.read_slot(),
+            catalog: self.server.read_catalog(),
         };
         let now = present.look.mark();
         best.with_found(&gaps_since(&best, expected, present), &now)
@@ -112,12 +113,12 @@ impl World {
 
     /// The record that `outbox-router accept` would write.
     fn accepted(&self, best: &Witness) -> Witness {
-        let catalog = self.server.catalog_look();
+        let catalog = self.server.read_catalog();
         let anew = Witness {
-            held: Some(self.server.slot_look().moment()),
+            held: Some(self.server.read_slot().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
-            checked: Some(self.server.slot_look().mark()),
+            checked: Some(self.server.read_slot().mark()),
             tables: catalog.relations.iter().map(|relation| relation.oid).collect(),
             catalog,
             ..Witness::at(Lsn::from_u64(self.server.confirmed()))
@@ -128,14 +129,14 @@ impl World {
 
     /// Marks as accepted what the slot no longer sends and what the server leaves out, as far as
     /// the gaps that were shown to the person cover it.
-    fn excuse_what_is_named(&mut self, gaps: &[Gap]) {
+    fn mark_accepted_events(&mut self, gaps: &[Gap]) {
         let confirmed = self.server.confirmed();
         // After a restore, gaps that were found before it name positions of the history that is
         // gone.
         let is_restored = self.server.epoch > 0;
         let history = &mut self.server.history;
         let sent = history.first_from(confirmed);
-        history.excuse_open_rows();
+        history.accept_open_rows();
         let transactions = &history.transactions;
         for event in history.events.iter_mut().filter(|event| event.is_real) {
             let Some(own) = transactions.get(event.transaction) else { continue };
@@ -145,16 +146,16 @@ impl World {
             };
             let is_left_out = !event.is_published() && gaps.iter().any(|gap| is_in(&gap));
             let is_behind = event.transaction < sent
-                && gaps.iter().filter(|gap| is_of_everything(gap)).any(|gap| is_in(&gap));
-            event.is_excused |= is_left_out || is_behind;
+                && gaps.iter().filter(|gap| is_about_all_events(gap)).any(|gap| is_in(&gap));
+            event.is_accepted |= is_left_out || is_behind;
         }
-        self.judge.look_past_what_is_excused(history);
+        self.checker.advance_past_accepted(history);
     }
 }
 
 /// Whether a gap concerns all events after a position, and not only those that the publication or
 /// the state of one table leaves out.
-fn is_of_everything(gap: &Gap) -> bool {
+fn is_about_all_events(gap: &Gap) -> bool {
     matches!(
         gap.failure.code,
         Code::SlotMissing

@@ -6,20 +6,23 @@ use relay::{
 };
 
 use super::World;
-use crate::{invariant::Invariant, kafka::Fate, router::Reading};
+use crate::{invariant::Invariant, kafka::FailedWrite, router::StateTopicRead};
 
 impl World {
     /// The core asks for the records of the state topic.
-    pub(super) fn ask_for_state(&mut self, router: usize, number: u64) {
+    pub(super) fn request_state_read(&mut self, router: usize, number: u64) {
         // An answer that arrives late may have been read early.
-        let reading =
-            if self.random.one_in(3) { Reading::Read(self.read_state()) } else { Reading::Asked };
-        self.routers[router].readings.push_back((number, reading));
-        self.routers[router].last_reading = number;
+        let reading = if self.random.one_in(3) {
+            StateTopicRead::Done(self.read_state())
+        } else {
+            StateTopicRead::Requested
+        };
+        self.routers[router].state_reads.push_back((number, reading));
+        self.routers[router].last_state_read = number;
     }
 
     fn read_state(&self) -> Result<StateRead, Failure> {
-        if !self.kafka.keeps_state() {
+        if !self.kafka.is_state_topic_available() {
             return Err(Failure::new(Code::KafkaUnreachable, "the state topic cannot be read"));
         }
         if self.kafka.state.is_deleted {
@@ -29,23 +32,23 @@ impl World {
     }
 
     /// The oldest pending read is answered.
-    pub(super) fn finish_reading(&mut self, router: usize) {
-        let (number, read) = match self.routers[router].readings.pop_front() {
-            Some((number, Reading::Read(read))) => (number, read),
-            Some((number, Reading::Asked)) => (number, self.read_state()),
+    pub(super) fn answer_state_read(&mut self, router: usize) {
+        let (number, read) = match self.routers[router].state_reads.pop_front() {
+            Some((number, StateTopicRead::Done(read))) => (number, read),
+            Some((number, StateTopicRead::Requested)) => (number, self.read_state()),
             None => return,
         };
-        let is_last = number == self.routers[router].last_reading && read.is_ok();
+        let is_last = number == self.routers[router].last_state_read && read.is_ok();
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
         self.input(router, Input::State(number, read));
         if before.is_some() && before == self.stream_to_begin(router) {
             if known.is_some_and(|known| !known.gaps.is_empty()) {
-                self.judge.accuse(Invariant::S11Loudness, || {
+                self.checker.report_violation(Invariant::S11Loudness, || {
                     "a session begins although a gap is open".to_owned()
                 });
             }
-            self.see_the_session_begin(router);
+            self.check_session_begin(router);
         }
     }
 
@@ -58,7 +61,7 @@ impl World {
 
     /// The core gives a write of its witness to the producer.
     pub(super) fn write_state(&mut self, router: usize, write: Write) {
-        self.hold_against_the_acks(router, &write);
+        self.check_witness_against_acks(router, &write);
         if let Some(producer) = &mut self.routers[router].producer {
             producer.write(write);
         }
@@ -66,7 +69,7 @@ impl World {
 
     /// A witness must not name a position that Kafka does not have everything before: the next
     /// session would believe it.
-    fn hold_against_the_acks(&mut self, router: usize, write: &Write) {
+    fn check_witness_against_acks(&mut self, router: usize, write: &Write) {
         let Some(witness) = decoded(write) else { return };
         // A gap is recorded beside the position known before, which claims nothing new.
         if !witness.gaps.is_empty() {
@@ -84,8 +87,8 @@ impl World {
             !event.is_settled() && event.is_published()
         });
         if let Some(number) = missing {
-            self.judge.accuse(Invariant::S2NeverAhead, || {
-                format!("the witness says {position}, event {number} is not in Kafka")
+            self.checker.report_violation(Invariant::S2NeverAhead, || {
+                format!("a witness with position {position} is written, and event {number} before it is not in Kafka")
             });
         }
     }
@@ -97,52 +100,55 @@ impl World {
             false => self.kafka.rejects.take(),
         };
         if let Some(code) = refusal {
-            self.judge.interrupted();
-            self.forget_who_was_refused();
-            let fate = if self.random.one_in(2) { Fate::Late } else { Fate::Lost };
+            self.checker.note_interruption();
+            self.reset_refused_process();
+            let outcome =
+                if self.random.one_in(2) { FailedWrite::StoredLater } else { FailedWrite::Lost };
             if let Some(producer) = &mut self.routers[router].producer {
-                producer.fail_write(fate);
+                producer.fail_write(outcome);
             }
             let failure = Failure::new(code, "failed");
             self.input(router, Input::DeliveryFailed { transaction: None, failure });
-        } else if self.kafka.keeps_state()
+        } else if self.kafka.is_state_topic_available()
             && let Some(producer) = &mut self.routers[router].producer
             && let Some(write) = producer.store_write()
         {
             self.kafka.state.store(write);
             let (number, what) = (write.number, decoded(write));
-            if !self.judge.is_newest(self.routers[router].session) {
-                self.note_what_may_be_deleted(what.as_ref());
+            if !self.checker.is_newest(self.routers[router].session) {
+                self.note_late_witness(what.as_ref());
             }
-            self.tell(|| format!("write {number} of router {router} is stored: {}", brief(&what)));
+            self.trace(|| format!("write {number} of router {router} is stored: {}", brief(&what)));
         }
     }
 
     /// The acknowledgement of a write arrives.
     pub(super) fn acknowledge_write(&mut self, router: usize) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(write) = producer.and_then(crate::kafka::Producer::ack_write) else { return };
+        let Some(write) = producer.and_then(crate::kafka::SimulatedProducer::ack_write) else {
+            return;
+        };
         if let Some(witness) = decoded(&write) {
             let position = witness.position.as_u64();
-            self.judge.is_known_to(self.routers[router].session, position);
+            self.checker.advance_window_start(self.routers[router].session, position);
             if self.routers[router].epoch == self.server.epoch {
-                self.judge.attests(position);
+                self.checker.note_witness_ack(position);
             }
         }
         self.input(router, Input::StateWritten(write.number));
     }
 
     /// A write of a producer that was closed is stored late.
-    pub(super) fn free_a_ghostly_write(&mut self) {
-        if self.kafka.state.ghosts.is_empty() || !self.kafka.keeps_state() {
+    pub(super) fn store_late_write(&mut self) {
+        if self.kafka.state.late_writes.is_empty() || !self.kafka.is_state_topic_available() {
             return;
         }
-        let ghost = self.random.index(self.kafka.state.ghosts.len());
-        let write = self.kafka.state.ghosts.swap_remove(ghost);
+        let late_write = self.random.index(self.kafka.state.late_writes.len());
+        let write = self.kafka.state.late_writes.swap_remove(late_write);
         if !self.kafka.state.is_deleted {
             self.kafka.state.store(&write);
-            self.note_what_may_be_deleted(decoded(&write).as_ref());
-            self.tell(|| format!("a late write is stored: {}", brief(&decoded(&write))));
+            self.note_late_witness(decoded(&write).as_ref());
+            self.trace(|| format!("a late write is stored: {}", brief(&decoded(&write))));
         }
     }
 }
@@ -151,8 +157,8 @@ impl World {
     /// Whether a record with a higher rank is on its way.
     pub(super) fn is_outranked(&self, known: &Witness) -> bool {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
-        let writes = producers.flat_map(crate::kafka::Producer::writes);
-        let mut on_their_way = writes.chain(&self.kafka.state.ghosts).filter_map(decoded);
+        let writes = producers.flat_map(crate::kafka::SimulatedProducer::writes);
+        let mut on_their_way = writes.chain(&self.kafka.state.late_writes).filter_map(decoded);
         let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
         let standing = |one: &Witness| (one.generation, timeline(one), one.held);
         on_their_way.any(|witness| standing(&witness) > standing(known))
@@ -160,9 +166,9 @@ impl World {
 
     /// The next session deletes the records that it found, and does not know what a router that has
     /// lost the slot writes later. If such a late record is deleted, its events come again.
-    fn note_what_may_be_deleted(&mut self, witness: Option<&Witness>) {
+    fn note_late_witness(&mut self, witness: Option<&Witness>) {
         let position = witness.map_or(0, |witness| witness.position.as_u64());
-        self.overlapped = self.overlapped.max(position);
+        self.late_witness_position = self.late_witness_position.max(position);
     }
 }
 

@@ -6,9 +6,9 @@ use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
 
 use super::World;
 use crate::{
+    checker::StoredBy,
     invariant::Invariant,
-    judge::Via,
-    kafka::{Lane, Pending},
+    kafka::{PendingRecord, TopicPartition},
 };
 
 impl World {
@@ -17,73 +17,97 @@ impl World {
         if !self.routers[router].runs() {
             return;
         }
-        if self.kafka.ends_producers {
-            self.judge.interrupted();
+        if self.kafka.fails_producers {
+            self.checker.note_interruption();
             self.fail_producer(router);
             return;
         }
         for _ in 0..records {
             let Some(producer) = &self.routers[router].producer else { return };
-            let lanes = producer.waiting();
-            let queues = lanes.len() + usize::from(producer.has_write());
+            let partitions = producer.waiting();
+            let queues = partitions.len() + usize::from(producer.has_write());
             if queues == 0 || !self.kafka.is_up {
                 return;
             }
-            let Some(&lane) = lanes.get(self.random.index(queues)) else {
+            let Some(&topic_partition) = partitions.get(self.random.index(queues)) else {
                 self.store_write(router);
                 continue;
             };
-            if let Some(code) = self.refusal(router, lane) {
-                self.fail(router, lane, code);
+            if let Some(code) = self.refusal(router, topic_partition) {
+                self.fail(router, topic_partition, code);
                 return;
             }
-            if self.kafka.takes(lane) {
-                self.store_next(router, lane);
+            if self.kafka.takes(topic_partition) {
+                self.store_next(router, topic_partition);
             }
         }
     }
 
-    fn refusal(&mut self, router: usize, lane: Lane) -> Option<Code> {
-        if !self.kafka.has(lane) {
+    fn refusal(&mut self, router: usize, topic_partition: TopicPartition) -> Option<Code> {
+        if !self.kafka.has(topic_partition) {
             return Some(Code::TopicMissing);
         }
-        let next = self.routers[router].producer.as_ref().and_then(|producer| producer.next(lane));
-        if let (Some(next), Some((refused, _))) = (next, self.refused)
+        let next = self.routers[router]
+            .producer
+            .as_ref()
+            .and_then(|producer| producer.next(topic_partition));
+        if let (Some(next), Some((refused, _))) = (next, self.refused_event)
             && next == refused
         {
-            self.see_that_care_is_taken(router, lane, refused);
+            self.check_isolation(router, topic_partition, refused);
             return Some(Code::RecordRefused);
         }
         self.kafka.rejects.take()
     }
 
-    fn store_next(&mut self, router: usize, lane: Lane) {
+    fn store_next(&mut self, router: usize, topic_partition: TopicPartition) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(Pending { event, session, .. }) = producer.and_then(|one| one.store(lane)) else {
+        let Some(PendingRecord { event, session, .. }) =
+            producer.and_then(|one| one.store(topic_partition))
+        else {
             return;
         };
-        self.tell(|| format!("event {event} of session {session} is stored in {lane:?}"));
-        self.judge.stored(&mut self.server.history, (event, session), lane, Via::Producer);
+        self.trace(|| {
+            format!("event {event} of session {session} is stored in {topic_partition:?}")
+        });
+        self.checker.check_stored(
+            &mut self.server.history,
+            (event, session),
+            topic_partition,
+            StoredBy::OpenProducer,
+        );
         if std::mem::take(&mut self.kafka.stores_twice) {
             let again = (event, session);
-            self.judge.stored(&mut self.server.history, again, lane, Via::Repetition);
+            self.checker.check_stored(
+                &mut self.server.history,
+                again,
+                topic_partition,
+                StoredBy::ClusterRetry,
+            );
         }
     }
 
     /// A batch of a producer that was closed is stored.
-    pub(super) fn free_a_ghost(&mut self) {
+    pub(super) fn store_late_batch(&mut self) {
         if self.random.one_in(4) {
-            self.free_a_ghostly_write();
+            self.store_late_write();
         }
-        if self.kafka.ghosts.is_empty() {
+        if self.kafka.late_batches.is_empty() {
             return;
         }
-        let ghost = self.random.index(self.kafka.ghosts.len());
-        let ghost = self.kafka.ghosts.swap_remove(ghost);
-        if self.kafka.takes(ghost.lane) && self.kafka.has(ghost.lane) {
-            for Pending { event, session, .. } in ghost.records {
+        let late_batch = self.random.index(self.kafka.late_batches.len());
+        let late_batch = self.kafka.late_batches.swap_remove(late_batch);
+        if self.kafka.takes(late_batch.topic_partition)
+            && self.kafka.has(late_batch.topic_partition)
+        {
+            for PendingRecord { event, session, .. } in late_batch.records {
                 let record = (event, session);
-                self.judge.stored(&mut self.server.history, record, ghost.lane, Via::Ghost);
+                self.checker.check_stored(
+                    &mut self.server.history,
+                    record,
+                    late_batch.topic_partition,
+                    StoredBy::ClosedProducer,
+                );
             }
         }
     }
@@ -95,11 +119,11 @@ impl World {
         let mut acks = Acks::default();
         if let Some(producer) = &mut self.routers[router].producer {
             for _ in 0..records {
-                let lanes = producer.unacked();
-                if lanes.is_empty() {
+                let partitions = producer.unacked();
+                if partitions.is_empty() {
                     break;
                 }
-                producer.ack(lanes[self.random.index(lanes.len())], &mut acks);
+                producer.ack(partitions[self.random.index(partitions.len())], &mut acks);
             }
         }
         let writes_first = self.random.one_in(2);
@@ -114,15 +138,15 @@ impl World {
         }
     }
 
-    fn fail(&mut self, router: usize, lane: Lane, code: Code) {
-        self.judge.interrupted();
+    fn fail(&mut self, router: usize, topic_partition: TopicPartition, code: Code) {
+        self.checker.note_interruption();
         if code != Code::RecordRefused {
             // The router now isolates the transaction that failed here, not the one of the refused
             // record.
-            self.forget_who_was_refused();
+            self.reset_refused_process();
         }
         let producer = self.routers[router].producer.as_mut();
-        let transaction = producer.and_then(|producer| producer.fail(lane));
+        let transaction = producer.and_then(|producer| producer.fail(topic_partition));
         let failure = Failure::new(code, "failed");
         self.input(router, Input::DeliveryFailed { transaction, failure });
     }
@@ -131,24 +155,25 @@ impl World {
         let producer = self.routers[router].producer.as_mut().filter(|one| !one.is_closed());
         let Some(producer) = producer else { return false };
         producer.close();
-        self.forget_who_was_refused();
+        self.reset_refused_process();
         let failure = Failure::new(Code::ProducerFatal, "fatal");
         self.input(router, Input::DeliveryFailed { transaction: None, failure });
         true
     }
 
-    pub(super) fn forget_who_was_refused(&mut self) {
-        if let Some((_, process)) = &mut self.refused {
+    pub(super) fn reset_refused_process(&mut self) {
+        if let Some((_, process)) = &mut self.refused_event {
             *process = None;
         }
     }
 
     /// When a record is refused again, only its own transaction may be in flight with it.
-    fn see_that_care_is_taken(&mut self, router: usize, lane: Lane, number: usize) {
+    fn check_isolation(&mut self, router: usize, topic_partition: TopicPartition, number: usize) {
         let process = &self.routers[router];
         let (session, number_of_process) = (process.session, process.number);
-        let next = process.producer.as_ref().and_then(|producer| producer.next_session(lane));
-        let Some((_, met)) = &mut self.refused else { return };
+        let next =
+            process.producer.as_ref().and_then(|producer| producer.next_session(topic_partition));
+        let Some((_, met)) = &mut self.refused_event else { return };
         // The record belongs to a session that is over: the router knows its position only after it
         // fails again.
         if process.connection.is_none() || next != Some(session) {
@@ -157,8 +182,9 @@ impl World {
         }
         let knew = met.replace(number_of_process) == Some(number_of_process);
         let connection = process.connection.and_then(|id| self.server.connection(id));
-        let is_told = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
-        if !knew || !is_told {
+        let receives_updates =
+            connection.is_some_and(|one| one.has_walsender && !one.is_black_holed);
+        if !knew || !receives_updates {
             return;
         }
         let history = &self.server.history;
@@ -167,17 +193,17 @@ impl World {
         let confirmed = history.serial_past(self.server.confirmed());
         let first = history.events[transaction.events.start].serial;
         if confirmed < first {
-            self.judge.accuse(Invariant::S4Duplicates, || {
+            self.checker.report_violation(Invariant::S4Duplicates, || {
                 format!(
-                    "{} events before one that is refused again come with it",
+                    "the router isolates a refused record, and {} events before it are not confirmed",
                     first - confirmed
                 )
             });
         }
         let past = transaction.events.end;
-        if self.judge.newest(session).is_some_and(|newest| newest >= past) {
-            self.judge.accuse(Invariant::S4Duplicates, || {
-                "events behind one that is refused again were produced with it".to_owned()
+        if self.checker.newest(session).is_some_and(|newest| newest >= past) {
+            self.checker.report_violation(Invariant::S4Duplicates, || {
+                "the router isolates a refused record, and has produced events after it".to_owned()
             });
         }
     }
@@ -187,39 +213,39 @@ impl World {
         if !self.routers[router].runs() {
             return;
         }
-        self.finish_producer(router);
-        self.answer_a_question(router);
+        self.create_producer(router);
+        self.answer_one_request(router);
         self.answer_look_up(router);
     }
 
     /// Answers one pending request to the server or read of the state topic.
-    pub(super) fn answer_a_question(&mut self, router: usize) {
+    pub(super) fn answer_one_request(&mut self, router: usize) {
         if self.random.one_in(2) {
-            self.finish_reading(router);
+            self.answer_state_read(router);
         } else {
-            self.finish_job(router);
+            self.answer_request(router);
         }
     }
 
     fn answer_look_up(&mut self, router: usize) {
-        let Some((id, place)) = self.routers[router].asked.pop_front() else { return };
-        let topic = &self.kafka.topics[place];
+        let Some((id, index)) = self.routers[router].topic_lookups.pop_front() else { return };
+        let topic = &self.kafka.topics[index];
         let facts = match topic.partitions {
             _ if !self.kafka.is_up => Err(Failure::new(Code::KafkaUnreachable, "no answer")),
-            Some(partitions) if !topic.is_denied => Ok(TopicFacts {
+            Some(partitions) if !topic.is_hidden => Ok(TopicFacts {
                 partitions: NonZeroI32::new(partitions).expect("a topic has partitions"),
                 max_message_bytes: topic.limit,
             }),
             Some(_) | None => Err(Failure::new(Code::TopicMissing, "not there")),
         };
         if let (Ok(_), Some(producer)) = (&facts, &mut self.routers[router].producer) {
-            producer.bind(id, place);
+            producer.bind(id, index);
         }
         self.input(router, Input::Topic(id, facts));
     }
 
     /// The topic refresh: the metadata of each topic in use is read again.
-    pub(super) fn see_topics(&mut self, router: usize) {
+    pub(super) fn refresh_topics(&mut self, router: usize) {
         let down = (!self.kafka.is_up).then(|| Failure::new(Code::KafkaUnreachable, "down"));
         let is_down = down.is_some();
         self.input(router, Input::SinkTrouble(down));
@@ -229,9 +255,9 @@ impl World {
         let used: Vec<TopicId> =
             self.routers[router].relay.topics_in_use().map(|(id, _)| id).collect();
         for id in used {
-            let Some(place) = self.routers[router].topic(id) else { continue };
-            let topic = &self.kafka.topics[place];
-            match topic.partitions.filter(|_| !topic.is_denied).and_then(NonZeroI32::new) {
+            let Some(index) = self.routers[router].topic(id) else { continue };
+            let topic = &self.kafka.topics[index];
+            match topic.partitions.filter(|_| !topic.is_hidden).and_then(NonZeroI32::new) {
                 Some(count) => self.input(router, Input::Partitions(id, count)),
                 None => self.input(router, Input::TopicGone(id)),
             }

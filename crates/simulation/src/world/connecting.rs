@@ -6,22 +6,25 @@ use relay::{Code, Failure, Input, witness::Witness};
 
 use super::World;
 use crate::{
-    history::TYPES, invariant::Invariant, kafka::Producer, plan::Keeping, postgres::Phase,
-    router::Job,
+    history::TYPES, invariant::Invariant, kafka::SimulatedProducer, plan::StateTopicSetting,
+    postgres::ServerPhase, router::PendingRequest,
 };
 
 impl World {
     /// The server answers the pending request.
-    pub(super) fn finish_job(&mut self, router: usize) {
-        let job = std::mem::replace(&mut self.routers[router].job, Job::None);
-        match job {
-            Job::None => {}
-            Job::Connect => self.open(router),
-            Job::WatchSlot => self.watch_slot(router),
-            Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
+    pub(super) fn answer_request(&mut self, router: usize) {
+        let request = std::mem::replace(&mut self.routers[router].request, PendingRequest::None);
+        match request {
+            PendingRequest::None => {}
+            PendingRequest::Connect => self.open(router),
+            PendingRequest::WatchSlot => self.watch_slot(router),
+            PendingRequest::ReadTimelines(_)
+            | PendingRequest::ReadSlot
+            | PendingRequest::ReadCatalog
+            | PendingRequest::StartReplication => {
                 let is_whole = self.routers[router].link == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
-                    self.answer_on_the_connection(router, job);
+                    self.answer_on_the_connection(router, request);
                 } else {
                     self.routers[router].link = None;
                     self.refuse(router, Code::ServerUnreachable);
@@ -37,21 +40,23 @@ impl World {
     fn watch_slot(&mut self, router: usize) {
         match self.server.phase {
             _ if self.is_cut_off => self.refuse(router, Code::ServerUnreachable),
-            Phase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
-            Phase::Up | Phase::Stopping { .. } if self.server.holder().is_none() => {
+            ServerPhase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
+            ServerPhase::Up | ServerPhase::Stopping { .. } if self.server.holder().is_none() => {
                 self.input(router, Input::SlotFree);
             }
-            Phase::Up | Phase::Stopping { .. } => self.routers[router].job = Job::WatchSlot,
+            ServerPhase::Up | ServerPhase::Stopping { .. } => {
+                self.routers[router].request = PendingRequest::WatchSlot;
+            }
         }
     }
 
     fn open(&mut self, router: usize) {
         let refusal = match self.server.phase {
             _ if self.is_cut_off => Some(Code::ServerUnreachable),
-            Phase::Down { .. } => Some(Code::ServerUnreachable),
-            Phase::Stopping { .. } => Some(Code::ServerNotReady),
-            Phase::Up if !self.call.is_idle() => None,
-            Phase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
+            ServerPhase::Down { .. } => Some(Code::ServerUnreachable),
+            ServerPhase::Stopping { .. } => Some(Code::ServerNotReady),
+            ServerPhase::Up if !self.expected_failure.allows_nothing() => None,
+            ServerPhase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {
             self.refuse(router, code);
@@ -61,45 +66,47 @@ impl World {
         self.input(router, Input::Opened(self.server.server()));
     }
 
-    fn answer_on_the_connection(&mut self, router: usize, job: Job) {
-        match job {
-            Job::ReadTimelines(_) => {
+    fn answer_on_the_connection(&mut self, router: usize, request: PendingRequest) {
+        match request {
+            PendingRequest::ReadTimelines(_) => {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
-            Job::ReadSlot => {
-                // Without a witness nothing else is asked for once there is a stream.
-                let is_last = self.plan.keeping == Keeping::Memory;
+            PendingRequest::ReadSlot => {
+                // Without a witness nothing else is requested once there is a stream.
+                let is_last = self.plan.state_topic == StateTopicSetting::Unused;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
-                self.input(router, Input::Slot(self.server.slot_look()));
+                self.input(router, Input::Slot(self.server.read_slot()));
                 if before.is_some() && before == self.stream_to_begin(router) {
-                    self.see_the_session_begin(router);
+                    self.check_session_begin(router);
                 }
             }
-            Job::ReadCatalog => self.input(router, Input::Catalog(self.server.catalog_look())),
-            Job::StartReplication => self.start_replication(router),
-            Job::None | Job::Connect | Job::WatchSlot => {}
+            PendingRequest::ReadCatalog => {
+                self.input(router, Input::Catalog(self.server.read_catalog()));
+            }
+            PendingRequest::StartReplication => self.start_replication(router),
+            PendingRequest::None | PendingRequest::Connect | PendingRequest::WatchSlot => {}
         }
     }
 
     fn start_replication(&mut self, router: usize) {
         let holder = self.server.holder().map(|holder| i32::try_from(holder.id).expect("small"));
         match (self.server.phase, self.server.slot) {
-            (Phase::Down { .. } | Phase::Stopping { .. }, _) => {
+            (ServerPhase::Down { .. } | ServerPhase::Stopping { .. }, _) => {
                 self.refuse(router, Code::ServerUnreachable);
             }
-            (Phase::Up, None) => self.refuse(router, Code::SlotMissing),
-            (Phase::Up, Some(slot)) if slot.is_lost => self.refuse(router, Code::SlotLost),
-            (Phase::Up, Some(_)) if holder.is_some() => {
+            (ServerPhase::Up, None) => self.refuse(router, Code::SlotMissing),
+            (ServerPhase::Up, Some(slot)) if slot.is_lost => self.refuse(router, Code::SlotLost),
+            (ServerPhase::Up, Some(_)) if holder.is_some() => {
                 self.input(router, Input::SlotHeld(holder));
             }
-            (Phase::Up, Some(_)) => self.start_streaming(router),
+            (ServerPhase::Up, Some(_)) => self.start_streaming(router),
         }
     }
 
     fn start_streaming(&mut self, router: usize) {
         let id = self.server.connect(router, self.at);
         let session = self.begin_session();
-        self.pin_what_was_in_flight(router, session);
+        self.set_witness_partition_counts(router, session);
         let process = &mut self.routers[router];
         process.connection = Some(id);
         process.has_begun = false;
@@ -113,69 +120,71 @@ impl World {
 
     /// For the first session of a process: the partition counts in the witness are all that its
     /// core knows.
-    fn pin_what_was_in_flight(&mut self, router: usize, session: usize) {
+    fn set_witness_partition_counts(&mut self, router: usize, session: usize) {
         let best = self.kafka.state.best().filter(|_| self.routers[router].session == usize::MAX);
         let Some(best) = best else { return };
-        let mut pins = [None; TYPES.len()];
-        for (pin, topic) in pins.iter_mut().zip(&self.kafka.topics) {
+        let mut partition_counts = [None; TYPES.len()];
+        for (pin, topic) in partition_counts.iter_mut().zip(&self.kafka.topics) {
             *pin = best.partitions.get(&topic.name).copied();
         }
-        self.judge.pin(session, pins);
+        self.checker.set_partition_counts(session, partition_counts);
     }
 
-    /// Tells the judge what the session will send again. Returns the session's number.
+    /// Reports to the checker what the session will send again. Returns the session's number.
     fn begin_session(&mut self) -> usize {
         let confirmed = self.server.confirmed();
         let covered = self.kafka.state.best().map(|best| best.position.as_u64());
         if let Some(covered) = covered {
-            self.judge.attests(covered);
+            self.checker.note_witness_ack(covered);
         }
         // If the state topic was deleted, a router that held the slot later than the writer of the
         // remaining record may have acknowledged more.
-        let from = confirmed.max(covered.filter(|_| !self.is_state_lost).unwrap_or(0));
-        // Without a witness that was there all the time, what was confirmed before a crash, or on a
-        // connection that lost the status update, may come again.
+        let from = confirmed.max(covered.filter(|_| !self.is_state_topic_lost).unwrap_or(0));
+        // Without a witness that was kept all the time, what was confirmed before a crash, or in a
+        // status update that was lost, may be sent again.
         let known = match covered {
-            Some(_) if !self.is_state_lost => self.overlapped,
+            Some(_) if !self.is_state_topic_lost => self.late_witness_position,
             Some(_) | None => {
-                let told = self.server.peak.max(self.lost_word);
-                told.max(self.overlapped).max(self.judge.attested())
+                let confirmed_before = self.server.highest_confirmed.max(self.lost_status_update);
+                confirmed_before
+                    .max(self.late_witness_position)
+                    .max(self.checker.witness_position())
             }
         };
         let history = self.history();
-        let excused = history.serial_past(known).saturating_sub(history.serial_past(from));
-        self.judge.session_begins(&self.server.history, from, excused)
+        let extra = history.serial_past(known).saturating_sub(history.serial_past(from));
+        self.checker.begin_session(&self.server.history, from, extra)
     }
 
-    /// The core has every answer that it asked for, and begins the session.
-    pub(super) fn see_the_session_begin(&mut self, router: usize) {
+    /// The core has every answer that it requested, and begins the session.
+    pub(super) fn check_session_begin(&mut self, router: usize) {
         self.routers[router].has_begun = true;
         self.coverage.sessions += 1;
         let end = self.server.history.end_of_wal;
-        let furthest = match self.plan.keeping {
-            Keeping::Witness => {
+        let furthest = match self.plan.state_topic {
+            StateTopicSetting::Used => {
                 let best = self.kafka.state.best();
                 let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
                 best.filter(is_same).map_or(0, |best| best.position.as_u64())
             }
-            Keeping::Memory => self.routers[router].furthest,
+            StateTopicSetting::Unused => self.routers[router].furthest,
         };
         // The server was restored after its last answer: that has ended this stream, and the router
         // has not noticed it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
-            self.judge.accuse(Invariant::S11Loudness, || {
-                format!("streams from a server whose WAL ends at {end}, before what it was told")
+            self.checker.report_violation(Invariant::S11Loudness, || {
+                format!("a session begins on a server whose WAL ends at {end}, and {furthest} was confirmed before")
             });
         }
     }
 
-    /// The producer that the core asked for is ready.
-    pub(super) fn finish_producer(&mut self, router: usize) {
+    /// The producer that the core requested is ready.
+    pub(super) fn create_producer(&mut self, router: usize) {
         let process = &self.routers[router];
         if process.producer.is_none() && process.producer_at <= self.at {
             // The queue may be smaller or larger than the window.
-            let mut producer = Producer::new(self.plan.queue);
+            let mut producer = SimulatedProducer::new(self.plan.queue);
             producer.session = self.routers[router].session;
             self.routers[router].producer = Some(producer);
             self.input(router, Input::SinkReady);

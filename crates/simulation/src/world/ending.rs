@@ -8,14 +8,14 @@ use relay::{Class, Failure, State};
 use super::World;
 use crate::{
     coverage,
-    history::{Event, Health},
+    history::{CommittedEvent, RowKind},
     invariant::Invariant,
     plan::Person,
-    router::Router,
+    router::SimulatedRouter,
 };
 
 /// How many rounds of a quarter of a second the end may take.
-const PATIENCE: u32 = 700;
+const ROUNDS_MAX: u32 = 700;
 /// How many rounds it takes until every router uses a new partition count: topics are refreshed
 /// every five seconds, and then what was produced before has to be settled.
 const ROUNDS_TO_LOOK: u32 = 44;
@@ -25,136 +25,138 @@ const ROUNDS_TO_ARRIVE: u32 = 40;
 
 impl World {
     /// One round, in which everything happens that can.
-    pub(super) fn let_everything_happen(&mut self) {
+    pub(super) fn run_round(&mut self) {
         for _ in 0..8 {
             self.server.send(&mut self.random);
         }
-        self.free_a_ghost();
+        self.store_late_batch();
         for router in 0..self.routers.len() {
             self.answer(router);
             self.read(router, 64);
             self.store(router, 64);
             self.acknowledge(router, 64);
-            self.notice_ends();
-            self.look_around(router);
+            self.report_closed_connections();
+            self.run_periodic_checks(router);
         }
-        self.consider_accepting();
-        self.pass_time(Duration::from_millis(250));
+        self.schedule_acceptance();
+        self.advance_clock(Duration::from_millis(250));
     }
 
     /// Ends the faults, and waits for what must arrive.
     pub(super) fn end(&mut self) {
         coverage::disarm();
-        self.mend_everything();
+        self.run_all_repairs();
         self.kafka.heal();
         self.server.history.commit_all(&mut self.random);
-        if self.is_quiet() {
-            self.see_that_new_partitions_are_used();
+        if self.wait_until_delivered() {
+            self.require_new_partition_counts();
         }
-        self.write_the_last();
+        self.write_final_transactions();
         let mut was_called = false;
-        for _ in 0..PATIENCE {
-            if self.judge.violation().is_some() {
+        for _ in 0..ROUNDS_MAX {
+            if self.checker.violation().is_some() {
                 return;
             }
-            if self.has_called_for_a_person() || self.is_complete() {
+            if self.has_expected_failure() || self.is_complete() {
                 // The state must last; and behind a row that waits for a person, what precedes it
                 // may still be on its way.
                 for _ in 0..ROUNDS_TO_ARRIVE {
-                    self.let_everything_happen();
+                    self.run_round();
                 }
                 // A router that lost the slot may write a gap last; the router that streams reads
                 // it soon.
-                let waits_for_a_person = self.has_open_gap() && !self.has_called_for_a_person();
+                let waits_for_a_person = self.has_open_gap() && !self.has_expected_failure();
                 // The router that takes over has to reach the bad row again.
-                let comes_again = !self.has_called_for_a_person() && !self.is_complete();
+                let comes_again = !self.has_expected_failure() && !self.is_complete();
                 if !waits_for_a_person && !comes_again {
-                    self.see_what_the_person_is_told();
+                    self.check_reported_failure();
                     return;
                 }
                 was_called = true;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
         if was_called {
-            self.see_what_the_person_is_told();
+            self.check_reported_failure();
         } else {
-            self.blame();
+            self.report_incomplete_run();
         }
     }
 
     /// Waits until everything arrives that was written. What was in flight when a topic grew keeps
     /// its partitions until then.
-    fn is_quiet(&mut self) -> bool {
+    fn wait_until_delivered(&mut self) -> bool {
         if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
             return false;
         }
-        for _ in 0..PATIENCE {
-            if self.judge.violation().is_some() || self.has_called_for_a_person() {
+        for _ in 0..ROUNDS_MAX {
+            if self.checker.violation().is_some() || self.has_expected_failure() {
                 return false;
             }
-            let streams =
-                |router: &Router| router.relay.condition(self.at).state == State::Streaming;
+            let streams = |router: &SimulatedRouter| {
+                router.relay.condition(self.at).state == State::Streaming
+            };
             if self.is_complete() && self.routers.iter().any(streams) {
                 return true;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
         false
     }
 
     /// After every router has had time to refresh its topics, only the present partition counts are
     /// right.
-    fn see_that_new_partitions_are_used(&mut self) {
+    fn require_new_partition_counts(&mut self) {
         for _ in 0..ROUNDS_TO_LOOK {
-            self.let_everything_happen();
+            self.run_round();
         }
         for topic in &mut self.kafka.topics {
             topic.counts = topic.partitions.into_iter().collect();
         }
     }
 
-    fn write_the_last(&mut self) {
+    fn write_final_transactions(&mut self) {
         let catalog = self.server.catalog;
         for _ in 0..2 {
-            self.server.history.write_transaction(8, &mut self.random, catalog, Health::Sound);
+            self.server.history.write_transaction(8, &mut self.random, catalog, RowKind::Valid);
         }
     }
 
     fn is_complete(&self) -> bool {
-        self.mends.is_empty()
-            && !self.call.is_due()
-            && !(self.plan.person == Person::Comes && self.has_open_gap())
+        self.repairs.is_empty()
+            && !self.expected_failure.is_required()
+            && !(self.plan.person == Person::Accepts && self.has_open_gap())
             && self.history().missing().next().is_none()
             && self.server.confirmed() == self.history().end_of_wal
     }
 
-    /// Whether a router has stopped for a reason that a person has to mend, and that this run has
+    /// Whether a router has stopped for a reason that a person has to repair, and that this run has
     /// given.
-    pub(super) fn has_called_for_a_person(&self) -> bool {
+    pub(super) fn has_expected_failure(&self) -> bool {
         // A gap ends if the plan has a person; a bad row never ends.
         let is_end =
-            |reason: &Failure| self.plan.person == Person::Away || reason.class() != Class::Gap;
-        let is_called = |router: &Router| {
+            |reason: &Failure| self.plan.person == Person::Absent || reason.class() != Class::Gap;
+        let is_called = |router: &SimulatedRouter| {
             let condition = router.relay.condition(self.at);
             let reason = condition.reason.filter(|_| condition.state == State::Failed);
-            reason.is_some_and(|reason| self.call.allows(reason.code) && is_end(&reason))
+            reason
+                .is_some_and(|reason| self.expected_failure.allows(reason.code) && is_end(&reason))
         };
         self.routers.iter().any(is_called)
     }
 
     /// A router must not stop asking for a person, and must report the right interval.
-    fn see_what_the_person_is_told(&mut self) {
-        if !self.is_complete() && !self.has_called_for_a_person() {
-            self.judge.accuse(Invariant::S11Loudness, || {
-                "a person was called, and is not called any more".to_owned()
+    fn check_reported_failure(&mut self) {
+        if !self.is_complete() && !self.has_expected_failure() {
+            self.checker.report_violation(Invariant::S11Loudness, || {
+                "a router reported a failure that a person has to mend, and reports it no longer".to_owned()
             });
         }
-        self.see_that_the_interval_is_right();
+        self.check_reported_interval();
         // For any reason to stop: what precedes a bad row has to arrive.
         let events = &self.server.history.events;
-        let is_bad = |event: &Event| {
-            event.health != Health::Sound || event.catalog.shape >= crate::postgres::RENAMED
+        let is_bad = |event: &CommittedEvent| {
+            event.kind != RowKind::Valid || event.catalog.shape >= crate::postgres::RENAMED
         };
         let Some(bad) = events.iter().position(is_bad) else { return };
         let gap = events.iter().any(|event| !event.is_published());
@@ -163,15 +165,17 @@ impl World {
             && missing < bad
             && !gap
         {
-            self.judge.accuse(Invariant::S10Liveness, || {
-                format!("event {missing} waits behind {bad}, which is bad")
+            self.checker.report_violation(Invariant::S10Liveness, || {
+                format!(
+                    "event {missing} is not delivered although it precedes the bad row, event {bad}"
+                )
             });
         }
     }
 
     /// Every event that is missing after a gap and not sent again by the slot was committed after
-    /// the position at which the gap is said to begin.
-    fn see_that_the_interval_is_right(&mut self) {
+    /// the reported beginning of the gap.
+    fn check_reported_interval(&mut self) {
         let reports = self.routers.iter().map(|one| one.relay.snapshot(self.at).witness);
         let begins = reports.flat_map(|report| report.gaps).map(|gap| gap.interval.from);
         // A gap without a beginning covers everything before its end.
@@ -189,14 +193,14 @@ impl World {
             !comes && own.end_lsn <= from
         };
         if let Some(early) = history.missing().find(is_outside) {
-            self.judge.accuse(Invariant::S1Complete, || {
-                format!("event {early} is missing, and the gap is said to begin at {from}")
+            self.checker.report_violation(Invariant::S1Complete, || {
+                format!("event {early} is missing, and lies before {from}, the reported beginning of the gap")
             });
         }
     }
 
-    /// Reports why a run ended neither complete nor stopped.
-    fn blame(&mut self) {
+    /// Reports why a run ended with events missing, although no router reports a failure.
+    fn report_incomplete_run(&mut self) {
         let missing: Vec<usize> = self.server.history.missing().take(5).collect();
         let states: Vec<String> = self
             .routers
@@ -211,9 +215,9 @@ impl World {
             (false, true) => Invariant::S1Complete,
             (true | false, false) => Invariant::S10Liveness,
         };
-        self.judge.accuse(invariant, || {
+        self.checker.report_violation(invariant, || {
             format!(
-                "events {missing:?} are missing, {confirmed} of {end} is confirmed ({slot:?}), routers say {states:?}"
+                "the run ends without a reported failure: events {missing:?} are not in Kafka, {confirmed} of {end} is confirmed ({slot:?}), the routers report {states:?}"
             )
         });
     }

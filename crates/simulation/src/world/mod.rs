@@ -1,39 +1,39 @@
-//! Routers, a server and a cluster, and the order in which things happen between them. At every
-//! step one of the things that can happen next does; the seed says which.
+//! Routers, a server and a cluster, and the order of their steps. At every step the seed chooses
+//! one of the steps that are possible next.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use relay::{Code, Moment, Now, PgTimestamp};
 
 use crate::{
+    checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::History,
+    history::CommitHistory,
     invariant::{Invariant, Violation},
-    judge::Judge,
-    kafka::Kafka,
+    kafka::SimulatedKafka,
     plan::{Plan, Trace},
-    postgres::{Connection, Phase, Postgres},
+    postgres::{ServerPhase, SimulatedConnection, SimulatedPostgres},
     random::Random,
-    router::{Router, settings},
+    router::{SimulatedRouter, settings},
 };
 
 mod accepting;
 mod attesting;
-mod call;
 mod cluster;
 mod connecting;
 mod ending;
+mod expected_failure;
 mod faults;
-mod mend;
-mod mending;
+mod injection;
 mod monitor;
-mod outcome;
 mod reading;
+mod repair;
+mod repairing;
 mod shell;
 
-use call::Call;
-use mend::Mend;
-use outcome::Outcome;
+use expected_failure::ExpectedFailure;
+use injection::Injection;
+use repair::Repair;
 
 /// How often routers may wake up within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
@@ -43,28 +43,28 @@ pub struct World {
     plan: Plan,
     random: Random,
     at: Moment,
-    server: Postgres,
-    kafka: Kafka,
-    routers: Vec<Router>,
-    judge: Judge,
+    server: SimulatedPostgres,
+    kafka: SimulatedKafka,
+    routers: Vec<SimulatedRouter>,
+    checker: InvariantChecker,
     /// What was reached.
     pub coverage: Coverage,
-    /// Scheduled mends, with their times.
-    mends: Vec<(Moment, Mend)>,
+    /// Scheduled repairs, with their times.
+    repairs: Vec<(Moment, Repair)>,
     /// The end of WAL of histories that were taken back.
-    wal_that_is_gone: u64,
+    discarded_wal_end: u64,
     /// The highest position in a status update that its connection lost.
-    lost_word: u64,
+    lost_status_update: u64,
     /// The highest position that was written to the state topic by a router after it lost the slot.
-    overlapped: u64,
+    late_witness_position: u64,
     /// Whether the state topic was ever deleted.
-    is_state_lost: bool,
+    is_state_topic_lost: bool,
     /// The event that the cluster refuses, and the number of the process that has met it.
-    refused: Option<(usize, Option<u64>)>,
+    refused_event: Option<(usize, Option<u64>)>,
     /// Processes that were started so far.
     processes: u64,
     /// Whether a router may or must ask for a person.
-    call: Call,
+    expected_failure: ExpectedFailure,
     /// When the person comes, once a router has asked.
     person_at: Option<Moment>,
     /// Whether no router reaches the server.
@@ -79,8 +79,8 @@ impl World {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
         let start = |number| {
-            let settings = settings(number, plan.window, plan.keeping, random.next_number());
-            Router::start(number, settings, at)
+            let settings = settings(number, plan.window, plan.state_topic, random.next_number());
+            SimulatedRouter::start(number, settings, at)
         };
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
@@ -88,19 +88,19 @@ impl World {
         Self {
             random,
             at,
-            server: Postgres::new(plan.generation),
-            kafka: Kafka::new(plan.partitions),
+            server: SimulatedPostgres::new(plan.version),
+            kafka: SimulatedKafka::new(plan.partitions),
             routers,
-            judge: Judge::new(plan.window, plan.keeping),
+            checker: InvariantChecker::new(plan.window, plan.state_topic),
             coverage: Coverage::default(),
-            mends: Vec::new(),
-            wal_that_is_gone: 0,
-            lost_word: 0,
-            overlapped: 0,
-            is_state_lost: false,
-            refused: None,
+            repairs: Vec::new(),
+            discarded_wal_end: 0,
+            lost_status_update: 0,
+            late_witness_position: 0,
+            is_state_topic_lost: false,
+            refused_event: None,
             processes,
-            call: Call::default(),
+            expected_failure: ExpectedFailure::default(),
             person_at: None,
             is_cut_off: false,
             // Another router, or a late write, may change the state topic between two reads of it.
@@ -117,33 +117,33 @@ impl World {
         let mut faults = std::mem::take(&mut self.plan.faults).into_iter().peekable();
         for step in 0..self.plan.steps {
             while let Some(planned) = faults.next_if(|planned| planned.at <= step) {
-                self.notice_ends();
-                self.tell(|| format!("fault {}", planned.fault.as_str()));
+                self.report_closed_connections();
+                self.trace(|| format!("fault {}", planned.fault.as_str()));
                 self.causes.extend(planned.fault.causes());
-                if self.inject(planned.fault) == Outcome::Done {
+                if self.inject(planned.fault) == Injection::Done {
                     self.coverage.fault(planned.fault);
                 }
             }
             self.step();
-            self.hold_against_the_truth()?;
+            self.check_invariants()?;
         }
         self.end();
-        self.collect();
-        self.hold_against_the_truth()
+        self.collect_coverage();
+        self.check_invariants()
     }
 
-    fn hold_against_the_truth(&mut self) -> Result<(), Violation> {
-        match self.judge.violation() {
+    fn check_invariants(&mut self) -> Result<(), Violation> {
+        match self.checker.violation() {
             Some(violation) => Err(violation.clone()),
             None => Ok(()),
         }
     }
 
     /// Prints one line of the trace.
-    fn tell(&self, what: impl FnOnce() -> String) {
-        if self.plan.trace == Trace::Told {
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if self.plan.trace == Trace::On {
             let millis = self.at.since_origin().as_millis();
-            #[expect(clippy::print_stderr, reason = "asked for, to read along with one seed")]
+            #[expect(clippy::print_stderr, reason = "requested by --trace")]
             {
                 eprintln!("{millis:>7} ms  {}", what());
             }
@@ -155,7 +155,7 @@ impl World {
         Now { at: self.at, wall: PgTimestamp::from_micros(micros) }
     }
 
-    fn history(&self) -> &History {
+    fn history(&self) -> &CommitHistory {
         &self.server.history
     }
 
@@ -170,57 +170,60 @@ impl World {
             7 => self.store(router, some),
             8 => self.acknowledge(router, some),
             9..12 => self.answer(router),
-            12 => self.look_around(router),
-            13 => self.free_a_ghost(),
-            _ => self.pass_some_time(some),
+            12 => self.run_periodic_checks(router),
+            13 => self.store_late_batch(),
+            _ => self.advance_clock_by_random(some),
         }
-        self.notice_ends();
-        self.consider_accepting();
+        self.report_closed_connections();
+        self.schedule_acceptance();
         if self.random.one_in(40) {
             self.server.save_slot();
         }
     }
 
-    fn pass_some_time(&mut self, some: u64) {
+    fn advance_clock_by_random(&mut self, some: u64) {
         let millis = if self.random.one_in(10) { 900 * some } else { 15 * some };
-        self.pass_time(Duration::from_millis(millis));
+        self.advance_clock(Duration::from_millis(millis));
     }
 
     /// Time passes, and routers whose deadline is reached are woken.
-    fn pass_time(&mut self, stretch: Duration) {
+    fn advance_clock(&mut self, stretch: Duration) {
         /// How often the server's timers are checked.
         const TICK: Duration = Duration::from_millis(250);
         let until = self.at + stretch;
         for _ in 0..WAKES_MAX {
-            let alarm = self.next_alarm();
+            let deadline = self.next_deadline();
             let tick = self.at + TICK;
-            let next = alarm.map_or(until, |alarm| alarm.max(self.at)).min(until).min(tick);
+            let next =
+                deadline.map_or(until, |deadline| deadline.max(self.at)).min(until).min(tick);
             self.at = next;
             let micros = i64::try_from(self.at.since_origin().as_micros()).expect("a short run");
             self.server.history.clock = self.server.history.clock.max(micros);
-            self.mend_what_is_due();
+            self.run_due_repairs();
             self.server.tick(next);
-            self.blame_for_timeouts();
-            self.blame_for_waiting();
-            self.notice_ends();
-            self.ring();
+            self.check_walsender_timeouts();
+            self.check_server_can_stop();
+            self.report_closed_connections();
+            self.wake_due_routers();
             if next == tick {
                 // What has arrived is not left unread for longer than this.
-                self.deliver();
+                self.wake_readable_routers();
             }
             if next >= until {
                 return;
             }
         }
-        self.judge.accuse(Invariant::S8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
+        self.checker.report_violation(Invariant::S8Slot, || {
+            format!("routers were woken {WAKES_MAX} times within {stretch:?}")
+        });
     }
 
-    fn next_alarm(&self) -> Option<Moment> {
+    fn next_deadline(&self) -> Option<Moment> {
         let awake = self.routers.iter().filter(|router| router.runs());
         awake.filter_map(|router| router.relay.deadline()).min()
     }
 
-    fn ring(&mut self) {
+    fn wake_due_routers(&mut self) {
         for router in 0..self.routers.len() {
             let deadline = self.routers[router].relay.deadline();
             if self.routers[router].runs() && deadline.is_some_and(|deadline| deadline <= self.at) {
@@ -231,21 +234,21 @@ impl World {
 
     /// Wakes every router that has something to read, a limited number of times, as reading may
     /// bring more.
-    fn deliver(&mut self) {
+    fn wake_readable_routers(&mut self) {
         const ROUNDS_MAX: usize = 16;
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             // The server does not stop before everything is sent.
             for _ in 0..4 {
                 self.server.send(&mut self.random);
             }
         }
         for router in 0..self.routers.len() {
-            self.look_around(router);
+            self.run_periodic_checks(router);
             // An attempt to connect takes many requests: now and then one of them takes longer.
             let questions = if self.random.one_in(4) { self.random.index(8) } else { ROUNDS_MAX };
             for _ in 0..questions {
-                if self.routers[router].has_questions() {
-                    self.answer_a_question(router);
+                if self.routers[router].has_answerable_request() {
+                    self.answer_one_request(router);
                 }
             }
             let mut rounds = 0;
@@ -261,58 +264,58 @@ impl World {
         let connection = process.connection.filter(|_| process.runs() && process.relay.wants_wal());
         let Some(id) = connection else { return false };
         self.server.connection(id).is_some_and(|connection| {
-            !connection.is_swallowed && (!connection.wire.is_empty() || !connection.is_served)
+            !connection.is_black_holed && (!connection.wire.is_empty() || !connection.has_walsender)
         })
     }
 
     /// A server that is stopping must not wait long for a router that could confirm everything and
     /// close the stream.
-    fn blame_for_waiting(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(15);
-        let Phase::Stopping { since } = self.server.phase else { return };
-        let is_excused = |connection: &Connection| {
-            connection.is_swallowed
+    fn check_server_can_stop(&mut self) {
+        const STOP_TIME_MAX: Duration = Duration::from_secs(15);
+        let ServerPhase::Stopping { since } = self.server.phase else { return };
+        let is_exempt = |connection: &SimulatedConnection| {
+            connection.is_black_holed
                 || connection.is_abandoned
                 || !self.routers[connection.router].runs()
         };
-        if self.server.holder().is_some_and(is_excused) {
-            self.server.phase = Phase::Stopping { since: self.at };
-        } else if self.at.since(since) > PATIENCE {
-            self.judge.accuse(Invariant::S8Slot, || {
-                format!("PostgreSQL has been stopping for more than {PATIENCE:?}")
+        if self.server.holder().is_some_and(is_exempt) {
+            self.server.phase = ServerPhase::Stopping { since: self.at };
+        } else if self.at.since(since) > STOP_TIME_MAX {
+            self.checker.report_violation(Invariant::S8Slot, || {
+                format!("PostgreSQL has been stopping for more than {STOP_TIME_MAX:?}")
             });
         }
     }
 
     /// `wal_sender_timeout` must not end the connection of a router that runs and can send.
-    fn blame_for_timeouts(&mut self) {
+    fn check_walsender_timeouts(&mut self) {
         let Self { server, routers, .. } = self;
         let mut is_blamed = false;
         for connection in &mut server.connections {
             is_blamed |= std::mem::take(&mut connection.was_timed_out)
-                && !connection.is_swallowed
+                && !connection.is_black_holed
                 && !connection.is_abandoned
                 && routers[connection.router].runs();
         }
         if is_blamed {
-            self.judge.accuse(Invariant::S8Slot, || {
-                "the walsender heard nothing for 10 s of a router that runs".to_owned()
+            self.checker.report_violation(Invariant::S8Slot, || {
+                "the walsender received nothing for 10 s from a router that runs".to_owned()
             });
         }
     }
 
     /// Takes the counts of routers and failpoints into the coverage, and checks that every reported
     /// error has a cause.
-    fn collect(&mut self) {
+    fn collect_coverage(&mut self) {
         for router in 0..self.routers.len() {
             self.count_errors(router);
         }
         self.coverage.collect_failpoints();
-        self.coverage.records = self.judge.records;
-        self.coverage.duplicates = self.judge.duplicates;
+        self.coverage.records = self.checker.records;
+        self.coverage.duplicates = self.checker.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
-            self.judge.accuse(Invariant::S11Loudness, || {
-                format!("{code} is reported, and nothing in this run causes it")
+            self.checker.report_violation(Invariant::S11Loudness, || {
+                format!("{code} is reported, and no fault of this run causes it")
             });
         }
     }

@@ -12,18 +12,18 @@ use super::World;
 use crate::{
     invariant::Invariant,
     postgres::{
-        Phase,
-        facts::{self, PUBLICATION, SLOT},
+        ServerPhase,
+        queries::{self, PUBLICATION, SLOT},
     },
 };
 
 /// How often the monitor and the topic refresh run.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl World {
     /// Checks the state that a router reports; runs the monitor and the topic refresh when they are
     /// due.
-    pub(super) fn look_around(&mut self, router: usize) {
+    pub(super) fn run_periodic_checks(&mut self, router: usize) {
         if !self.routers[router].runs() {
             return;
         }
@@ -32,31 +32,31 @@ impl World {
         if condition.state == State::Failed
             && let Some(reason) = condition.reason
             && reason.class() == Class::Gap
-            && !self.call.allows(reason.code)
+            && !self.expected_failure.allows(reason.code)
         {
-            self.judge.accuse(Invariant::S11Loudness, || {
-                format!("a person is called, and nobody is needed: {reason}")
+            self.checker.report_violation(Invariant::S11Loudness, || {
+                format!("a router reports a gap, and no fault of this run made one: {reason}")
             });
         }
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             self.input(router, Input::ServerStopping);
         }
-        if self.routers[router].look_at <= self.at {
-            self.routers[router].look_at = self.at + LOOK_EVERY;
-            self.look_at_server(router);
-            self.see_topics(router);
+        if self.routers[router].next_check_at <= self.at {
+            self.routers[router].next_check_at = self.at + CHECK_INTERVAL;
+            self.check_source(router);
+            self.refresh_topics(router);
         }
     }
 
-    fn look_at_server(&mut self, router: usize) {
-        if self.server.phase != Phase::Up || self.is_cut_off {
+    fn check_source(&mut self, router: usize) {
+        if self.server.phase != ServerPhase::Up || self.is_cut_off {
             return;
         }
-        let look = self.server.slot_look();
-        let catalog = self.server.catalog_look();
+        let look = self.server.read_slot();
+        let catalog = self.server.read_catalog();
         let snapshot = self.routers[router].relay.snapshot(self.at);
-        self.compare_with(router, snapshot.baseline.clone());
-        let outboxes = facts::outboxes();
+        self.set_baseline(router, snapshot.baseline.clone());
+        let outboxes = queries::outboxes();
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
         let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
         let mut findings: Vec<_> = slot_checks::fit(SLOT, &look).err().into_iter().collect();
@@ -83,10 +83,10 @@ impl World {
     }
 
     /// From now on the monitor compares with what the new session found.
-    fn compare_with(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
+    fn set_baseline(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
         let process = &mut self.routers[router];
         let is_known = match (&process.baseline, &baseline) {
-            (Some(known), Some(found)) => Arc::ptr_eq(known, found),
+            (Some(known), Some(detected_by)) => Arc::ptr_eq(known, detected_by),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };

@@ -6,10 +6,10 @@ use super::World;
 use crate::{
     history::IDS,
     invariant::Invariant,
-    kafka::Taken,
-    plan::Keeping,
-    postgres::{Connection, Wire},
-    router::{ROW_BYTES, Router},
+    kafka::ProducedRecord,
+    plan::StateTopicSetting,
+    postgres::{SimulatedConnection, SocketMessage},
+    router::{ROW_BYTES, SimulatedRouter},
 };
 
 impl World {
@@ -23,48 +23,47 @@ impl World {
             let Some(id) = process.connection.filter(|_| process.relay.wants_wal()) else { return };
             let Some(next) = self.server.wire(id).and_then(std::collections::VecDeque::pop_front)
             else {
-                self.notice_end(router, id);
+                self.report_closed_connection(router, id);
                 return;
             };
             match next {
-                Wire::Frame(frame) => {
+                SocketMessage::Frame(frame) => {
                     if !self.offer(router, id, frame) {
                         return;
                     }
                 }
-                Wire::Oversized(prefix) => {
+                SocketMessage::Oversized(prefix) => {
                     let now = self.now();
-                    let step = self.within(router, |process| {
+                    let step = self.run_in_process(router, |process| {
                         process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
                     });
                     let Some(step) = step else { return };
                     if step == Step::Blocked
                         && let Some(connection) = self.server.connection(id)
                     {
-                        connection.wire.push_front(Wire::Oversized(prefix));
+                        connection.wire.push_front(SocketMessage::Oversized(prefix));
                     }
                     self.act(router);
                     if step == Step::Blocked {
                         return;
                     }
                 }
-                Wire::Warning => {
+                SocketMessage::Notice => {
                     let notice = ServerNotice {
                         code: "55000".to_owned(),
                         message: "skipped loading publication".to_owned(),
                     };
                     self.input(router, Input::Notice(&notice));
                 }
-                Wire::Refused(code) => {
-                    self.broken(router, id, code);
+                SocketMessage::ErrorResponse(code) => {
+                    self.lose_connection(router, id, code);
                     return;
                 }
-                Wire::Done => {
+                SocketMessage::CopyDone => {
                     let process = &mut self.routers[router];
-                    process.takes_leave = self
-                        .server
-                        .connection(id)
-                        .is_some_and(|connection| connection.said_goodbye && connection.is_served);
+                    process.ended_in_order = self.server.connection(id).is_some_and(|connection| {
+                        connection.client_copy_done && connection.has_walsender
+                    });
                     process.connection = None;
                     self.server.close(id);
                     self.input(router, Input::StreamEnded);
@@ -77,76 +76,80 @@ impl World {
     /// Offers one frame; returns whether the core took it.
     fn offer(&mut self, router: usize, id: u64, frame: Vec<u8>) -> bool {
         let now = self.now();
-        let step = self.within(router, |process| {
-            let Router { relay, producer, .. } = process;
+        let step = self.run_in_process(router, |process| {
+            let SimulatedRouter { relay, producer, .. } = process;
             let Some(producer) = producer else { return Step::Blocked };
             relay.frame(&frame, now, producer)
         });
-        self.tell(|| {
+        self.trace(|| {
             format!("router {router} reads {}: {step:?}", crate::postgres::describe(&frame))
         });
-        self.look_at_what_was_taken(router);
+        self.check_produced_records(router);
         let Some(step) = step else { return false };
         if step == Step::Blocked
             && let Some(connection) = self.server.connection(id)
         {
-            connection.wire.push_front(Wire::Frame(frame));
+            connection.wire.push_front(SocketMessage::Frame(frame));
         }
         self.act(router);
         step == Step::Taken
     }
 
-    fn look_at_what_was_taken(&mut self, router: usize) {
-        let Router { producer: Some(producer), session, .. } = &mut self.routers[router] else {
+    fn check_produced_records(&mut self, router: usize) {
+        let SimulatedRouter { producer: Some(producer), session, .. } = &mut self.routers[router]
+        else {
             return;
         };
-        let taken: Vec<_> = producer.taken.drain(..).collect();
+        let produced: Vec<_> = producer.produced.drain(..).collect();
         let session = *session;
-        for taken in &taken {
-            self.judge.produced(&self.server.history, &self.kafka, session, taken);
+        for produced in &produced {
+            self.checker.check_produced(&self.server.history, &self.kafka, session, produced);
         }
-        if !taken.is_empty() && self.plan.keeping == Keeping::Witness && !self.is_state_lost {
-            self.see_that_partitions_are_vouched_for(session, &taken);
+        if !produced.is_empty()
+            && self.plan.state_topic == StateTopicSetting::Used
+            && !self.is_state_topic_lost
+        {
+            self.check_partition_counts_are_attested(session, &produced);
         }
     }
 
     /// Before a topic's first record, a witness must name the topic's partition count: the next
     /// process has to send what comes again to the same partitions.
-    fn see_that_partitions_are_vouched_for(&mut self, session: usize, taken: &[Taken]) {
+    fn check_partition_counts_are_attested(&mut self, session: usize, produced: &[ProducedRecord]) {
         // The records of a router that has lost the slot are deleted.
-        if !self.judge.is_newest(session) || self.kafka.state.is_deleted {
+        if !self.checker.is_newest(session) || self.kafka.state.is_deleted {
             return;
         }
-        let numbers = taken.iter().filter_map(|taken| taken.event);
+        let numbers = produced.iter().filter_map(|produced| produced.event);
         let events = numbers.filter_map(|number| self.server.history.events.get(number));
         for event in events {
             let topic = event.key / IDS.len();
-            if !self.judge.is_first(session, topic) {
+            if !self.checker.note_first_of_topic(session, topic) {
                 continue;
             }
             let name = &self.kafka.topics[topic].name;
             let says = |witness: &Witness| witness.partitions.contains_key(name);
             if !self.kafka.state.all().iter().any(says) {
-                self.judge.accuse(Invariant::S3Order, || {
-                    format!("a record is produced to {name}, whose partitions no witness has")
+                self.checker.report_violation(Invariant::S3Order, || {
+                    format!("a record is produced to {name}, and no witness has the partition count of that topic")
                 });
             }
         }
     }
 
     /// Nothing is left to read: reports the end of the connection, if its walsender is gone.
-    fn notice_end(&mut self, router: usize, id: u64) {
+    fn report_closed_connection(&mut self, router: usize, id: u64) {
         let ended = self
             .server
             .connection(id)
-            .filter(|connection| !connection.is_served && !connection.is_swallowed);
+            .filter(|connection| !connection.has_walsender && !connection.is_black_holed);
         if let Some(code) = ended.map(|connection| connection.ended_by) {
-            self.broken(router, id, code);
+            self.lose_connection(router, id, code);
         }
     }
 
     /// A router that waits at an empty socket sees at once that the connection has ended.
-    pub(super) fn notice_ends(&mut self) {
+    pub(super) fn report_closed_connections(&mut self) {
         for router in 0..self.routers.len() {
             let process = &self.routers[router];
             let Some(id) =
@@ -154,17 +157,17 @@ impl World {
             else {
                 continue;
             };
-            let waits = |one: &&mut Connection| !one.is_swallowed && one.wire.is_empty();
+            let waits = |one: &&mut SimulatedConnection| !one.is_black_holed && one.wire.is_empty();
             let Some(connection) = self.server.connection(id).filter(waits) else {
                 continue;
             };
-            if !connection.is_served {
-                self.notice_end(router, id);
+            if !connection.has_walsender {
+                self.report_closed_connection(router, id);
             }
         }
     }
 
-    pub(super) fn broken(&mut self, router: usize, id: u64, code: Code) {
+    pub(super) fn lose_connection(&mut self, router: usize, id: u64, code: Code) {
         self.routers[router].connection = None;
         self.server.close(id);
         self.input(router, Input::Disconnected(Failure::new(code, "the connection ended")));

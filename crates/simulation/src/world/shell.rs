@@ -16,8 +16,8 @@ use super::World;
 use crate::{
     coverage::Killed,
     invariant::Invariant,
-    postgres::{Phase, Postgres},
-    router::{Job, Router, settings},
+    postgres::{ServerPhase, SimulatedPostgres},
+    router::{PendingRequest, SimulatedRouter, settings},
 };
 
 /// Status updates without a new position in one second before they count as too many.
@@ -27,10 +27,10 @@ const ATTEMPTS_MAX: u32 = 25;
 
 impl World {
     /// Runs a part of a process; `None` if a failpoint has killed the process in it.
-    pub(super) fn within<T>(
+    pub(super) fn run_in_process<T>(
         &mut self,
         router: usize,
-        part: impl FnOnce(&mut Router) -> T,
+        part: impl FnOnce(&mut SimulatedRouter) -> T,
     ) -> Option<T> {
         let process = &mut self.routers[router];
         match catch_unwind(AssertUnwindSafe(|| part(process))) {
@@ -49,16 +49,17 @@ impl World {
     pub(super) fn input(&mut self, router: usize, input: Input<'_>) {
         let now = self.now();
         if !matches!(input, Input::Tick) {
-            self.tell(|| format!("router {router} ← {input:?}"));
+            self.trace(|| format!("router {router} ← {input:?}"));
         }
-        let alive = self.within(router, |process| {
+        let alive = self.run_in_process(router, |process| {
             process.relay.handle(input, now);
             process.relay.deadline()
         });
         let Some(deadline) = alive else { return };
         if deadline.is_some_and(|deadline| deadline <= self.at) {
-            self.judge.accuse(Invariant::S8Slot, || {
-                "a deadline that has passed makes the shell spin".to_owned()
+            self.checker.report_violation(Invariant::S8Slot, || {
+                "the core returns a deadline that has passed, so the shell would never wait"
+                    .to_owned()
             });
         }
         self.act(router);
@@ -74,32 +75,36 @@ impl World {
     /// Carries out the actions of the core.
     pub(super) fn act(&mut self, router: usize) {
         while let Some(action) = self.routers[router].relay.next_action() {
-            self.tell(|| format!("router {router} → {action:?}"));
+            self.trace(|| format!("router {router} → {action:?}"));
             match action {
                 Action::ReadState(number) | Action::LookAtState(number) => {
-                    self.ask_for_state(router, number);
+                    self.request_state_read(router, number);
                 }
                 Action::WriteState(write) => self.write_state(router, write),
-                Action::Connect => self.begin(router, Job::Connect),
-                Action::WatchSlot => self.begin(router, Job::WatchSlot),
+                Action::Connect => self.begin(router, PendingRequest::Connect),
+                Action::WatchSlot => self.begin(router, PendingRequest::WatchSlot),
                 Action::ReadTimelines(timeline) => {
-                    self.routers[router].job = Job::ReadTimelines(timeline);
+                    self.routers[router].request = PendingRequest::ReadTimelines(timeline);
                 }
-                Action::ReadSlot => self.routers[router].job = Job::ReadSlot,
-                Action::ReadCatalog(_) => self.routers[router].job = Job::ReadCatalog,
-                Action::StartReplication => self.routers[router].job = Job::StartReplication,
+                Action::ReadSlot => self.routers[router].request = PendingRequest::ReadSlot,
+                Action::ReadCatalog(_) => {
+                    self.routers[router].request = PendingRequest::ReadCatalog;
+                }
+                Action::StartReplication => {
+                    self.routers[router].request = PendingRequest::StartReplication;
+                }
                 Action::Disconnect => self.disconnect(router),
                 Action::Status(update) => {
                     if !self.send_status(router, update.flush.lsn(), update.write) {
                         return;
                     }
                     if update.reply == relay::ReplyRequest::Requested {
-                        self.answer_question(router);
+                        self.answer_reply_request(router);
                     }
                 }
                 Action::CopyDone => {
                     if let Some(id) = self.routers[router].connection {
-                        self.server.say_goodbye(id);
+                        self.server.receive_copy_done(id);
                     }
                 }
                 Action::ReplaceSink { wait } => self.replace_producer(router, wait),
@@ -112,35 +117,35 @@ impl World {
         }
     }
 
-    fn begin(&mut self, router: usize, job: Job) {
+    fn begin(&mut self, router: usize, request: PendingRequest) {
         let second = self.at.since_origin().as_secs();
         let process = &mut self.routers[router];
-        process.job = job;
+        process.request = request;
         if process.attempts.0 != second {
             process.attempts = (second, 0);
         }
         process.attempts.1 += 1;
         if process.attempts.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::S8Slot, || {
-                format!("{ATTEMPTS_MAX} attempts to connect within a second")
+            self.checker.report_violation(Invariant::S8Slot, || {
+                format!("more than {ATTEMPTS_MAX} attempts to connect within a second")
             });
         }
     }
 
     fn disconnect(&mut self, router: usize) {
         let process = &mut self.routers[router];
-        process.job = Job::None;
+        process.request = PendingRequest::None;
         process.link = None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
             self.server.close(id);
         }
-        self.judge.session_ends(session);
+        self.checker.end_session(session);
     }
 
     /// Sends a status update. Returns false if the process was killed on the way.
     fn send_status(&mut self, router: usize, flush: Lsn, write: Lsn) -> bool {
-        let sent = self.within(router, |process| {
+        let sent = self.run_in_process(router, |process| {
             failpoint::reached(Failpoint::BeforeStatus);
             process.connection
         });
@@ -150,7 +155,7 @@ impl World {
         if let Some(id) = connection {
             self.deliver_status(router, id, flush.as_u64(), write.as_u64());
         }
-        self.within(router, |_| failpoint::reached(Failpoint::AfterStatus)).is_some()
+        self.run_in_process(router, |_| failpoint::reached(Failpoint::AfterStatus)).is_some()
     }
 
     fn deliver_status(&mut self, router: usize, id: u64, flush: u64, write: u64) {
@@ -158,14 +163,15 @@ impl World {
         let second = self.at.since_origin().as_secs();
         let at = self.at;
         let confirmed = self.server.confirmed();
-        let arrives = self.server.connection(id).filter(|one| one.is_served && !one.is_swallowed);
+        let arrives =
+            self.server.connection(id).filter(|one| one.has_walsender && !one.is_black_holed);
         let Some(connection) = arrives else {
-            self.lost_word = self.lost_word.max(flush);
-            self.judge.tells(session, flush);
+            self.lost_status_update = self.lost_status_update.max(flush);
+            self.checker.note_status_update(session, flush);
             return;
         };
-        connection.heard_at = at;
-        connection.is_asked = false;
+        connection.last_update_at = at;
+        connection.reply_requested = false;
         let is_news = flush > confirmed || write > connection.written;
         connection.written = connection.written.max(write);
         if connection.updates.0 != second {
@@ -173,31 +179,32 @@ impl World {
         }
         connection.updates.1 += u32::from(!is_news);
         if connection.updates.1 > IDLE_UPDATES_MAX {
-            self.judge.accuse(Invariant::S8Slot, || "a storm of status updates".to_owned());
+            self.checker
+                .report_violation(Invariant::S8Slot, || "more than {IDLE_UPDATES_MAX} status updates without a new position within a second".to_owned());
         }
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             // A stopping server asks for the next status update at once.
-            let Postgres { connections, history, .. } = &mut self.server;
+            let SimulatedPostgres { connections, history, .. } = &mut self.server;
             if let Some(connection) = connections.iter_mut().find(|one| one.id == id) {
-                connection.ask(history);
+                connection.request_reply(history);
             }
         }
         if flush > 0 {
-            self.judge.confirmed(&self.server.history, session, confirmed, flush);
-            let takes_back = self.plan.generation == crate::plan::Generation::Old;
+            self.checker.check_confirmed(&self.server.history, session, confirmed, flush);
+            let takes_back = self.plan.version == crate::plan::VersionGroup::V13To14;
             if let Some(slot) = &mut self.server.slot {
                 slot.confirmed = if takes_back { flush } else { slot.confirmed.max(flush) };
             }
-            self.server.peak = self.server.peak.max(flush);
+            self.server.highest_confirmed = self.server.highest_confirmed.max(flush);
         }
     }
 
-    fn answer_question(&mut self, router: usize) {
+    fn answer_reply_request(&mut self, router: usize) {
         let Some(id) = self.routers[router].connection else { return };
-        let Postgres { connections, history, .. } = &mut self.server;
-        let asked = connections.iter_mut().find(|one| one.id == id && one.is_served);
-        if let Some(connection) = asked {
-            connection.answer(history);
+        let SimulatedPostgres { connections, history, .. } = &mut self.server;
+        let holder = connections.iter_mut().find(|one| one.id == id && one.has_walsender);
+        if let Some(connection) = holder {
+            connection.send_keepalive(history);
         }
     }
 
@@ -211,63 +218,63 @@ impl World {
         }
         process.given_up.1 += 1;
         if process.given_up.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::S8Slot, || {
-                format!("{ATTEMPTS_MAX} producers given up within a second")
+            self.checker.report_violation(Invariant::S8Slot, || {
+                format!("more than {ATTEMPTS_MAX} producers are replaced within a second")
             });
         }
     }
 
     fn destroy_producer(&mut self, router: usize) {
         let process = &mut self.routers[router];
-        process.asked.clear();
+        process.topic_lookups.clear();
         if let Some(producer) = process.producer.take()
             && self.random.one_in(2)
         {
-            let (records, writes) = producer.into_ghosts();
-            self.kafka.ghosts.extend(records);
-            self.kafka.state.ghosts.extend(writes);
+            let (records, writes) = producer.into_late_batches();
+            self.kafka.late_batches.extend(records);
+            self.kafka.state.late_writes.extend(writes);
         }
     }
 
     fn ask(&mut self, router: usize, id: relay::TopicId, name: &TopicName) {
-        let place = self.kafka.topics.iter().position(|topic| topic.name == name.as_str());
+        let index = self.kafka.topics.iter().position(|topic| topic.name == name.as_str());
         let process = &mut self.routers[router];
-        let Some(place) = place else { return };
+        let Some(index) = index else { return };
         if process.topic(id).is_none() {
-            process.topics.push((id, place));
+            process.topics.push((id, index));
         }
         if process.producer.is_some() {
-            process.asked.push_back((id, place));
+            process.topic_lookups.push_back((id, index));
         }
     }
 
     fn leave(&mut self, router: usize, outcome: Outcome) {
         let process = &self.routers[router];
-        if process.takes_leave && outcome == Outcome::Drained {
+        if process.ended_in_order && outcome == Outcome::Drained {
             let confirmed = self.server.confirmed();
-            self.judge.drained(&self.server.history, process.session, confirmed);
+            self.checker.check_drained(&self.server.history, process.session, confirmed);
         } else {
-            self.judge.interrupted();
+            self.checker.note_interruption();
         }
-        self.start_anew(router);
+        self.replace_process(router);
     }
 
     /// `kill -9`.
     pub(super) fn kill(&mut self, router: usize) {
-        self.tell(|| format!("router {router} is killed"));
-        self.judge.interrupted();
-        self.start_anew(router);
+        self.trace(|| format!("router {router} is killed"));
+        self.checker.note_interruption();
+        self.replace_process(router);
     }
 
-    fn start_anew(&mut self, router: usize) {
+    fn replace_process(&mut self, router: usize) {
         self.count_errors(router);
-        self.judge.session_ends(self.routers[router].session);
+        self.checker.end_session(self.routers[router].session);
         // A host that crashes sends no FIN.
-        let is_told = !self.random.one_in(4);
+        let sends_fin = !self.random.one_in(4);
         let connections = self.server.connections.iter();
         let ours: Vec<u64> = connections.filter(|c| c.router == router).map(|c| c.id).collect();
         for id in ours {
-            if is_told {
+            if sends_fin {
                 self.server.close(id);
             } else {
                 self.server.abandon(id);
@@ -277,7 +284,7 @@ impl World {
         let seed = self.random.next_number();
         self.processes += 1;
         let number = self.processes;
-        let settings = settings(number, self.plan.window, self.plan.keeping, seed);
-        self.routers[router] = Router::start(number, settings, self.at);
+        let settings = settings(number, self.plan.window, self.plan.state_topic, seed);
+        self.routers[router] = SimulatedRouter::start(number, settings, self.at);
     }
 }

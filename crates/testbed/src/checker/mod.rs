@@ -1,21 +1,20 @@
 //! The checker: compares what was committed with what is in Kafka. It uses no code of the product.
 //!
-//! [`check`] is a function of two recorded lists, so the same files give the same verdict again. It
+//! [`check`] is a function of two recorded lists, so the same lists give the same result again. It
 //! looks for these anomalies, and counts each kind separately:
 //!
 //! * **lost**: committed, and in no topic;
 //! * **phantom**: in a topic, but never committed, rolled back, or without an id;
 //! * **order**: within a key, first occurrences must strictly increase in commit order;
-//! * **affinity**: a key lives in one partition;
-//! * **runs**: a re-emission is a run of consecutive events of its key, as a replay from an earlier
-//!   position makes it: going back is legal, leaving one out is not;
-//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record
-//!   is not
-//!   byte for byte its first occurrence.
+//! * **affinity**: all records of a key are in one partition;
+//! * **replays**: a replay repeats consecutive events of a key, as the slot sends them again from
+//!   an earlier position. It may begin anywhere, and must leave none out;
+//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record is
+//!   not byte for byte its first occurrence.
 //!
 //! Duplicates are counted and are no anomaly: each scenario decides how many it allows.
 
-mod verdict;
+mod result;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -23,10 +22,10 @@ use anyhow::Context;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-pub use verdict::{Anomalies, Verdict};
+pub use result::{Anomalies, CheckResult};
 
-use crate::reader::Seen;
-use crate::truth::{Digest, Event, Truth};
+use crate::reader::ConsumedRecord;
+use crate::truth::{Digest, ExpectedEvent, Truth};
 
 /// Whether records of an older emission may follow those of a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,32 +40,32 @@ pub enum LateRuns {
 
 /// What the checker has to know of the run.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct CheckOptions {
     /// Late runs.
     pub late_runs: LateRuns,
 }
 
 /// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
-pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
-    let mut verdict = Verdict::default();
-    let index = index(truth, &mut verdict);
-    let mut log: Vec<&Seen> = seen.iter().collect();
+pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> CheckResult {
+    let mut result = CheckResult::default();
+    let index = index(truth, &mut result);
+    let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
     log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
-    let mut first: HashMap<Uuid, &Seen> = HashMap::with_capacity(index.len());
-    let mut lanes: BTreeMap<Key<'_>, Lanes<'_>> = BTreeMap::new();
+    let mut first: HashMap<Uuid, &ConsumedRecord> = HashMap::with_capacity(index.len());
+    let mut partitions: BTreeMap<Key<'_>, RecordsByPartition<'_>> = BTreeMap::new();
     for record in log {
-        verdict.records += 1;
-        let Some(event) = identify(record, &index, truth, &mut verdict) else { continue };
+        result.records += 1;
+        let Some(event) = identify(record, &index, truth, &mut result) else { continue };
         let occurrence = match first.get(&event.id) {
             None => {
                 first.insert(event.id, record);
-                compare(record, event, &mut verdict);
+                compare(record, event, &mut result);
                 Occurrence { seq: event.seq, id: event.id, first: First::Yes }
             }
             Some(earlier) => {
-                verdict.duplicates += 1;
+                result.duplicates += 1;
                 if !same_bytes(earlier, record) {
-                    verdict.altered.add(|| {
+                    result.altered.add(|| {
                         format!(
                             "{} differs from its first copy at {}",
                             place(record),
@@ -77,41 +76,41 @@ pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
                 Occurrence { seq: event.seq, id: event.id, first: First::No }
             }
         };
-        lanes
+        partitions
             .entry((&event.topic, &event.key))
             .or_default()
             .entry((&record.topic, record.partition))
             .or_default()
             .push(occurrence);
     }
-    for (key, lanes) in &lanes {
-        judge_key(*key, lanes, options, &mut verdict);
+    for (key, partitions) in &partitions {
+        check_key(*key, partitions, options, &mut result);
     }
     for event in index.values().filter(|event| !first.contains_key(&event.id)) {
-        verdict.lost.add(|| describe(event));
+        result.lost.add(|| describe(event));
     }
-    verdict.in_kafka = first.len();
-    verdict
+    result.in_kafka = first.len();
+    result
 }
 
 /// The events that are not in Kafka although their commit lies at or before `confirmed`, the slot's
 /// `confirmed_flush_lsn`: the server never sends them again, so they are lost. `commits` is the
-/// witness's; it must have been drained after `truth` was read, and `seen` read after `confirmed`.
+/// tracker's; it must have been read after `truth` was read, and `seen` read after `confirmed`.
 ///
 /// # Errors
 ///
-/// Fails when the witness does not know the commit of an event.
+/// Fails when the tracker does not know the commit of an event.
 pub fn confirmed_ahead(
     truth: &Truth,
     commits: &BTreeMap<u32, PgLsn>,
     confirmed: PgLsn,
-    seen: &[Seen],
+    seen: &[ConsumedRecord],
 ) -> anyhow::Result<Vec<Uuid>> {
     let arrived: HashSet<Uuid> = seen.iter().filter_map(id_of).collect();
     let mut ahead = Vec::new();
     for event in &truth.events {
         let end = commits.get(&event.xid).with_context(|| {
-            format!("the witness has not seen the commit of transaction {}", event.xid)
+            format!("the commit tracker has no commit of transaction {}", event.xid)
         })?;
         if *end <= confirmed && !arrived.contains(&event.id) {
             ahead.push(event.id);
@@ -124,7 +123,7 @@ pub fn confirmed_ahead(
 type Key<'a> = (&'a str, &'a str);
 
 /// What was read of one key, by the topic and partition it was read from.
-type Lanes<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
+type RecordsByPartition<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
@@ -138,49 +137,52 @@ struct Occurrence {
     first: First,
 }
 
-fn index<'a>(truth: &'a Truth, verdict: &mut Verdict) -> HashMap<Uuid, &'a Event> {
+fn index<'a>(truth: &'a Truth, result: &mut CheckResult) -> HashMap<Uuid, &'a ExpectedEvent> {
     let mut index = HashMap::with_capacity(truth.events.len());
     let mut numbers = HashSet::with_capacity(truth.events.len());
     for event in &truth.events {
         let known = index.insert(event.id, event).is_some();
         let counted = !numbers.insert((&event.topic, &event.key, event.seq));
         if known || counted || truth.never.contains(&event.id) {
-            verdict.contradictions.add(|| {
-                format!("{} is told twice, or as committed and rolled back", describe(event))
+            result.contradictions.add(|| {
+                format!(
+                    "{} is in the ledger twice, or as committed and as rolled back",
+                    describe(event)
+                )
             });
         }
     }
-    verdict.sent = index.len();
+    result.sent = index.len();
     index
 }
 
-fn id_of(record: &Seen) -> Option<Uuid> {
+fn id_of(record: &ConsumedRecord) -> Option<Uuid> {
     record.header("id").and_then(|text| Uuid::try_parse(text).ok())
 }
 
 fn identify<'a>(
-    record: &Seen,
-    index: &HashMap<Uuid, &'a Event>,
+    record: &ConsumedRecord,
+    index: &HashMap<Uuid, &'a ExpectedEvent>,
     truth: &Truth,
-    verdict: &mut Verdict,
-) -> Option<&'a Event> {
+    result: &mut CheckResult,
+) -> Option<&'a ExpectedEvent> {
     let id = id_of(record);
     let event = id.and_then(|id| index.get(&id).copied());
     if event.is_none() {
-        verdict.phantom.add(|| match id {
+        result.phantom.add(|| match id {
             None => format!("{} has no header id that is a UUID", place(record)),
             Some(id) if truth.never.contains(&id) => {
                 format!("{} is event {id}, which was rolled back", place(record))
             }
-            Some(id) => format!("{} is event {id}, which nobody committed", place(record)),
+            Some(id) => format!("{} is event {id}, which was not committed", place(record)),
         });
     }
     event
 }
 
-fn compare(record: &Seen, event: &Event, verdict: &mut Verdict) {
+fn compare(record: &ConsumedRecord, event: &ExpectedEvent, result: &mut CheckResult) {
     let mut wrong = |what: &str, should: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
-        verdict.altered.add(|| {
+        result.altered.add(|| {
             format!(
                 "{} of event {} has {what} {is:?} instead of {should:?}",
                 place(record),
@@ -207,7 +209,7 @@ fn compare(record: &Seen, event: &Event, verdict: &mut Verdict) {
     }
 }
 
-fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
+fn printable(record: &ConsumedRecord) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
     let text = |value: &'_ Option<Vec<u8>>| {
         value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned().into())
     };
@@ -215,30 +217,35 @@ fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
 }
 
 /// Timestamps are not compared: on a topic with append time every copy has its own.
-fn same_bytes(a: &Seen, b: &Seen) -> bool {
+fn same_bytes(a: &ConsumedRecord, b: &ConsumedRecord) -> bool {
     (&a.topic, &a.key, &a.value, &a.headers) == (&b.topic, &b.key, &b.value, &b.headers)
 }
 
-fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &Options, verdict: &mut Verdict) {
+fn check_key(
+    key: Key<'_>,
+    partitions: &RecordsByPartition<'_>,
+    options: &CheckOptions,
+    result: &mut CheckResult,
+) {
     let (topic, name) = key;
-    if lanes.len() > 1 {
+    if partitions.len() > 1 {
         let places: Vec<String> =
-            lanes.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
-        verdict
+            partitions.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
+        result
             .affinity
             .add(|| format!("key {name} of topic {topic} is in {}", places.join(" and ")));
     }
-    for occurrences in lanes.values() {
-        judge_order(key, occurrences, verdict);
-        judge_runs(key, occurrences, options, verdict);
+    for occurrences in partitions.values() {
+        check_order(key, occurrences, result);
+        check_replays(key, occurrences, options, result);
     }
 }
 
-fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut Verdict) {
+fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], result: &mut CheckResult) {
     let mut highest: Option<i64> = None;
     for one in occurrences.iter().filter(|one| one.first == First::Yes) {
         match highest {
-            Some(before) if one.seq <= before => verdict.order.add(|| {
+            Some(before) if one.seq <= before => result.order.add(|| {
                 format!(
                     "key {name} of topic {topic}: number {} ({}) comes after {before}",
                     one.seq, one.id
@@ -251,11 +258,11 @@ fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut
 
 /// Ranks count only events that were seen: an event that is lost is reported as lost, and not as a
 /// gap in a run, too.
-fn judge_runs(
+fn check_replays(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
-    options: &Options,
-    verdict: &mut Verdict,
+    options: &CheckOptions,
+    result: &mut CheckResult,
 ) {
     let numbers: BTreeSet<i64> = occurrences.iter().map(|one| one.seq).collect();
     let ranks: HashMap<i64, usize> = numbers.into_iter().zip(1..).collect();
@@ -267,8 +274,11 @@ fn judge_runs(
             LateRuns::Allowed => highest + 1,
         };
         if rank > limit {
-            verdict.runs.add(|| {
-                format!("key {name} of topic {topic}: {} skips its forerunner in a run", one.id)
+            result.runs.add(|| {
+                format!(
+                    "key {name} of topic {topic}: {} is repeated without the event before it",
+                    one.id
+                )
             });
         }
         previous = rank;
@@ -276,11 +286,11 @@ fn judge_runs(
     }
 }
 
-fn place(record: &Seen) -> String {
+fn place(record: &ConsumedRecord) -> String {
     format!("record {}/{}@{}", record.topic, record.partition, record.offset)
 }
 
-fn describe(event: &Event) -> String {
+fn describe(event: &ExpectedEvent) -> String {
     format!("event {} (number {} of key {}, topic {})", event.id, event.seq, event.key, event.topic)
 }
 

@@ -11,9 +11,9 @@ use super::*;
 
 const PARTITIONS: usize = 3;
 
-fn event(key: usize, seq: i64, n: usize) -> Event {
+fn event(key: usize, seq: i64, n: usize) -> ExpectedEvent {
     let id = Uuid::from_u128(u128::try_from(n).unwrap() + 1);
-    Event {
+    ExpectedEvent {
         id,
         seq,
         topic: "outbox.event.order".to_owned(),
@@ -24,9 +24,9 @@ fn event(key: usize, seq: i64, n: usize) -> Event {
     }
 }
 
-fn record(event: &Event, n: usize, key: usize) -> Seen {
+fn record(event: &ExpectedEvent, n: usize, key: usize) -> ConsumedRecord {
     let headers = event.headers.iter();
-    Seen {
+    ConsumedRecord {
         topic: Arc::from(event.topic.as_str()),
         partition: i32::try_from(key % PARTITIONS).unwrap(),
         offset: 0,
@@ -41,7 +41,7 @@ fn record(event: &Event, n: usize, key: usize) -> Seen {
 }
 
 /// Events in commit order and the records that they become, position by position.
-fn source(keys: &[usize]) -> (Truth, Vec<Seen>) {
+fn source(keys: &[usize]) -> (Truth, Vec<ConsumedRecord>) {
     let mut numbers = HashMap::<usize, i64>::new();
     let mut truth = Truth::default();
     let mut records = Vec::new();
@@ -57,7 +57,7 @@ fn source(keys: &[usize]) -> (Truth, Vec<Seen>) {
 }
 
 /// Appends to partitions: an offset is a place in the log of its partition.
-fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
+fn append(records: impl IntoIterator<Item = ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut ends = HashMap::<i32, i64>::new();
     records
         .into_iter()
@@ -72,7 +72,7 @@ fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
 
 /// The records that a router leaves which is interrupted and replays from an earlier position each
 /// time.
-fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
+fn emissions(records: &[ConsumedRecord], interruptions: &[(Index, Index)]) -> Vec<ConsumedRecord> {
     let mut log = Vec::new();
     let mut from = 0;
     for (at, back) in interruptions {
@@ -84,8 +84,8 @@ fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
     append(log)
 }
 
-fn verdict(truth: &Truth, seen: &[Seen]) -> Verdict {
-    check(truth, seen, &Options::default())
+fn result(truth: &Truth, seen: &[ConsumedRecord]) -> CheckResult {
+    check(truth, seen, &CheckOptions::default())
 }
 
 fn keys() -> impl Strategy<Value = Vec<usize>> {
@@ -106,62 +106,62 @@ fn neighbours(keys: &[usize], pick: Index) -> Option<(usize, usize)> {
 
 proptest! {
     #[test]
-    fn a_correct_log_with_replays_is_clean(keys in keys(), interruptions in interruptions()) {
+    fn a_correct_log_with_replays_has_no_anomaly(keys in keys(), interruptions in interruptions()) {
         let (truth, records) = source(&keys);
         let log = emissions(&records, &interruptions);
-        let verdict = verdict(&truth, &log);
-        prop_assert!(verdict.is_clean(), "{:?}", verdict);
-        prop_assert_eq!(verdict.in_kafka, keys.len());
-        prop_assert_eq!(verdict.duplicates, log.len() - keys.len());
+        let result = result(&truth, &log);
+        prop_assert!(result.is_clean(), "{:?}", result);
+        prop_assert_eq!(result.in_kafka, keys.len());
+        prop_assert_eq!(result.duplicates, log.len() - keys.len());
     }
 
     #[test]
-    fn the_order_in_which_records_are_listed_does_not_matter(
+    fn the_result_does_not_depend_on_the_order_of_the_list(
         keys in keys(), interruptions in interruptions(),
     ) {
         let (truth, records) = source(&keys);
         let mut log = emissions(&records, &interruptions);
-        let straight = verdict(&truth, &log);
+        let straight = result(&truth, &log);
         log.reverse();
-        prop_assert_eq!(verdict(&truth, &log), straight);
+        prop_assert_eq!(result(&truth, &log), straight);
     }
 
     #[test]
-    fn a_missing_record_is_lost(
+    fn a_missing_record_counts_as_lost(
         keys in keys(), interruptions in interruptions(), pick in any::<Index>(),
     ) {
         let (truth, records) = source(&keys);
         let gone = records[pick.index(records.len())].headers.clone();
         let log = emissions(&records, &interruptions);
         let log = append(log.into_iter().filter(|record| record.headers != gone));
-        let verdict = verdict(&truth, &log);
-        prop_assert_eq!(verdict.lost.count(), 1);
-        prop_assert_eq!(verdict.runs.count(), 0);
-        prop_assert!(!verdict.is_clean());
+        let result = result(&truth, &log);
+        prop_assert_eq!(result.lost.count(), 1);
+        prop_assert_eq!(result.runs.count(), 0);
+        prop_assert!(!result.is_clean());
     }
 
     #[test]
-    fn swapped_records_of_a_key_violate_order(keys in keys(), pick in any::<Index>()) {
+    fn two_swapped_records_of_a_key_violate_the_order(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let Some((a, b)) = neighbours(&keys, pick) else { return Ok(()) };
         records.swap(a, b);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert!(verdict.order.count() >= 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert!(result.order.count() >= 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
-    fn a_doubled_record_is_one_duplicate(keys in keys(), pick in any::<Index>()) {
+    fn a_repeated_record_counts_as_one_duplicate(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let at = pick.index(records.len());
         records.insert(at, records[at].clone());
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.duplicates, 1);
-        prop_assert!(verdict.is_clean());
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.duplicates, 1);
+        prop_assert!(result.is_clean());
     }
 
     #[test]
-    fn a_copy_that_differs_is_altered(
+    fn a_duplicate_with_other_bytes_counts_as_altered(
         keys in keys(), pick in any::<Index>(), part in 0..4_usize,
     ) {
         let (truth, mut records) = source(&keys);
@@ -169,33 +169,33 @@ proptest! {
         let mut copy = records[at].clone();
         alter(&mut copy, part);
         records.insert(at + 1, copy);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!((verdict.duplicates, verdict.altered.count()), (1, 1));
+        let result = result(&truth, &append(records));
+        prop_assert_eq!((result.duplicates, result.altered.count()), (1, 1));
     }
 
     #[test]
-    fn a_record_that_is_not_as_written_is_altered(
+    fn a_record_that_differs_from_its_row_counts_as_altered(
         keys in keys(), pick in any::<Index>(), part in 0..5_usize,
     ) {
         let (truth, mut records) = source(&keys);
         let at = pick.index(records.len());
         alter(&mut records[at], part);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.altered.count(), 1);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.altered.count(), 1);
     }
 
     #[test]
-    fn a_record_in_another_partition_breaks_affinity(keys in keys(), pick in any::<Index>()) {
+    fn a_key_in_two_partitions_violates_affinity(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let Some((_, moved)) = neighbours(&keys, pick) else { return Ok(()) };
         records[moved].partition += 1;
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.affinity.count(), 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.affinity.count(), 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
-    fn a_record_that_nobody_committed_is_a_phantom(
+    fn a_record_of_an_uncommitted_event_counts_as_a_phantom(
         keys in keys(), pick in any::<Index>(), rolled_back in any::<Rollback>(),
     ) {
         let (mut truth, records) = source(&keys);
@@ -203,13 +203,13 @@ proptest! {
         if rolled_back == Rollback::Told {
             truth.never.insert(event.id);
         }
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.phantom.count(), 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.phantom.count(), 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
-    fn nothing_unacknowledged_hides_behind_a_confirmed_position(
+    fn every_missing_event_before_the_confirmed_position_is_found(
         keys in keys(), pick in any::<Index>(), confirmed in any::<Index>(),
     ) {
         let (truth, records) = source(&keys);
@@ -242,7 +242,7 @@ impl Arbitrary for Rollback {
 }
 
 /// Changes one part of a record; its id stays readable.
-fn alter(record: &mut Seen, part: usize) {
+fn alter(record: &mut ConsumedRecord, part: usize) {
     match part {
         0 => record.value.as_mut().unwrap().push(b'!'),
         1 => record.key = None,
@@ -252,57 +252,57 @@ fn alter(record: &mut Seen, part: usize) {
     }
 }
 
-fn log_of(order: &[usize]) -> Vec<Seen> {
+fn log_of(order: &[usize]) -> Vec<ConsumedRecord> {
     let (_, records) = source(&[0; 6]);
     append(order.iter().map(|n| records[*n].clone()))
 }
 
 #[test]
-fn a_replay_that_leaves_one_out_is_a_broken_run() {
+fn a_replay_that_leaves_an_event_out_counts_as_incomplete() {
     let (truth, _) = source(&[0; 6]);
-    let verdict = verdict(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
-    assert_eq!((verdict.runs.count(), verdict.duplicates), (1, 2));
+    let result = result(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
+    assert_eq!((result.runs.count(), result.duplicates), (1, 2));
 }
 
 #[test]
-fn a_late_run_is_legal_only_with_two_routers() {
+fn records_of_an_older_session_may_arrive_late_only_with_two_routers() {
     let (truth, _) = source(&[0; 6]);
     let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
-    assert_eq!(verdict(&truth, &log).runs.count(), 1);
-    let options = Options { late_runs: LateRuns::Allowed };
+    assert_eq!(result(&truth, &log).runs.count(), 1);
+    let options = CheckOptions { late_runs: LateRuns::Allowed };
     assert!(check(&truth, &log, &options).is_clean());
 }
 
 #[test]
-fn a_record_without_an_id_is_a_phantom() {
+fn a_record_without_an_id_counts_as_a_phantom() {
     let (truth, mut records) = source(&[0, 0]);
     records[1].headers.clear();
-    let verdict = verdict(&truth, &append(records));
-    assert_eq!((verdict.phantom.count(), verdict.lost.count()), (1, 1));
+    let result = result(&truth, &append(records));
+    assert_eq!((result.phantom.count(), result.lost.count()), (1, 1));
 }
 
 #[test]
-fn a_truth_that_contradicts_itself_proves_nothing() {
+fn a_contradiction_in_the_ledger_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
     truth.never.insert(truth.events[0].id);
-    assert!(!verdict(&truth, &append(records)).is_clean());
+    assert!(!result(&truth, &append(records)).is_clean());
 }
 
 #[test]
-fn a_commit_that_the_witness_missed_is_an_error() {
+fn a_commit_that_the_tracker_missed_is_an_error() {
     let (truth, records) = source(&[0]);
     confirmed_ahead(&truth, &BTreeMap::new(), PgLsn::from(0), &records).unwrap_err();
 }
 
 #[test]
-fn the_verdict_is_one_line() {
+fn the_summary_is_one_line() {
     let (truth, mut records) = source(&[0, 0, 0]);
     records.pop();
-    let verdict = verdict(&truth, &append(records));
+    let result = result(&truth, &append(records));
     assert_eq!(
-        verdict.to_string(),
+        result.to_string(),
         "sent 3 · in Kafka 2 · lost 1 · duplicates 0 · order violations 0"
     );
-    let message = verdict.clean().unwrap_err().to_string();
+    let message = result.clean().unwrap_err().to_string();
     assert!(message.contains("lost: event 00000000-0000-0000-0000-000000000003"), "{message}");
 }

@@ -8,18 +8,18 @@ use rustix::process::Signal;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::options::{Jvm, Options};
-use crate::cache::{self, Family};
+use super::options::{Jvm, KafkaOptions};
+use crate::cache::{self, Identity};
 use crate::ports::free_port;
-use crate::process::{Process, Spec};
+use crate::process::{Process, ProcessSpec};
 use crate::wait::until_ok;
 
-/// All clusters but a stranger's share one id, so that storage formatted once serves every start.
-/// They never meet.
-const fn cluster_id(family: Family) -> &'static str {
+/// All clusters but those with another identity share one id, so that storage formatted once serves
+/// every start. They never meet.
+const fn cluster_id(family: Identity) -> &'static str {
     match family {
-        Family::Usual => "b3V0Ym94LXJvdXRlci10YQ",
-        Family::Stranger => "b3V0Ym94LXJvdXRlci10Yg",
+        Identity::Usual => "b3V0Ym94LXJvdXRlci10YQ",
+        Identity::Other => "b3V0Ym94LXJvdXRlci10Yg",
     }
 }
 
@@ -50,15 +50,15 @@ const DEFAULTS: &[(&str, &str)] = &[
 pub struct Broker {
     process: Option<Process>,
     id: i32,
-    family: Family,
+    family: Identity,
     port: u16,
     proxied_port: Option<u16>,
     dir: PathBuf,
-    command: Spec,
+    command: ProcessSpec,
 }
 
 /// Writes the properties of every broker of a cluster, and starts none.
-pub(super) fn plan(options: &Options, jars: &Path, dir: &Path) -> anyhow::Result<Vec<Broker>> {
+pub(super) fn plan(options: &KafkaOptions, jars: &Path, dir: &Path) -> anyhow::Result<Vec<Broker>> {
     ensure!(options.advertise.len() <= options.brokers, "more addresses advertised than brokers");
     let controller = free_port()?;
     (0..options.brokers)
@@ -76,7 +76,7 @@ impl Broker {
         id: i32,
         controller: u16,
         advertise: Option<&str>,
-        options: &Options,
+        options: &KafkaOptions,
         jars: &Path,
         dir: PathBuf,
     ) -> anyhow::Result<Self> {
@@ -112,7 +112,7 @@ impl Broker {
             .collect();
         let properties = dir.join("server.properties");
         std::fs::write(&properties, text)?;
-        let command = Spec::new("java", dir.join("log"))
+        let command = ProcessSpec::new("java", dir.join("log"))
             .args(flags(options.jvm).iter().copied())
             .args(java_arguments(jars))
             .args(["kafka.Kafka", &properties.to_string_lossy()]);

@@ -6,9 +6,9 @@
 //! partition without leader stop another broker.
 //!
 //! A client that must go through a proxy needs a broker that *advertises* the proxy. So each broker
-//! has a second listener when [`Options::advertise`] names one: start the proxy first, advertise
-//! its address, then let it forward to [`Broker::proxied_address`]. Readers keep using
-//! [`Kafka::bootstrap`].
+//! has a second listener when [`KafkaOptions::advertise`] names one: start the proxy first,
+//! advertise its address, then let it forward to [`Broker::proxied_address`]. Readers keep using
+//! [`KafkaCluster::bootstrap`].
 
 mod admin;
 mod broker;
@@ -25,27 +25,27 @@ use tempfile::TempDir;
 
 pub use broker::Broker;
 use broker::START_DEADLINE;
-pub use options::{Jvm, Options};
+pub use options::{Jvm, KafkaOptions};
 
 use crate::scripts;
 use crate::wait::until_ok;
 
 /// A Kafka cluster of its own.
 #[derive(Debug)]
-pub struct Kafka {
+pub struct KafkaCluster {
     // Before `dir`: fields are dropped in order, and the brokers have to end before their files are
     // removed.
     brokers: Vec<Broker>,
     _dir: TempDir,
 }
 
-impl Kafka {
+impl KafkaCluster {
     /// Starts a cluster and returns when all its brokers are registered.
     ///
     /// # Errors
     ///
     /// Fails when Kafka cannot be fetched or a broker does not come up.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
+    pub async fn start(options: KafkaOptions) -> anyhow::Result<Self> {
         ensure!(options.brokers > 0, "a cluster has at least one broker");
         let jars: PathBuf =
             scripts::last_line_of("kafka.sh", &[]).await.context("Apache Kafka is missing")?;
@@ -164,7 +164,7 @@ impl Kafka {
         admin::create_topic(&self.bootstrap(), name, partitions, configs).await
     }
 
-    /// Makes a topic whose partition *n* lives on the *n*-th broker named, and nowhere else.
+    /// Creates a topic whose partition *n* has its only replica on the *n*-th of the named brokers.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! How many brokers to start, and how they are configured.
 
-use crate::cache::Family;
+use crate::cache::Identity;
 
 /// How the brokers' JVM is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,27 +13,27 @@ pub enum Jvm {
 
 /// How many brokers to start, and how they are configured.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct KafkaOptions {
     pub(super) brokers: usize,
     pub(super) advertise: Vec<String>,
     pub(super) properties: Vec<(String, String)>,
     pub(super) jvm: Jvm,
-    pub(super) family: Family,
+    pub(super) family: Identity,
 }
 
-impl Default for Options {
+impl Default for KafkaOptions {
     fn default() -> Self {
         Self {
             brokers: 1,
             advertise: Vec::new(),
             properties: Vec::new(),
             jvm: Jvm::Quick,
-            family: Family::Usual,
+            family: Identity::Usual,
         }
     }
 }
 
-impl Options {
+impl KafkaOptions {
     /// A cluster of several brokers, with ids from 1.
     #[must_use]
     pub fn brokers(mut self, count: usize) -> Self {
@@ -57,8 +57,8 @@ impl Options {
 
     /// Gives it another cluster id than all other clusters have.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.family = Family::Stranger;
+    pub fn another_identity(mut self) -> Self {
+        self.family = Identity::Other;
         self
     }
 

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 /// A kind of transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum TransactionKind {
     /// One statement, one event, committed by itself.
     Single,
     /// Several INSERT statements.
@@ -27,7 +27,7 @@ pub enum Kind {
     Prepared,
 }
 
-impl Kind {
+impl TransactionKind {
     /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Single,
@@ -44,34 +44,38 @@ impl Kind {
 
 /// Weights of kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mix(Vec<(Kind, u32)>);
+pub struct Mix(Vec<(TransactionKind, u32)>);
 
 impl Default for Mix {
     /// Every kind; the common ones more often.
     fn default() -> Self {
-        Self(Kind::ALL.map(|kind| (kind, if kind == Kind::Single { 4 } else { 1 })).to_vec())
+        Self(
+            TransactionKind::ALL
+                .map(|kind| (kind, if kind == TransactionKind::Single { 4 } else { 1 }))
+                .to_vec(),
+        )
     }
 }
 
 impl Mix {
     /// Transactions of one kind only.
-    pub fn only(kind: Kind) -> Self {
+    pub fn only(kind: TransactionKind) -> Self {
         Self(vec![(kind, 1)])
     }
 
     /// Chosen weights; a kind that is not named does not happen.
-    pub fn weighted(weights: &[(Kind, u32)]) -> Self {
+    pub fn weighted(weights: &[(TransactionKind, u32)]) -> Self {
         Self(weights.to_vec())
     }
 
     /// The same mix without one kind.
     #[must_use]
-    pub fn without(mut self, kind: Kind) -> Self {
+    pub fn without(mut self, kind: TransactionKind) -> Self {
         self.0.retain(|(found, _)| *found != kind);
         self
     }
 
-    pub(super) fn pick(&self, random: &mut StdRng) -> Kind {
+    pub(super) fn pick(&self, random: &mut StdRng) -> TransactionKind {
         let total: u32 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut left = random.random_range(0..total.max(1));
         for (kind, weight) in &self.0 {
@@ -80,7 +84,7 @@ impl Mix {
             }
             left -= weight;
         }
-        Kind::Single
+        TransactionKind::Single
     }
 }
 
@@ -93,11 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_happens_and_none_that_was_left_out() {
+    fn a_mix_picks_every_kind_but_the_one_left_out() {
         let mut random = StdRng::seed_from_u64(7);
-        let mix = Mix::default().without(Kind::Prepared);
-        let picked: BTreeSet<Kind> = (0..1000).map(|_| mix.pick(&mut random)).collect();
+        let mix = Mix::default().without(TransactionKind::Prepared);
+        let picked: BTreeSet<TransactionKind> = (0..1000).map(|_| mix.pick(&mut random)).collect();
         assert_eq!(picked.len(), 8);
-        assert!(!picked.contains(&Kind::Prepared));
+        assert!(!picked.contains(&TransactionKind::Prepared));
     }
 }

@@ -6,9 +6,9 @@
 //! The writers themselves keep the ids that were rolled back, which must never appear anywhere.
 
 mod bulk;
-mod dice;
 mod journal;
 mod mix;
+mod random_choices;
 mod schema;
 mod transaction;
 mod writer;
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 pub use bulk::{Backlog, backlog, big_transaction};
 pub use journal::{Journal, Progress};
-pub use mix::{Kind, Mix};
+pub use mix::{Mix, TransactionKind};
 pub use schema::{Columns, LEDGER, Partitioning, Preset, Schema};
 
 /// How payloads are sized: uniformly between two limits, in bytes of padding.
@@ -92,7 +92,7 @@ impl Default for Load {
 
 impl Load {
     /// Starts the writers against the tables of `schema` in the database at `url`.
-    pub fn start(self, url: &str, schema: &Schema) -> Running {
+    pub fn start(self, url: &str, schema: &Schema) -> RunningLoad {
         let (stop, stopped) = watch::channel(());
         let progress = Arc::new(Progress::default());
         let mut writers = JoinSet::new();
@@ -106,19 +106,19 @@ impl Load {
             );
             writers.spawn(writer.run(stopped.clone()));
         }
-        Running { stop, progress, writers }
+        RunningLoad { stop, progress, writers }
     }
 }
 
 /// A load in progress. Dropping it stops the writers at once.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningLoad {
     stop: watch::Sender<()>,
     progress: Arc<Progress>,
     writers: JoinSet<anyhow::Result<Journal>>,
 }
 
-impl Running {
+impl RunningLoad {
     /// Events whose commit was acknowledged to the writers so far.
     pub fn committed(&self) -> u64 {
         self.progress.committed.load(Ordering::Relaxed)

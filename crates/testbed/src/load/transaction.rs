@@ -24,14 +24,14 @@ pub(super) struct Draft {
 
 /// A row of the outbox table, numbered.
 #[derive(Debug, Clone)]
-pub(super) struct Numbered {
+pub(super) struct NumberedRow {
     draft: Draft,
     aggregate_type: String,
     aggregate_id: String,
     seq: i64,
 }
 
-impl Numbered {
+impl NumberedRow {
     /// The same id with another payload: what a second write of an event may carry.
     pub(super) fn rewritten(&self) -> Self {
         let mut other = self.clone();
@@ -42,18 +42,18 @@ impl Numbered {
 
 /// How far a transaction has come, which decides what a failure means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Stage {
+pub(super) enum CommitState {
     /// No commit was sent: a failure rolls everything back.
     #[default]
-    Open,
+    NotSent,
     /// A commit was sent: without a response to it, only the ledger shows the outcome.
-    Committing,
+    Sent,
 }
 
 /// The ids that a transaction has written.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    pub(super) stage: Stage,
+    pub(super) commit: CommitState,
     pub(super) written: Vec<Uuid>,
     pub(super) rolled_back: Vec<Uuid>,
 }
@@ -67,7 +67,7 @@ impl Attempt {
 
 /// Locks the aggregates of the drafts, in one order for all writers to avoid deadlocks, and numbers
 /// the events. The locks stay until the transaction ends.
-pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<Vec<Numbered>> {
+pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<Vec<NumberedRow>> {
     let mut counts = BTreeMap::<i32, i64>::new();
     for draft in drafts {
         *counts.entry(draft.aggregate).or_default() += 1;
@@ -89,7 +89,7 @@ pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<
             let (aggregate_type, aggregate_id, last): &mut (String, String, i64) =
                 next.get_mut(&draft.aggregate).context("an aggregate was not locked")?;
             *last += 1;
-            Ok(Numbered {
+            Ok(NumberedRow {
                 draft: draft.clone(),
                 aggregate_type: aggregate_type.clone(),
                 aggregate_id: aggregate_id.clone(),
@@ -103,7 +103,7 @@ pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<
 pub(super) async fn insert(
     client: &Client,
     schema: &Schema,
-    rows: &[Numbered],
+    rows: &[NumberedRow],
     on_conflict: &str,
 ) -> anyhow::Result<()> {
     let headers = if schema.columns().headers.is_some() { ", h::jsonb" } else { "" };
@@ -127,7 +127,7 @@ pub(super) async fn insert(
 pub(super) async fn copy(
     client: &Client,
     schema: &Schema,
-    rows: &[Numbered],
+    rows: &[NumberedRow],
 ) -> anyhow::Result<()> {
     let mut text = String::new();
     for row in rows {
@@ -162,7 +162,7 @@ fn copy_escaped(field: &str) -> String {
 pub(super) async fn note(
     client: &Client,
     schema: &Schema,
-    rows: &[Numbered],
+    rows: &[NumberedRow],
 ) -> anyhow::Result<()> {
     let sql = format!(
         "{} SELECT {}, w.seq FROM unnest($1::text[], $2::int8[]) w(id, seq) JOIN {} o \
@@ -182,7 +182,7 @@ pub(super) async fn note(
 pub(super) async fn delete(
     client: &Client,
     schema: &Schema,
-    rows: &[Numbered],
+    rows: &[NumberedRow],
 ) -> anyhow::Result<()> {
     let sql = format!(
         "DELETE FROM {} WHERE {} = ANY ($1::text[]::uuid[])",
@@ -199,12 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copy_keeps_backslashes_and_line_ends() {
+    fn copy_escapes_backslashes_tabs_and_line_ends() {
         assert_eq!(copy_escaped("a\\n\tb\nc"), "a\\\\n\\tb\\nc");
     }
 
     #[test]
-    fn what_a_savepoint_takes_back_was_never_written() {
+    fn events_rolled_back_to_a_savepoint_count_as_rolled_back() {
         let [kept, gone] = [Uuid::from_u128(1), Uuid::from_u128(2)];
         let mut attempt = Attempt { written: vec![kept, gone], ..Attempt::default() };
         attempt.roll_back_to(1);

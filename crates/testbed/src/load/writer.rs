@@ -10,13 +10,15 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::{Client, Statement};
 
-use super::dice::Dice;
 use super::journal::{Journal, Progress};
-use super::mix::Kind;
+use super::mix::TransactionKind;
+use super::random_choices::RandomChoices;
 use super::schema::Schema;
-use super::transaction::{Attempt, Draft, Numbered, Stage, copy, delete, insert, note, number};
+use super::transaction::{
+    Attempt, CommitState, Draft, NumberedRow, copy, delete, insert, note, number,
+};
 use super::{Bookkeeping, Load, Pace};
-use crate::postgres::Session;
+use crate::postgres::DatabaseSession;
 use crate::wait::until_ok;
 
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +29,7 @@ pub(super) struct Writer {
     url: String,
     schema: Schema,
     load: Load,
-    dice: Dice,
+    random: RandomChoices,
     journal: Journal,
     progress: Arc<Progress>,
     /// Number of this writer's last event, where no ledger is kept.
@@ -47,7 +49,7 @@ impl Writer {
         Self {
             index,
             url,
-            dice: Dice::new(
+            random: RandomChoices::new(
                 load.seed.wrapping_mul(1_000_003).wrapping_add(offset),
                 load.payload,
                 &schema,
@@ -73,7 +75,7 @@ impl Writer {
                 Some(ticks)
             }
         };
-        let mut open: Option<(Session, Statement)> = None;
+        let mut open: Option<(DatabaseSession, Statement)> = None;
         while stopped.has_changed().is_ok() && !self.enough() {
             if let Some(ticks) = &mut ticks {
                 tokio::select! {
@@ -109,8 +111,8 @@ impl Writer {
 
     /// Opens a session. What an earlier session left prepared is rolled back first, because it
     /// holds locks.
-    async fn connect(&self) -> anyhow::Result<(Session, Statement)> {
-        let session = Session::open(&self.url).await?;
+    async fn connect(&self) -> anyhow::Result<(DatabaseSession, Statement)> {
+        let session = DatabaseSession::open(&self.url).await?;
         let left = session
             .query(
                 "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1 AND database = current_database()",
@@ -129,7 +131,7 @@ impl Writer {
         let mut attempt = Attempt::default();
         let outcome = self.attempt(client, single, &mut attempt).await;
         self.journal.never.append(&mut attempt.rolled_back);
-        match (outcome, attempt.stage) {
+        match (outcome, attempt.commit) {
             (Ok(()), _) => {
                 let count = u64::try_from(attempt.written.len())?;
                 self.journal.committed += count;
@@ -137,11 +139,11 @@ impl Writer {
                 self.progress.committed.fetch_add(count, Ordering::Relaxed);
                 return Ok(());
             }
-            (Err(error), Stage::Open) => {
+            (Err(error), CommitState::NotSent) => {
                 self.journal.never.append(&mut attempt.written);
                 self.progress.note_error(&error);
             }
-            (Err(error), Stage::Committing) => {
+            (Err(error), CommitState::Sent) => {
                 self.journal.unknown.append(&mut attempt.written);
                 self.progress.note_error(&error);
             }
@@ -161,31 +163,33 @@ impl Writer {
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
         let kind = match (self.load.pace, self.load.bookkeeping) {
-            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => Kind::Single,
-            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => self.dice.kind(&self.load.mix),
+            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => TransactionKind::Single,
+            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => {
+                self.random.kind(&self.load.mix)
+            }
         };
-        if kind == Kind::Single {
+        if kind == TransactionKind::Single {
             return self.single(client, single, attempt).await;
         }
         client.batch_execute("BEGIN").await?;
         self.think().await;
-        let drafts = self.dice.drafts(kind);
+        let drafts = self.random.drafts(kind);
         self.write(client, kind, &drafts, attempt).await?;
         self.think().await;
         match kind {
-            Kind::Rollback => {
+            TransactionKind::Rollback => {
                 attempt.roll_back_to(0);
                 client.batch_execute("ROLLBACK").await?;
             }
-            Kind::Prepared => self.prepare_and_end(client, attempt).await?,
-            Kind::Single
-            | Kind::Several
-            | Kind::MultiRow
-            | Kind::Copy
-            | Kind::Savepoint
-            | Kind::Upsert
-            | Kind::InsertDelete => {
-                attempt.stage = Stage::Committing;
+            TransactionKind::Prepared => self.prepare_and_end(client, attempt).await?,
+            TransactionKind::Single
+            | TransactionKind::Several
+            | TransactionKind::MultiRow
+            | TransactionKind::Copy
+            | TransactionKind::Savepoint
+            | TransactionKind::Upsert
+            | TransactionKind::InsertDelete => {
+                attempt.commit = CommitState::Sent;
                 client.batch_execute("COMMIT").await?;
             }
         }
@@ -195,7 +199,7 @@ impl Writer {
     async fn write(
         &mut self,
         client: &Client,
-        kind: Kind,
+        kind: TransactionKind,
         drafts: &[Draft],
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
@@ -203,36 +207,38 @@ impl Writer {
         let rows = number(client, drafts).await?;
         let schema = self.schema.clone();
         match kind {
-            Kind::Several | Kind::Savepoint => {
+            TransactionKind::Several | TransactionKind::Savepoint => {
                 for row in rows.chunks(1) {
                     insert(client, &schema, row, "").await?;
                     self.think().await;
                 }
             }
-            Kind::Copy => copy(client, &schema, &rows).await?,
-            Kind::Upsert => insert(client, &schema, &rows, "ON CONFLICT (id) DO NOTHING").await?,
-            Kind::Single
-            | Kind::MultiRow
-            | Kind::Rollback
-            | Kind::InsertDelete
-            | Kind::Prepared => insert(client, &schema, &rows, "").await?,
+            TransactionKind::Copy => copy(client, &schema, &rows).await?,
+            TransactionKind::Upsert => {
+                insert(client, &schema, &rows, "ON CONFLICT (id) DO NOTHING").await?;
+            }
+            TransactionKind::Single
+            | TransactionKind::MultiRow
+            | TransactionKind::Rollback
+            | TransactionKind::InsertDelete
+            | TransactionKind::Prepared => insert(client, &schema, &rows, "").await?,
         }
         note(client, &schema, &rows).await?;
         match kind {
-            Kind::Savepoint => self.savepoint(client, drafts, attempt).await?,
-            Kind::Upsert => {
-                let again: Vec<Numbered> = rows.iter().map(Numbered::rewritten).collect();
+            TransactionKind::Savepoint => self.savepoint(client, drafts, attempt).await?,
+            TransactionKind::Upsert => {
+                let again: Vec<NumberedRow> = rows.iter().map(NumberedRow::rewritten).collect();
                 insert(client, &schema, &again, "ON CONFLICT (id) DO NOTHING").await?;
                 let update = "ON CONFLICT (id) DO UPDATE SET payload = EXCLUDED.payload";
                 insert(client, &schema, &again, update).await?;
             }
-            Kind::InsertDelete => delete(client, &schema, &rows).await?,
-            Kind::Single
-            | Kind::Several
-            | Kind::MultiRow
-            | Kind::Copy
-            | Kind::Rollback
-            | Kind::Prepared => {}
+            TransactionKind::InsertDelete => delete(client, &schema, &rows).await?,
+            TransactionKind::Single
+            | TransactionKind::Several
+            | TransactionKind::MultiRow
+            | TransactionKind::Copy
+            | TransactionKind::Rollback
+            | TransactionKind::Prepared => {}
         }
         Ok(())
     }
@@ -249,7 +255,7 @@ impl Writer {
         client.batch_execute("SAVEPOINT s").await?;
         for ending in ["ROLLBACK TO SAVEPOINT s", "RELEASE SAVEPOINT s"] {
             let more: Vec<Draft> =
-                drafts.iter().map(|draft| self.dice.draft(draft.aggregate)).collect();
+                drafts.iter().map(|draft| self.random.draft(draft.aggregate)).collect();
             attempt.written.extend(more.iter().map(|draft| draft.id));
             let rows = number(client, &more).await?;
             insert(client, &self.schema, &rows, "").await?;
@@ -270,10 +276,10 @@ impl Writer {
     ) -> anyhow::Result<()> {
         self.prepared += 1;
         let gid = format!("testbed-{}-{}", self.index, self.prepared);
-        attempt.stage = Stage::Committing;
+        attempt.commit = CommitState::Sent;
         client.batch_execute(&format!("PREPARE TRANSACTION '{gid}'")).await?;
         self.think().await;
-        if self.dice.one_in(5) {
+        if self.random.one_in(5) {
             client.batch_execute(&format!("ROLLBACK PREPARED '{gid}'")).await?;
             attempt.roll_back_to(0);
         } else {
@@ -286,7 +292,7 @@ impl Writer {
         if let Pace::AsFastAsPossible { think } = self.load.pace
             && !think.is_zero()
         {
-            sleep(self.dice.part_of(think)).await;
+            sleep(self.random.part_of(think)).await;
         }
     }
 
@@ -297,10 +303,10 @@ impl Writer {
         statement: &Statement,
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
-        let aggregate = self.dice.aggregate();
-        let mut draft = self.dice.draft(aggregate);
+        let aggregate = self.random.aggregate();
+        let mut draft = self.random.draft(aggregate);
         attempt.written.push(draft.id);
-        attempt.stage = Stage::Committing;
+        attempt.commit = CommitState::Sent;
         let id = draft.id.to_string();
         let written = match self.load.bookkeeping {
             Bookkeeping::Ledger => {
@@ -319,7 +325,7 @@ impl Writer {
             }
         };
         if written != 1 {
-            bail!("one event was to be written, {written} were");
+            bail!("one event had to be written, and {written} were");
         }
         Ok(())
     }

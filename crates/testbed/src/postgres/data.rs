@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::SUPERUSER;
-use crate::cache::{self, Family};
-use crate::process::{Process, RunAs, Spec};
+use crate::cache::{self, Identity};
+use crate::process::{Process, ProcessSpec, RunAs};
 
 const SETTINGS_FILE: &str = "testbed.conf";
 
@@ -55,7 +55,7 @@ pub(super) async fn create(
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
-    family: Family,
+    family: Identity,
 ) -> anyhow::Result<TempDir> {
     let template = template(binaries, version, run_as, family).await?;
     let dir = copy_of(&template, run_as).await?;
@@ -128,7 +128,7 @@ async fn template(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
-    family: Family,
+    family: Identity,
 ) -> anyhow::Result<PathBuf> {
     let parent = cache::dir()?;
     std::fs::create_dir_all(&parent)
@@ -141,7 +141,7 @@ async fn template(
     }
     let work = own_dir(Some(&parent), run_as)?;
     let data = work.path().join("data");
-    let spec = Spec::new(binaries.join("initdb"), work.path().join("log"))
+    let spec = ProcessSpec::new(binaries.join("initdb"), work.path().join("log"))
         .args(["-D", &data.to_string_lossy(), "-U", SUPERUSER])
         .args(["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
         .run_as(run_as);

@@ -20,12 +20,12 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
-pub use session::Session;
+pub use session::DatabaseSession;
 pub use slot::{SlotRow, create_slot};
 
-use crate::cache::Family;
+use crate::cache::Identity;
 use crate::ports::free_port;
-use crate::process::{Process, RunAs, Spec};
+use crate::process::{Process, ProcessSpec, RunAs};
 use crate::wait::until_ok;
 
 /// The role that owns the cluster; every local connection is trusted.
@@ -38,18 +38,18 @@ const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Which server to start, and how it is set.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct PostgresOptions {
     version: u16,
     settings: Vec<(String, String)>,
     hba: Vec<String>,
-    family: Family,
+    family: Identity,
 }
 
-impl Options {
+impl PostgresOptions {
     /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
     /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
     pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new(), family: Family::Usual }
+        Self { version, settings: Vec::new(), hba: Vec::new(), family: Identity::Usual }
     }
 
     /// Sets a parameter in `postgresql.conf`; it overrides the defaults of this crate.
@@ -61,8 +61,8 @@ impl Options {
 
     /// Gives it another system identifier than all other servers of its version have.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.family = Family::Stranger;
+    pub fn another_identity(mut self) -> Self {
+        self.family = Identity::Other;
         self
     }
 
@@ -76,7 +76,7 @@ impl Options {
 
 /// How to stop the server, as in `pg_ctl stop -m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum ShutdownMode {
     /// Ends sessions, waits for walsenders, writes a checkpoint.
     Fast,
     /// Waits for nothing and writes nothing; the next start recovers from the WAL.
@@ -85,7 +85,7 @@ pub enum Stop {
 
 /// A PostgreSQL server of its own.
 #[derive(Debug)]
-pub struct Postgres {
+pub struct PostgresServer {
     server: Option<Process>,
     binaries: PathBuf,
     version: u16,
@@ -95,16 +95,16 @@ pub struct Postgres {
     dir: TempDir,
 }
 
-impl Postgres {
+impl PostgresServer {
     /// Creates a cluster with an empty database [`DATABASE`] and starts it.
     ///
     /// # Errors
     ///
     /// Fails when the binaries cannot be had or the server does not come up.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
+    pub async fn start(options: PostgresOptions) -> anyhow::Result<Self> {
         let binaries = binaries::find(options.version).await?;
         let run_as = data::run_as()?;
-        let Options { version, hba, family, .. } = &options;
+        let PostgresOptions { version, hba, family, .. } = &options;
         let dir = data::create(&binaries, *version, run_as, hba, *family).await?;
         let mut postgres = Self {
             server: None,
@@ -129,7 +129,7 @@ impl Postgres {
     /// Fails when this one runs, or cannot be copied.
     pub async fn copied(&self, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         if self.server.is_some() {
-            bail!("PostgreSQL on port {} runs, and its files change", self.port);
+            bail!("PostgreSQL on port {} runs, so its files cannot be copied", self.port);
         }
         let own = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         Ok(Self {
@@ -154,7 +154,7 @@ impl Postgres {
             bail!("PostgreSQL on port {} runs already", self.port);
         }
         self.write_settings()?;
-        let spec = Spec::new(self.binaries.join("postgres"), self.log())
+        let spec = ProcessSpec::new(self.binaries.join("postgres"), self.log())
             .args(["-D", &self.data_dir().to_string_lossy()])
             .run_as(self.run_as);
         let mut server = Process::start(&spec)?;
@@ -199,12 +199,16 @@ impl Postgres {
     /// # Errors
     ///
     /// Fails when it does not run or is still there after `deadline`.
-    pub async fn stop(&mut self, how: Stop, deadline: Duration) -> anyhow::Result<Duration> {
+    pub async fn stop(
+        &mut self,
+        how: ShutdownMode,
+        deadline: Duration,
+    ) -> anyhow::Result<Duration> {
         let mut server = self.server.take().context("PostgreSQL does not run")?;
         let started = Instant::now();
         server.signal(match how {
-            Stop::Fast => Signal::INT,
-            Stop::Immediate => Signal::QUIT,
+            ShutdownMode::Fast => Signal::INT,
+            ShutdownMode::Immediate => Signal::QUIT,
         })?;
         match server.wait_exit(deadline).await {
             Ok(_) => Ok(started.elapsed()),
@@ -243,7 +247,7 @@ impl Postgres {
     /// # Errors
     ///
     /// Fails when the server cannot be reached.
-    pub async fn connect(&self) -> anyhow::Result<Session> {
+    pub async fn connect(&self) -> anyhow::Result<DatabaseSession> {
         self.connect_to(DATABASE).await
     }
 
@@ -252,8 +256,8 @@ impl Postgres {
     /// # Errors
     ///
     /// Fails when the server cannot be reached.
-    pub async fn connect_to(&self, database: &str) -> anyhow::Result<Session> {
-        Session::open(&self.url(SUPERUSER, database)).await
+    pub async fn connect_to(&self, database: &str) -> anyhow::Result<DatabaseSession> {
+        DatabaseSession::open(&self.url(SUPERUSER, database)).await
     }
 
     /// Connection URL over TCP.
@@ -355,7 +359,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         // The server has to end before its shared memory and its files, which go with `dir`, are
         // removed.

@@ -8,13 +8,13 @@ use tokio_postgres::{Client, NoTls};
 
 /// A `tokio_postgres::Client` whose connection ends when this is dropped.
 #[derive(Debug)]
-pub struct Session {
+pub struct DatabaseSession {
     client: Client,
     // Dropping the set ends its task and with it the connection.
     _connection: JoinSet<()>,
 }
 
-impl Session {
+impl DatabaseSession {
     /// Opens a session.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Session {
     }
 }
 
-impl Deref for Session {
+impl Deref for DatabaseSession {
     type Target = Client;
 
     fn deref(&self) -> &Client {
@@ -41,7 +41,7 @@ impl Deref for Session {
     }
 }
 
-impl DerefMut for Session {
+impl DerefMut for DatabaseSession {
     fn deref_mut(&mut self) -> &mut Client {
         &mut self.client
     }

@@ -38,7 +38,7 @@ pub struct RunAs {
 
 /// Which program to start, and how.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct ProcessSpec {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -46,7 +46,7 @@ pub struct Spec {
     run_as: Option<RunAs>,
 }
 
-impl Spec {
+impl ProcessSpec {
     /// `program`, whose standard output and standard error are appended to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Process {
     /// # Errors
     ///
     /// Fails when the log cannot be opened or the program cannot be started.
-    pub fn start(spec: &Spec) -> anyhow::Result<Self> {
+    pub fn start(spec: &ProcessSpec) -> anyhow::Result<Self> {
         let child = spawn_on_lasting_thread(spec.command()?)
             .with_context(|| format!("cannot start {}", spec.program.display()))?;
         let pid = Pid::from_child(&child);
@@ -298,7 +298,7 @@ mod tests {
 
     fn shell(script: &str) -> (Process, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        let spec = Spec::new("/bin/sh", dir.path().join("log")).args(["-c", script]);
+        let spec = ProcessSpec::new("/bin/sh", dir.path().join("log")).args(["-c", script]);
         (Process::start(&spec).unwrap(), dir)
     }
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn kill9_takes_the_descendants_along() {
+    async fn kill9_kills_the_descendants_too() {
         let (mut process, _dir) = shell("sleep 600 & wait");
         let child = child_of(&process).await;
         process.kill9().await.unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_process_is_gone() {
+    async fn dropping_a_process_kills_it() {
         let (process, _dir) = shell("sleep 600");
         let pid = process.pid;
         drop(process);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_and_exit_code_are_kept() {
+    async fn output_and_exit_code_of_an_ended_process_can_be_read() {
         let (mut process, _dir) = shell("echo out; echo err >&2; exit 7");
         let status = process.wait_exit(Duration::from_secs(10)).await.unwrap();
         assert_eq!(status.code(), Some(7));

@@ -118,7 +118,7 @@ mod tests {
     use crate::wait::eventually;
 
     #[tokio::test]
-    async fn what_an_ended_child_wrote_is_told_until_it_is_waited_for() {
+    async fn the_written_bytes_of_an_ended_child_can_be_read_until_it_is_waited_for() {
         let mut child = Command::new("head")
             .args(["-c", "1000000", "/dev/zero"])
             .stdout(Stdio::null())
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_one_thread_is_not_that_of_all() {
+    fn the_cpu_time_of_a_thread_leaves_out_the_other_threads() {
         let spin = || {
             let own = || thread_cpu_time(std::process::id(), "works").unwrap();
             while own() < Duration::from_millis(50) {}
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_no_less_than_what_is_resident() {
+    fn the_peak_of_resident_memory_is_at_least_the_present_value() {
         let resident = resident_bytes(std::process::id()).unwrap();
         assert!(peak_resident_bytes(std::process::id()).unwrap() >= resident);
     }

@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Control, Direction, Mode, Passed};
+use super::{Direction, ForwardedBytes, ProxyMode, ProxyState};
 
 const CHUNK: usize = 16 * 1024;
 /// Chunks kept for each direction: 64 MiB at most; then the sender has to wait.
@@ -18,21 +18,21 @@ const KEPT_CHUNKS: usize = 4096;
 type Chunk = (Instant, Vec<u8>);
 
 /// Carries one connection until either side closes it or a command ends it.
-pub(super) async fn carry(
+pub(super) async fn forward(
     client: TcpStream,
-    mut orders: watch::Receiver<Control>,
-    passed: Arc<Passed>,
+    mut state: watch::Receiver<ProxyState>,
+    passed: Arc<ForwardedBytes>,
 ) {
     let (mode, target) = {
-        let control = orders.borrow_and_update();
+        let control = state.borrow_and_update();
         (control.mode, control.target.clone())
     };
-    let lost = AtomicBool::new(mode == Mode::BlackHole);
-    let end = ended_by_order(orders.clone(), &lost);
-    if mode == Mode::BlackHole {
+    let lost = AtomicBool::new(mode == ProxyMode::BlackHole);
+    let end = ended_by_command(state.clone(), &lost);
+    if mode == ProxyMode::BlackHole {
         let mut client = client;
         tokio::select! {
-            () = swallow(&mut client) => {}
+            () = discard(&mut client) => {}
             () = end => {}
         }
         return;
@@ -44,8 +44,8 @@ pub(super) async fn carry(
     }
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let requests = Pump { way: Direction::Requests, orders: orders.clone(), lost: &lost };
-    let answers = Pump { way: Direction::Answers, orders, lost: &lost };
+    let requests = Pump { way: Direction::Requests, state: state.clone(), lost: &lost };
+    let answers = Pump { way: Direction::Answers, state, lost: &lost };
     let both_ways = async {
         tokio::join!(
             requests.run(from_client, to_server, &passed.requests),
@@ -58,18 +58,18 @@ pub(super) async fn carry(
     }
 }
 
-async fn swallow(client: &mut TcpStream) {
+async fn discard(client: &mut TcpStream) {
     let mut buffer = vec![0; CHUNK];
     while matches!(client.read(&mut buffer).await, Ok(count) if count > 0) {}
 }
 
 /// Returns when the connection is cut, or when bytes were dropped and that mode is over: what comes
 /// after a hole in the stream must not arrive.
-async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool) {
-    let epoch = orders.borrow_and_update().epoch;
-    while orders.changed().await.is_ok() {
-        let control = orders.borrow_and_update();
-        let holed = lost.load(Ordering::Relaxed) && control.mode != Mode::BlackHole;
+async fn ended_by_command(mut state: watch::Receiver<ProxyState>, lost: &AtomicBool) {
+    let epoch = state.borrow_and_update().epoch;
+    while state.changed().await.is_ok() {
+        let control = state.borrow_and_update();
+        let holed = lost.load(Ordering::Relaxed) && control.mode != ProxyMode::BlackHole;
         if control.epoch != epoch || holed {
             return;
         }
@@ -79,33 +79,33 @@ async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool)
 /// One direction of one connection.
 struct Pump<'a> {
     way: Direction,
-    orders: watch::Receiver<Control>,
+    state: watch::Receiver<ProxyState>,
     lost: &'a AtomicBool,
 }
 
 impl Pump<'_> {
     async fn run(&self, from: OwnedReadHalf, to: OwnedWriteHalf, passed: &AtomicU64) {
         let (keep, kept) = mpsc::channel(KEPT_CHUNKS);
-        tokio::join!(self.take(from, keep), self.give(kept, to, passed));
+        tokio::join!(self.read(from, keep), self.write(kept, to, passed));
     }
 
     /// Reads while reading is allowed.
-    async fn take(&self, mut from: OwnedReadHalf, keep: mpsc::Sender<Chunk>) {
-        let mut orders = self.orders.clone();
+    async fn read(&self, mut from: OwnedReadHalf, keep: mpsc::Sender<Chunk>) {
+        let mut state = self.state.clone();
         let mut buffer = vec![0; CHUNK];
         loop {
-            if orders.wait_for(|control| !self.paused(control.mode)).await.is_err() {
+            if state.wait_for(|control| !self.paused(control.mode)).await.is_err() {
                 return;
             }
             tokio::select! {
                 biased;
-                changed = orders.changed() => if changed.is_err() { return },
+                changed = state.changed() => if changed.is_err() { return },
                 read = from.read(&mut buffer) => {
                     let Ok(count) = read else { return };
                     let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
                         return;
                     };
-                    let due = Instant::now() + orders.borrow().delay;
+                    let due = Instant::now() + state.borrow().delay;
                     if keep.send((due, bytes.to_vec())).await.is_err() {
                         return;
                     }
@@ -115,21 +115,21 @@ impl Pump<'_> {
     }
 
     /// Writes what was read, when it is due and writing is allowed.
-    async fn give(
+    async fn write(
         &self,
         mut kept: mpsc::Receiver<Chunk>,
         mut to: OwnedWriteHalf,
         passed: &AtomicU64,
     ) {
-        let mut orders = self.orders.clone();
+        let mut state = self.state.clone();
         while let Some((due, bytes)) = kept.recv().await {
             sleep_until(due).await;
             let Ok(mode) =
-                orders.wait_for(|control| !self.held(control.mode)).await.map(|now| now.mode)
+                state.wait_for(|control| !self.held(control.mode)).await.map(|now| now.mode)
             else {
                 return;
             };
-            if mode == Mode::BlackHole {
+            if mode == ProxyMode::BlackHole {
                 self.lost.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -142,11 +142,11 @@ impl Pump<'_> {
         drop(to.shutdown().await);
     }
 
-    fn paused(&self, mode: Mode) -> bool {
-        matches!(mode, Mode::Pause(way) if way == self.way || way == Direction::Both)
+    fn paused(&self, mode: ProxyMode) -> bool {
+        matches!(mode, ProxyMode::Pause(way) if way == self.way || way == Direction::Both)
     }
 
-    fn held(&self, mode: Mode) -> bool {
-        self.paused(mode) || (mode == Mode::HoldAnswers && self.way == Direction::Answers)
+    fn held(&self, mode: ProxyMode) -> bool {
+        self.paused(mode) || (mode == ProxyMode::HoldAnswers && self.way == Direction::Answers)
     }
 }

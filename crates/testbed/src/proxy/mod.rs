@@ -32,7 +32,7 @@ pub enum Direction {
 
 /// What the proxy does with bytes and with new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ProxyMode {
     /// Everything passes.
     Forward,
     /// Nothing is read in that direction: the sender's TCP window fills, and the sender has to
@@ -49,9 +49,9 @@ pub enum Mode {
 }
 
 #[derive(Debug, Clone)]
-struct Control {
+struct ProxyState {
     target: String,
-    mode: Mode,
+    mode: ProxyMode,
     delay: Duration,
     /// Connections of an earlier epoch are closed.
     epoch: u64,
@@ -59,7 +59,7 @@ struct Control {
 
 /// Bytes forwarded so far.
 #[derive(Debug, Default)]
-struct Passed {
+struct ForwardedBytes {
     requests: AtomicU64,
     answers: AtomicU64,
     connections: AtomicU64,
@@ -69,9 +69,9 @@ struct Passed {
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    control: watch::Sender<Control>,
+    control: watch::Sender<ProxyState>,
     listening: watch::Receiver<Listening>,
-    passed: Arc<Passed>,
+    passed: Arc<ForwardedBytes>,
     // Dropping the set ends the task that listens and, with it, every connection.
     _tasks: JoinSet<()>,
 }
@@ -91,16 +91,16 @@ impl Proxy {
     pub fn start(target: impl Into<String>) -> anyhow::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let listener = listen(address)?;
-        let (control, orders) = watch::channel(Control {
+        let (control, state) = watch::channel(ProxyState {
             target: target.into(),
-            mode: Mode::Forward,
+            mode: ProxyMode::Forward,
             delay: Duration::ZERO,
             epoch: 0,
         });
-        let (tell, listening) = watch::channel(Listening::Yes);
-        let passed = Arc::new(Passed::default());
+        let (listening_sender, listening) = watch::channel(Listening::Yes);
+        let passed = Arc::new(ForwardedBytes::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(address, listener, orders, tell, Arc::clone(&passed)));
+        tasks.spawn(serve(address, listener, state, listening_sender, Arc::clone(&passed)));
         Ok(Self { address, control, listening, passed, _tasks: tasks })
     }
 
@@ -124,9 +124,9 @@ impl Proxy {
     /// # Errors
     ///
     /// Fails when the proxy cannot listen on its port any more.
-    pub async fn set(&self, mode: Mode) -> anyhow::Result<()> {
+    pub async fn set(&self, mode: ProxyMode) -> anyhow::Result<()> {
         self.control.send_modify(|control| control.mode = mode);
-        let wanted = if mode == Mode::Refuse { Listening::No } else { Listening::Yes };
+        let wanted = if mode == ProxyMode::Refuse { Listening::No } else { Listening::Yes };
         let mut listening = self.listening.clone();
         listening.wait_for(|now| *now == wanted).await.context("the proxy has ended")?;
         Ok(())
@@ -168,14 +168,14 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn serve(
     address: SocketAddr,
     listener: TcpListener,
-    mut orders: watch::Receiver<Control>,
-    tell: watch::Sender<Listening>,
-    passed: Arc<Passed>,
+    mut state: watch::Receiver<ProxyState>,
+    listening_sender: watch::Sender<Listening>,
+    passed: Arc<ForwardedBytes>,
 ) {
     let mut listener = Some(listener);
     let mut links = JoinSet::new();
     loop {
-        let refuse = orders.borrow_and_update().mode == Mode::Refuse;
+        let refuse = state.borrow_and_update().mode == ProxyMode::Refuse;
         if refuse {
             listener = None;
         } else if listener.is_none() {
@@ -184,13 +184,17 @@ async fn serve(
             });
             listener = again.await.ok();
         }
-        tell.send_replace(if listener.is_some() { Listening::Yes } else { Listening::No });
+        listening_sender.send_replace(if listener.is_some() {
+            Listening::Yes
+        } else {
+            Listening::No
+        });
         tokio::select! {
             accepted = accept(listener.as_ref()) => if let Some(client) = accepted {
                 passed.connections.fetch_add(1, Ordering::Relaxed);
-                links.spawn(link::carry(client, orders.clone(), Arc::clone(&passed)));
+                links.spawn(link::forward(client, state.clone(), Arc::clone(&passed)));
             },
-            changed = orders.changed() => if changed.is_err() { return },
+            changed = state.changed() => if changed.is_err() { return },
             Some(_) = links.join_next() => {}
         }
     }

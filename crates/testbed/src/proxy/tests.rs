@@ -47,7 +47,7 @@ async fn is_closed(client: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn bytes_pass_and_are_counted() {
+async fn bytes_are_forwarded_and_counted() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "hello").await;
     hear(&mut client, "hello").await;
@@ -55,32 +55,32 @@ async fn bytes_pass_and_are_counted() {
 }
 
 #[tokio::test]
-async fn paused_bytes_arrive_later_and_complete() {
+async fn paused_bytes_arrive_later_and_completely() {
     let (_server, proxy, mut client) = echo().await;
     for way in [Direction::Requests, Direction::Answers, Direction::Both] {
-        proxy.set(Mode::Pause(way)).await.unwrap();
+        proxy.set(ProxyMode::Pause(way)).await.unwrap();
         say(&mut client, "late").await;
         hears_nothing(&mut client).await;
-        proxy.set(Mode::Forward).await.unwrap();
+        proxy.set(ProxyMode::Forward).await.unwrap();
         hear(&mut client, "late").await;
     }
 }
 
 #[tokio::test]
-async fn held_answers_are_taken_from_the_server_and_released_in_order() {
+async fn held_responses_are_read_from_the_server_and_released_in_order() {
     let (_server, proxy, mut client) = echo().await;
-    proxy.set(Mode::HoldAnswers).await.unwrap();
+    proxy.set(ProxyMode::HoldAnswers).await.unwrap();
     say(&mut client, "one ").await;
     hears_nothing(&mut client).await;
     say(&mut client, "two").await;
     hears_nothing(&mut client).await;
     assert_eq!((proxy.request_bytes(), proxy.answer_bytes()), (7, 0));
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     hear(&mut client, "one two").await;
 }
 
 #[tokio::test]
-async fn a_cut_closes_connections_and_welcomes_new_ones() {
+async fn a_cut_closes_connections_and_new_ones_are_accepted() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
@@ -92,37 +92,37 @@ async fn a_cut_closes_connections_and_welcomes_new_ones() {
 }
 
 #[tokio::test]
-async fn refusing_hits_new_connections_only() {
+async fn refusing_affects_new_connections_only() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
-    proxy.set(Mode::Refuse).await.unwrap();
+    proxy.set(ProxyMode::Refuse).await.unwrap();
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     say(&mut client, "b").await;
     hear(&mut client, "b").await;
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     TcpStream::connect(proxy.address()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_black_hole_takes_bytes_and_closes_what_lost_some() {
+async fn a_black_hole_discards_bytes_and_closes_the_connections_that_lost_some() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
-    proxy.set(Mode::BlackHole).await.unwrap();
+    proxy.set(ProxyMode::BlackHole).await.unwrap();
     let mut late = TcpStream::connect(proxy.address()).await.unwrap();
     say(&mut late, "lost").await;
     say(&mut client, "lost").await;
     hears_nothing(&mut client).await;
     hears_nothing(&mut late).await;
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     is_closed(&mut client).await;
     is_closed(&mut late).await;
 }
 
 #[tokio::test]
-async fn a_delay_postpones_each_way() {
+async fn a_delay_applies_to_each_direction() {
     let (_server, proxy, mut client) = echo().await;
     proxy.delay(Duration::from_millis(100));
     let sent = Instant::now();

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 /// Keys and values. A key that is not set here has the product's default.
 #[derive(Debug, Clone, Default)]
-pub struct Config {
+pub struct RouterConfig {
     keys: BTreeMap<String, Value>,
     outbox: BTreeMap<String, Value>,
 }
 
-impl Config {
+impl RouterConfig {
     /// Sets a key outside of `[[outbox]]` by its path, such as `limits.window_events`. Strings,
     /// numbers and lists of them look the same in JSON and in TOML.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> &mut Self {
@@ -39,7 +39,7 @@ impl Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for RouterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (path, value) in &self.keys {
             writeln!(f, "{path} = {value}")?;

@@ -14,12 +14,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-pub use config::Config;
+pub use config::RouterConfig;
 
-pub use crate::http::Answer;
+pub use crate::http::HttpResponse;
 use crate::http::get;
 use crate::ports::free_port;
-use crate::process::{Process, Spec};
+use crate::process::{Process, ProcessSpec};
 use crate::wait::eventually;
 
 /// The binary under test: `OUTBOX_ROUTER_BIN`, or the one in the build directory that the running
@@ -43,7 +43,7 @@ pub fn binary() -> anyhow::Result<PathBuf> {
 
 /// A configuration file, and the processes that run with it one after another.
 #[derive(Debug)]
-pub struct Router {
+pub struct RouterProcess {
     // Before `dir`: fields are dropped in order, and the process has to end before its files are
     // removed.
     process: Option<Process>,
@@ -53,7 +53,7 @@ pub struct Router {
     environment: Vec<(String, String)>,
 }
 
-impl Router {
+impl RouterProcess {
     /// Writes `config`, a TOML text, to a file, and starts nothing yet. The admin endpoint gets a
     /// free port.
     ///
@@ -125,7 +125,7 @@ impl Router {
             bail!("the router runs already");
         }
         let spec = self.environment.iter().fold(
-            Spec::new(self.executable()?, self.log_file()).args([
+            ProcessSpec::new(self.executable()?, self.log_file()).args([
                 "run",
                 "--config",
                 &self.config_file().to_string_lossy(),
@@ -240,7 +240,7 @@ impl Router {
     /// # Errors
     ///
     /// Fails when it does not answer.
-    pub async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+    pub async fn get(&self, path: &str) -> anyhow::Result<HttpResponse> {
         get(&self.admin, path).await
     }
 

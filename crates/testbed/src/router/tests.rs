@@ -8,8 +8,8 @@ use super::*;
 const SOON: Duration = Duration::from_secs(10);
 
 /// A router whose program is a shell script.
-fn scripted(script: &str) -> Router {
-    let router = Router::with_config("name = \"x\"").unwrap();
+fn scripted(script: &str) -> RouterProcess {
+    let router = RouterProcess::with_config("name = \"x\"").unwrap();
     let program = router.dir().join("program");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -28,7 +28,7 @@ async fn answer(listener: TcpListener, bodies: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_state_is_awaited_until_the_endpoint_tells_it() {
+async fn waiting_for_a_state_ends_when_the_endpoint_reports_it() {
     let mut router = scripted("exec sleep 600");
     router.start_again().unwrap();
     let listener = TcpListener::bind(router.admin()).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_state_is_awaited_until_the_endpoint_tells_it() {
 }
 
 #[tokio::test]
-async fn a_router_that_ends_instead_fails_the_wait_with_its_log() {
+async fn waiting_for_a_state_fails_with_the_log_if_the_router_ends() {
     let mut router = scripted("echo the reason; exit 78");
     router.start_again().unwrap();
     let error = router.wait_state("streaming", SOON).await.unwrap_err();
@@ -50,7 +50,7 @@ async fn a_router_that_ends_instead_fails_the_wait_with_its_log() {
 }
 
 #[tokio::test]
-async fn sigterm_reaches_the_program_and_its_exit_code_comes_back() {
+async fn sigterm_reaches_the_program_and_its_exit_code_is_returned() {
     let mut router = scripted("trap 'exit 75' TERM; echo ready; while :; do sleep 0.05; done");
     router.start_again().unwrap();
     eventually(SOON, "the script", async || Ok(router.log().contains("ready").then_some(())))
@@ -61,7 +61,7 @@ async fn sigterm_reaches_the_program_and_its_exit_code_comes_back() {
 }
 
 #[tokio::test]
-async fn commands_get_the_configuration_and_the_environment() {
+async fn commands_run_with_the_configuration_and_the_environment() {
     let router = scripted("echo \"$1 $2 $OUTBOX_ROUTER__NAME\"; cat \"$3\"");
     let router = router.env("OUTBOX_ROUTER__NAME", "y");
     let output = router.command(&["check"]).await.unwrap();
@@ -73,13 +73,13 @@ const METRICS: &str = "# TYPE outbox_events_total counter\n\
     outbox_events_total_other 100\noutbox_window_events 7 1700000000\n";
 
 #[test]
-fn series_are_summed_and_told_from_longer_names() {
+fn series_of_a_metric_are_summed_without_those_of_longer_names() {
     assert_eq!(sum_of_series(METRICS, "outbox_events_total", ""), Some(7.0));
     assert_eq!(sum_of_series(METRICS, "outbox_events_total", "topic=\"c\""), Some(4.0));
     assert_eq!(sum_of_series(METRICS, "outbox_window_events", ""), Some(7.0));
 }
 
 #[test]
-fn a_series_that_is_not_there_is_not_zero() {
+fn a_missing_series_is_none_and_not_zero() {
     assert_eq!(sum_of_series(METRICS, "outbox_state", ""), None);
 }

@@ -26,14 +26,14 @@ use crate::wait::eventually;
 #[derive(Debug)]
 pub struct Tap {
     port: u16,
-    noted: Arc<Noted>,
+    state: Arc<TapState>,
     // Dropping the set ends the task that listens and, with it, every connection.
     _tasks: JoinSet<()>,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
-    told: AtomicU64,
+struct TapState {
+    flush: AtomicU64,
     open: AtomicUsize,
 }
 
@@ -47,10 +47,10 @@ impl Tap {
     pub async fn start(target: String) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let port = listener.local_addr()?.port();
-        let noted = Arc::new(Noted::default());
+        let state = Arc::new(TapState::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, target, Arc::clone(&noted)));
-        Ok(Self { port, noted, _tasks: tasks })
+        tasks.spawn(serve(listener, target, Arc::clone(&state)));
+        Ok(Self { port, state, _tasks: tasks })
     }
 
     /// The port on the loopback address.
@@ -58,14 +58,15 @@ impl Tap {
         self.port
     }
 
-    /// The highest position that was confirmed since [`take_told`](Self::take_told).
-    pub fn told(&self) -> PgLsn {
-        PgLsn::from(self.noted.told.load(Ordering::Acquire))
+    /// The highest position that was confirmed since
+    /// [`take_highest_flush`](Self::take_highest_flush).
+    pub fn highest_flush(&self) -> PgLsn {
+        PgLsn::from(self.state.flush.load(Ordering::Acquire))
     }
 
-    /// Returns [`told`](Self::told), and resets it.
-    pub fn take_told(&self) -> PgLsn {
-        PgLsn::from(self.noted.told.swap(0, Ordering::AcqRel))
+    /// Returns [`highest_flush`](Self::highest_flush), and resets it.
+    pub fn take_highest_flush(&self) -> PgLsn {
+        PgLsn::from(self.state.flush.swap(0, Ordering::AcqRel))
     }
 
     /// Waits until every connection is closed and everything that was sent on it is noted.
@@ -75,22 +76,22 @@ impl Tap {
     /// Fails when one is still open after `deadline`.
     pub async fn closed(&self, deadline: Duration) -> anyhow::Result<()> {
         eventually(deadline, "the end of all tapped connections", async || {
-            Ok((self.noted.open.load(Ordering::Acquire) == 0).then_some(()))
+            Ok((self.state.open.load(Ordering::Acquire) == 0).then_some(()))
         })
         .await
     }
 }
 
-async fn serve(listener: TcpListener, target: String, noted: Arc<Noted>) {
+async fn serve(listener: TcpListener, target: String, state: Arc<TapState>) {
     let mut links = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => if let Ok((client, _)) = accepted {
-                noted.open.fetch_add(1, Ordering::AcqRel);
-                let (target, noted) = (target.clone(), Arc::clone(&noted));
+                state.open.fetch_add(1, Ordering::AcqRel);
+                let (target, state) = (target.clone(), Arc::clone(&state));
                 links.spawn(async move {
-                    carry(client, &target, &noted).await;
-                    noted.open.fetch_sub(1, Ordering::AcqRel);
+                    forward(client, &target, &state).await;
+                    state.open.fetch_sub(1, Ordering::AcqRel);
                 });
             },
             Some(_) = links.join_next() => {}
@@ -100,14 +101,14 @@ async fn serve(listener: TcpListener, target: String, noted: Arc<Noted>) {
 
 /// Carries one connection until one side is gone. Nothing is held back, so that the other side
 /// learns of the end as it would without the tap.
-async fn carry(client: TcpStream, target: &str, noted: &Noted) {
+async fn forward(client: TcpStream, target: &str, state: &TapState) {
     let Ok(server) = TcpStream::connect(target).await else { return };
     if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
         return;
     }
     let (from_client, mut to_client) = client.into_split();
     let (mut from_server, to_server) = server.into_split();
-    let up = note_all(from_client, to_server, noted);
+    let up = forward_requests(from_client, to_server, state);
     let down = async {
         drop(tokio::io::copy(&mut from_server, &mut to_client).await);
         // The client learns that the server is gone, and closes its side; a dead client does not.
@@ -122,11 +123,11 @@ async fn carry(client: TcpStream, target: &str, noted: &Noted) {
 }
 
 /// Forwards what the client sends, until it closes its side or the server is gone.
-async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: &Noted) {
+async fn forward_requests(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, state: &TapState) {
     let mut updates = Updates::default();
     let mut note = |bytes: &[u8]| {
         if let Some(flush) = updates.read(bytes) {
-            noted.told.fetch_max(flush, Ordering::AcqRel);
+            state.flush.fetch_max(flush, Ordering::AcqRel);
         }
     };
     let mut chunk = vec![0; 16 * 1024];

@@ -22,7 +22,7 @@ fn update(flush: u64) -> Vec<u8> {
 }
 
 #[test]
-fn updates_are_found_however_the_bytes_are_cut() {
+fn status_updates_are_found_wherever_the_reads_split_them() {
     let other = b"d\0\0\0\x05x".to_vec();
     let stream = [start_up(), b"Q\0\0\0\x06x\0".to_vec(), update(5), other, update(3)].concat();
     for size in 1..stream.len() {
@@ -34,7 +34,7 @@ fn updates_are_found_however_the_bytes_are_cut() {
 }
 
 #[test]
-fn what_is_not_whole_says_nothing() {
+fn an_incomplete_status_update_yields_no_position() {
     let mut updates = Updates::default();
     assert_eq!(updates.read(&start_up()), None);
     let (most, last) = (update(5), 0);
@@ -43,7 +43,7 @@ fn what_is_not_whole_says_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_arrives_and_is_noted_also_when_the_server_is_gone() {
+async fn status_updates_are_forwarded_and_read_even_after_the_server_is_gone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tap = Tap::start(listener.local_addr().unwrap().to_string()).await.unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", tap.port())).await.unwrap();
@@ -58,5 +58,5 @@ async fn what_a_client_says_arrives_and_is_noted_also_when_the_server_is_gone() 
     client.write_all(&updates).await.unwrap();
     drop(client);
     tap.closed(SOON).await.unwrap();
-    assert_eq!((tap.take_told(), tap.told()), (PgLsn::from(9), PgLsn::from(0)));
+    assert_eq!((tap.take_highest_flush(), tap.highest_flush()), (PgLsn::from(9), PgLsn::from(0)));
 }

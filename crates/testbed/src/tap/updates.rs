@@ -7,12 +7,12 @@ const ENCRYPTION_REQUESTS: [u32; 2] = [80_877_103, 80_877_104];
 /// How far a client's stream has been parsed.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    phase: Phase,
+    phase: ParserState,
     rest: Vec<u8>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ParserState {
     /// Messages have a length and no tag.
     #[default]
     StartUp,
@@ -36,18 +36,22 @@ impl Updates {
 
     /// The message at the front, if it is complete: the phase after it, its length, and the
     /// position that it confirms.
-    fn next(&self) -> Option<(Phase, usize, Option<u64>)> {
+    fn next(&self) -> Option<(ParserState, usize, Option<u64>)> {
         match self.phase {
-            Phase::StartUp => {
+            ParserState::StartUp => {
                 let length = number(&self.rest, 0)?;
                 let code = number(&self.rest, 4)?;
                 let whole = self.whole(length, 0)?;
                 let is_request = ENCRYPTION_REQUESTS.contains(&code);
-                Some((if is_request { Phase::StartUp } else { Phase::Tagged }, whole.len(), None))
+                Some((
+                    if is_request { ParserState::StartUp } else { ParserState::Tagged },
+                    whole.len(),
+                    None,
+                ))
             }
-            Phase::Tagged => {
+            ParserState::Tagged => {
                 let whole = self.whole(number(&self.rest, 1)?, 1)?;
-                Some((Phase::Tagged, whole.len(), flush(whole)))
+                Some((ParserState::Tagged, whole.len(), flush(whole)))
             }
         }
     }

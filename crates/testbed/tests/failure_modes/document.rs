@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_between_the_markers_is_replaced() {
+    fn only_the_text_between_the_markers_is_replaced() {
         let document =
             "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\n<!-- y:begin -->\n<!-- y:end -->\n";
         let made = with_section(document, "x", "new\n").unwrap();
@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_are_missing_or_swapped_are_noticed() {
+    fn missing_or_swapped_markers_are_an_error() {
         assert_eq!(with_section("# A\n", "x", ""), None);
         assert_eq!(with_section("<!-- x:end -->\n<!-- x:begin -->\n", "x", ""), None);
     }

@@ -1,9 +1,9 @@
-//! Keeps the table of failure modes in `docs/failure-modes.md` honest. What may go wrong, and what shows
-//! that it does not, is written in `tests/failure-modes.toml`; this makes the table of it, and
-//! fails when the table is not current, when a mode is missing, or when something is named that is
-//! not in the sources.
+//! Generates the table of `docs/failure-modes.md` from `tests/failure-modes.toml`, which lists what
+//! may go wrong and which test shows that it does no harm. Fails when the table is not current,
+//! when a mode is missing, or when a test, fault or planted bug is named that is not in the
+//! sources.
 //!
-//! `UPDATE_DOCS=1 cargo test -p testbed --test failure_modes` writes the table anew.
+//! `UPDATE_DOCS=1 cargo test -p testbed --test failure_modes` writes the table.
 
 mod catalogue;
 mod document;
@@ -40,26 +40,26 @@ fn dangling(of_kind: impl Fn(&Reference) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn every_failure_mode_is_there_once_and_shown_or_explained() {
+fn every_failure_mode_is_listed_once_and_has_a_test_or_an_explanation() {
     let complaints = catalogue().complaints();
     assert!(complaints.is_empty(), "tests/failure-modes.toml:\n{}", complaints.join("\n"));
 }
 
 #[test]
-fn every_test_that_is_named_exists() {
+fn every_test_that_is_referred_to_exists() {
     let missing = dangling(|one| matches!(one, Reference::Test { .. }));
     assert!(missing.is_empty(), "tests/failure-modes.toml:\n{}", missing.join("\n"));
 }
 
 #[test]
-fn every_fault_failpoint_and_bug_that_is_named_exists() {
+fn every_fault_failpoint_and_planted_bug_that_is_referred_to_exists() {
     let missing =
         dangling(|one| matches!(one, Reference::Variant { .. } | Reference::Mutant { .. }));
     assert!(missing.is_empty(), "tests/failure-modes.toml:\n{}", missing.join("\n"));
 }
 
 #[test]
-fn the_table_of_the_document_is_current() {
+fn the_generated_table_is_current() {
     let file = root().join("docs/failure-modes.md");
     let found = std::fs::read_to_string(&file).expect("docs/failure-modes.md");
     let wanted =
@@ -69,7 +69,7 @@ fn the_table_of_the_document_is_current() {
     } else {
         assert!(
             found == wanted,
-            "docs/failure-modes.md is not what tests/failure-modes.toml says: {REWRITE}"
+            "docs/failure-modes.md is not generated from the present tests/failure-modes.toml: run {REWRITE}"
         );
     }
 }

@@ -17,7 +17,7 @@ impl Sources {
         Self { root: root.into() }
     }
 
-    /// The text of a file; `Err` tells that there is none.
+    /// The text of a file; `Err` if there is none.
     pub(crate) fn read(&self, file: &str) -> Result<String, String> {
         std::fs::read_to_string(self.root.join(file)).map_err(|_| format!("there is no {file}"))
     }
@@ -92,7 +92,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the last attribute goes on in the next line.
+/// Whether the last attribute continues in the next line.
 fn is_open(attributes: &str) -> bool {
     !attributes.is_empty() && !attributes.ends_with(']')
 }
@@ -187,13 +187,13 @@ bugs! {
 ";
 
     #[test]
-    fn tests_are_functions_with_the_attribute() {
+    fn tests_are_the_functions_with_a_test_attribute() {
         let found: Vec<&str> = tests(SOURCE).into_iter().collect();
         assert_eq!(found, ["nested", "plain", "the_one_behind_it", "with_attributes"]);
     }
 
     #[test]
-    fn variants_are_those_of_the_enum_that_was_asked_for() {
+    fn variants_are_those_of_the_named_enum() {
         let of = |name| variants(SOURCE, name).into_iter().collect::<Vec<_>>();
         assert_eq!(of("Fault"), ["KillRouter", "Struct", "Tuple"]);
         assert_eq!(of("Other"), ["Foreign"]);

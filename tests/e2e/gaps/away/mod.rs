@@ -1,19 +1,19 @@
-//! What happened while no router ran. Nothing is left of it in memory: what the state topic holds,
-//! the slot and the server's history have to tell it, also when everything looks well again.
+//! Damage that was done while no router ran, so no process remembers the state before it. The state
+//! topic, the slot and the server's history must show it, even if everything is as before.
 //!
 //! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at
 //! risk and where they were committed; the interval that the router names has to cover them.
-//! `OUTBOX_ROUNDS=20` plays each of them twenty times ([`rounds`]). Servers that come back as
-//! others are in [`restored`] and [`promoted`], Kafka's part is in [`exchanged`], and what is no
-//! gap in [`restarts`].
+//! `OUTBOX_ROUNDS=20` runs each of them twenty times ([`rounds`]). Replaced servers are in
+//! [`restored`] and [`promoted`], a replaced Kafka cluster is in [`exchanged`], and what is no gap
+//! is in [`restarts`].
 
 use std::collections::{BTreeMap, HashSet};
 
-use e2e::{SLOT, SOON, Stage, text};
+use e2e::{Fixture, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use tokio_postgres::types::PgLsn;
 
-use super::{expect_told, flowing, has_interval, write};
+use super::{expect_reported, has_interval, streaming_fixture, write};
 use rounds::rounds;
 
 mod exchanged;
@@ -22,27 +22,31 @@ mod restarts;
 mod restored;
 mod rounds;
 
-/// Rows that nobody sends any more.
+/// Rows that no server sends any more.
 const LOST: u64 = 20;
 
 /// Events at risk by their ids, each with the position after its commit.
 type AtRisk = BTreeMap<String, PgLsn>;
 
 /// Everything committed in the server's present history, and where.
-async fn committed(stage: &mut Stage) -> AtRisk {
-    let commits = stage.commits().await.unwrap();
-    let events = stage.truth().await.unwrap().events;
-    let commit = |xid| *commits.get(&xid).unwrap_or_else(|| panic!("{xid} was not seen to commit"));
+async fn committed(fixture: &mut Fixture) -> AtRisk {
+    let commits = fixture.commits().await.unwrap();
+    let events = fixture.truth().await.unwrap().events;
+    let commit = |xid| {
+        *commits
+            .get(&xid)
+            .unwrap_or_else(|| panic!("the commit of transaction {xid} was not tracked"))
+    };
     events.iter().map(|event| (event.id.to_string(), commit(event.xid))).collect()
 }
 
-async fn ids_in_kafka(stage: &Stage) -> HashSet<String> {
-    let seen = stage.seen().await.unwrap();
+async fn ids_in_kafka(fixture: &Fixture) -> HashSet<String> {
+    let seen = fixture.seen().await.unwrap();
     seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
 }
 
-async fn ids_in_the_database(stage: &Stage) -> HashSet<String> {
-    let events = stage.truth().await.unwrap().events;
+async fn ids_in_the_database(fixture: &Fixture) -> HashSet<String> {
+    let events = fixture.truth().await.unwrap().events;
     events.iter().map(|event| event.id.to_string()).collect()
 }
 
@@ -53,24 +57,25 @@ fn without(mut committed: AtRisk, there: &HashSet<String>) -> AtRisk {
 }
 
 /// The router starts, stops for this gap, and stops again when it is started again.
-async fn expect_stop(stage: &mut Stage, code: &str) -> Value {
-    stage.router.start_again().unwrap();
-    // It is told before it is written: what is killed or accepted sooner is another story.
-    let is_told = |status: &Value| {
+async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
+    fixture.router.start_again().unwrap();
+    // The gap is reported before it is recorded. A router that is killed before that, or an
+    // acceptance before that, is another scenario.
+    let is_reported = |status: &Value| {
         text(status, "/state") == Some("failed")
             && text(status, "/reason/code") == Some(code)
             && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
-    let status = stage.router.wait_status(code, SOON, is_told).await.unwrap();
+    let status = fixture.router.wait_status(code, SHORT_DEADLINE, is_reported).await.unwrap();
     assert!(has_interval(&status), "{status}");
     let hint = text(&status, "/reason/hint").unwrap();
     assert!(hint.contains("outbox-router accept"), "{hint}");
-    expect_told(stage, &[code]).await;
+    expect_reported(fixture, &[code]).await;
 
     // It survives the process: the record is there before anybody restarts.
-    stage.router.kill9().await.unwrap();
-    stage.router.start_again().unwrap();
-    stage.router.wait_status(code, SOON, is_told).await.unwrap();
+    fixture.router.kill9().await.unwrap();
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_status(code, SHORT_DEADLINE, is_reported).await.unwrap();
     status
 }
 
@@ -79,7 +84,7 @@ fn interval(status: &Value) -> [PgLsn; 2] {
     let lsn = |end: &str| text(status, &format!("/reason/interval/{end}/lsn"));
     // A gap that may begin anywhere has no beginning.
     let from = lsn("from").unwrap_or("0/0");
-    let to = lsn("to").unwrap_or_else(|| panic!("no end of an interval: {status}"));
+    let to = lsn("to").unwrap_or_else(|| panic!("the interval has no end: {status}"));
     [from, to].map(|lsn| lsn.parse().unwrap())
 }
 
@@ -87,39 +92,46 @@ fn interval(status: &Value) -> [PgLsn; 2] {
 fn expect_covered(status: &Value, at_risk: &AtRisk) {
     let [from, to] = interval(status);
     let (first, last) = (at_risk.values().min().unwrap(), at_risk.values().max().unwrap());
-    assert!(from < *first, "what was committed at {first} is at risk, too: {status}");
-    assert!(to >= *last, "what was committed at {last} is at risk, too: {status}");
+    assert!(
+        from < *first,
+        "the event committed at {first} is at risk and lies before the interval: {status}"
+    );
+    assert!(
+        to >= *last,
+        "the event committed at {last} is at risk and lies after the interval: {status}"
+    );
 }
 
 /// The router stops, and says where the events are that Kafka lacks.
-async fn expect_missing(stage: &mut Stage, code: &str) -> (Value, AtRisk) {
-    let status = expect_stop(stage, code).await;
-    let missing = without(committed(stage).await, &ids_in_kafka(stage).await);
+async fn expect_missing(fixture: &mut Fixture, code: &str) -> (Value, AtRisk) {
+    let status = expect_stop(fixture, code).await;
+    let missing = without(committed(fixture).await, &ids_in_kafka(fixture).await);
     assert!(u64::try_from(missing.len()).unwrap() >= LOST, "{} are missing", missing.len());
     expect_covered(&status, &missing);
     (status, missing)
 }
 
-/// A person accepts the gap; the router goes on, and Kafka lacks nothing that was not at risk.
-async fn goes_on_after_acceptance(stage: &mut Stage, at_risk: &AtRisk) {
-    stage.accept().await.unwrap();
-    write(stage, 10).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    let (committed, there) = tokio::join!(ids_in_the_database(stage), ids_in_kafka(stage));
+/// A person accepts the gap; the router continues, and every event that was not at risk is in
+/// Kafka.
+async fn expect_continues_after_acceptance(fixture: &mut Fixture, at_risk: &AtRisk) {
+    fixture.accept().await.unwrap();
+    write(fixture, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (committed, there) = tokio::join!(ids_in_the_database(fixture), ids_in_kafka(fixture));
     let missing = committed.difference(&there).find(|id| !at_risk.contains_key(*id));
-    assert_eq!(missing, None, "it was not at risk");
+    assert_eq!(missing, None, "an event that was not at risk is not in Kafka");
 }
 
-/// A stage without a router, everything confirmed, and where.
-async fn abandoned() -> (Stage, PgLsn) {
-    let mut stage = flowing(Stage::builder().witnessed()).await;
-    stage.kill_router().await.unwrap();
-    let confirmed = stage.confirmed().await.unwrap();
-    (stage, confirmed)
+/// A fixture without a router, and the position up to which everything is confirmed.
+async fn fixture_without_router() -> (Fixture, PgLsn) {
+    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
+    fixture.kill_router().await.unwrap();
+    let confirmed = fixture.confirmed().await.unwrap();
+    (fixture, confirmed)
 }
 
-async fn run(stage: &Stage, sql: &str) {
-    stage.session().await.unwrap().batch_execute(sql).await.unwrap();
+async fn run(fixture: &Fixture, sql: &str) {
+    fixture.session().await.unwrap().batch_execute(sql).await.unwrap();
 }
 
 /// As `setup` makes it.
@@ -128,45 +140,48 @@ fn create_slot() -> String {
 }
 
 /// Rows are written, and then the slot is brought past them.
-async fn expect_moved(how: &[String]) {
-    let (mut stage, confirmed) = abandoned().await;
-    write(&mut stage, LOST).await;
+async fn expect_gap_of_moved_slot(how: &[String]) {
+    let (mut fixture, confirmed) = fixture_without_router().await;
+    write(&mut fixture, LOST).await;
     for statement in how {
-        run(&stage, statement).await;
+        run(&fixture, statement).await;
     }
-    let (status, missing) = expect_missing(&mut stage, "P014").await;
-    assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
-    goes_on_after_acceptance(&mut stage, &missing).await;
+    let (status, missing) = expect_missing(&mut fixture, "P014").await;
+    assert!(
+        interval(&status)[0] >= confirmed,
+        "the interval includes confirmed events, which are in Kafka: {status}"
+    );
+    expect_continues_after_acceptance(&mut fixture, &missing).await;
 }
 
 #[tokio::test]
-async fn a_slot_that_was_made_again() {
+async fn a_slot_recreated_while_the_router_was_down_is_a_gap() {
     rounds("slot re-created", async || {
         let drop = format!("SELECT pg_drop_replication_slot('{SLOT}')");
-        expect_moved(&[drop, create_slot()]).await;
+        expect_gap_of_moved_slot(&[drop, create_slot()]).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_slot_that_was_advanced() {
+async fn a_slot_advanced_while_the_router_was_down_is_a_gap() {
     rounds("slot advanced", async || {
         let advance =
             format!("SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_flush_lsn())");
-        expect_moved(&[advance]).await;
+        expect_gap_of_moved_slot(&[advance]).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_publication_that_left_rows_out_and_is_as_before() {
+async fn a_publication_that_left_rows_out_while_the_router_was_down_is_a_gap() {
     rounds("publication altered and altered back", async || {
-        let (mut stage, _) = abandoned().await;
-        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
-        write(&mut stage, LOST).await;
-        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
-        let (_, missing) = expect_missing(&mut stage, "P032").await;
-        goes_on_after_acceptance(&mut stage, &missing).await;
+        let (mut fixture, _) = fixture_without_router().await;
+        run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
+        write(&mut fixture, LOST).await;
+        run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
+        let (_, missing) = expect_missing(&mut fixture, "P032").await;
+        expect_continues_after_acceptance(&mut fixture, &missing).await;
     })
     .await;
 }

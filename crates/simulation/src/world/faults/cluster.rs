@@ -2,93 +2,93 @@
 
 use relay::Code;
 
-use super::NOW;
+use super::AT_ONCE;
 use crate::{
-    kafka::Topic,
-    world::{World, mend::Mend, outcome::Outcome},
+    kafka::SimulatedTopic,
+    world::{World, injection::Injection, repair::Repair},
 };
 
 impl World {
-    pub(super) fn take_the_cluster_down(&mut self) -> Outcome {
+    pub(super) fn stop_the_cluster(&mut self) -> Injection {
         self.kafka.is_up = false;
-        self.mend_after(NOW, Mend::Cluster);
-        Outcome::Done
+        self.schedule_repair(AT_ONCE, Repair::Cluster);
+        Injection::Done
     }
 
-    pub(super) fn take_leaders(&mut self) -> Outcome {
+    pub(super) fn remove_leaders(&mut self) -> Injection {
         let leaderless = self.random.next_number();
         self.some_topic().1.leaderless = leaderless;
-        self.mend_after(NOW, Mend::Leaders);
-        Outcome::Done
+        self.schedule_repair(AT_ONCE, Repair::Leaders);
+        Injection::Done
     }
 
-    pub(super) fn hold_acks_back(&mut self) -> Outcome {
+    pub(super) fn hold_acks(&mut self) -> Injection {
         self.kafka.acks_pass = false;
-        self.mend_after(NOW, Mend::Acks);
-        Outcome::Done
+        self.schedule_repair(AT_ONCE, Repair::Acks);
+        Injection::Done
     }
 
-    pub(super) fn store_the_next_batch_twice(&mut self) -> Outcome {
+    pub(super) fn store_the_next_batch_twice(&mut self) -> Injection {
         self.kafka.stores_twice = true;
-        Outcome::Done
+        Injection::Done
     }
 
-    pub(super) fn reject_the_next_batch(&mut self, code: Code) -> Outcome {
+    pub(super) fn reject_the_next_batch(&mut self, code: Code) -> Injection {
         self.kafka.rejects = Some(code);
-        Outcome::Done
+        Injection::Done
     }
 
     /// One producer fails, or every producer for a while.
-    pub(super) fn end_producers(&mut self) -> Outcome {
+    pub(super) fn fail_producers(&mut self) -> Injection {
         if self.random.one_in(2) {
-            self.kafka.ends_producers = true;
-            self.mend_after(NOW, Mend::Producers);
+            self.kafka.fails_producers = true;
+            self.schedule_repair(AT_ONCE, Repair::Producers);
         }
-        self.end_a_producer()
+        self.fail_a_producer()
     }
 
-    fn end_a_producer(&mut self) -> Outcome {
-        self.judge.interrupted();
+    fn fail_a_producer(&mut self) -> Injection {
+        self.checker.note_interruption();
         let router = self.some_router();
-        Outcome::from(self.routers[router].runs() && self.fail_producer(router))
+        Injection::from(self.routers[router].runs() && self.fail_producer(router))
     }
 
-    pub(super) fn deny_a_topic(&mut self) -> Outcome {
-        self.some_topic().1.is_denied = true;
-        self.mend_after(NOW, Mend::Metadata);
-        Outcome::Done
+    pub(super) fn hide_a_topic(&mut self) -> Injection {
+        self.some_topic().1.is_hidden = true;
+        self.schedule_repair(AT_ONCE, Repair::Metadata);
+        Injection::Done
     }
 
-    pub(super) fn delete_a_topic(&mut self) -> Outcome {
+    pub(super) fn delete_a_topic(&mut self) -> Injection {
         let partitions = self.some_partitions();
-        let (place, topic) = self.some_topic();
+        let (index, topic) = self.some_topic();
         if topic.partitions.take().is_none() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
-        self.judge.interrupted();
-        self.mend_after(NOW, Mend::Topic(place, partitions));
-        Outcome::Done
+        self.checker.note_interruption();
+        self.schedule_repair(AT_ONCE, Repair::Topic(index, partitions));
+        Injection::Done
     }
 
-    pub(super) fn grow_a_topic(&mut self) -> Outcome {
+    pub(super) fn grow_a_topic(&mut self) -> Injection {
         let more = self.some_partitions();
         let (_, topic) = self.some_topic();
-        let Some(partitions) = &mut topic.partitions else { return Outcome::Pointless };
+        let Some(partitions) = &mut topic.partitions else { return Injection::NotApplicable };
         *partitions += more;
         topic.counts.push(*partitions);
-        Outcome::Done
+        Injection::Done
     }
 
     /// A producer reads the topics' limits when it is new.
-    pub(super) fn lower_a_limit(&mut self) -> Outcome {
+    pub(super) fn lower_a_limit(&mut self) -> Injection {
         self.some_topic().1.limit = Some(60);
-        self.mend_after(NOW, Mend::Limits);
-        self.end_a_producer()
+        self.schedule_repair(AT_ONCE, Repair::Limits);
+        self.fail_a_producer()
     }
 
-    fn some_topic(&mut self) -> (usize, &mut Topic) {
-        let place = self.random.index(self.kafka.topics.len());
-        (place, &mut self.kafka.topics[place])
+    fn some_topic(&mut self) -> (usize, &mut SimulatedTopic) {
+        let index = self.random.index(self.kafka.topics.len());
+        (index, &mut self.kafka.topics[index])
     }
 
     fn some_partitions(&mut self) -> i32 {

@@ -4,20 +4,20 @@ use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
 
 use crate::{
     coverage,
-    world::{World, outcome::Outcome},
+    world::{World, injection::Injection},
 };
 
-/// How many rounds the world goes on so that the router reaches the failpoint.
+/// How many rounds are run so that the router reaches the failpoint.
 const ROUNDS: u32 = 40;
 
 impl World {
-    pub(super) fn kill_at_a_failpoint(&mut self) -> Outcome {
+    pub(super) fn kill_at_a_failpoint(&mut self) -> Injection {
         let router = self.some_router();
         if !self.routers[router].runs() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
         let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
-        self.judge.interrupted();
+        self.checker.note_interruption();
         coverage::arm(point, 1);
         match point {
             // Some places are reached only if something is done for it.
@@ -26,7 +26,7 @@ impl World {
             }
             Failpoint::StreamEnded => {
                 self.server.stop(self.at);
-                self.lead_on();
+                self.run_until_killed();
             }
             Failpoint::DeliveryFailed => self.kafka.rejects = Some(Code::DeliveryFailed),
             Failpoint::SlotChecked | Failpoint::Connected | Failpoint::ReplicationStarted => {
@@ -35,17 +35,17 @@ impl World {
             Failpoint::WarningTaken => {
                 let notice = ServerNotice {
                     code: "01000".to_owned(),
-                    message: "there is nothing to worry about".to_owned(),
+                    message: "a warning without consequences".to_owned(),
                 };
                 self.input(router, Input::Notice(&notice));
             }
             Failpoint::CoveredPassed => {
                 // A slot that somebody has re-created was saved then, and cannot go back further.
-                if self.call.is_idle() {
-                    self.server.forget_saved();
+                if self.expected_failure.allows_nothing() {
+                    self.server.revert_saved_position();
                 }
                 self.server.crash(self.at);
-                self.lead_on();
+                self.run_until_killed();
             }
             Failpoint::QueueFull => self.fill_the_queue(),
             Failpoint::RelationTaken
@@ -65,23 +65,23 @@ impl World {
             | Failpoint::AfterStatus => {
                 let nth = u32::try_from(1 + self.random.below(4)).expect("small");
                 coverage::arm(point, nth);
-                // In the other half of the cases the plan goes on as it is.
+                // In the other half of the cases the plan continues as it is.
                 if self.random.one_in(2) {
-                    self.lead_on();
+                    self.run_until_killed();
                 }
             }
         }
-        Outcome::Done
+        Injection::Done
     }
 
-    /// Lets the world go on until the failpoint has fired. The steps between two faults are few: a
+    /// Runs rounds until the failpoint has fired. The steps between two faults are few: a
     /// router that has to reconnect has rarely done so before the next fault.
-    fn lead_on(&mut self) {
+    fn run_until_killed(&mut self) {
         for _ in 0..ROUNDS {
             if !coverage::is_armed() {
                 break;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
     }
 
@@ -89,7 +89,7 @@ impl World {
     fn fill_the_queue(&mut self) {
         let until_it_streams = 10;
         for _ in 0..until_it_streams {
-            self.let_everything_happen();
+            self.run_round();
         }
         for _ in 0..ROUNDS {
             for router in 0..self.routers.len() {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use relay::Code;
 
-use super::{World, mend::Mend, outcome::Outcome};
+use super::{World, injection::Injection, repair::Repair};
 use crate::{
     fault::Fault,
-    history::{Called, Catalog, Health, LONG},
+    history::{CatalogState, LONG, OutboxName, RowKind},
 };
 
 mod cluster;
@@ -17,66 +17,66 @@ mod person;
 mod process;
 mod server;
 
-/// The earliest time of a mend that may follow at once.
-const NOW: Duration = Duration::ZERO;
+/// The earliest time of a repair that may follow at once.
+const AT_ONCE: Duration = Duration::ZERO;
 
 impl World {
-    pub(super) fn inject(&mut self, fault: Fault) -> Outcome {
+    pub(super) fn inject(&mut self, fault: Fault) -> Injection {
         match fault {
             Fault::KillRouter => self.kill_a_router(),
             Fault::KillAtFailpoint => self.kill_at_a_failpoint(),
             Fault::FreezeRouter => self.freeze_a_router(),
             Fault::Shutdown => self.shut_a_router_down(),
             Fault::AllDown => {
-                self.take_all_routers_down();
-                Outcome::Done
+                self.stop_all_routers();
+                Injection::Done
             }
 
             Fault::CutConnection => self.cut_the_connection(),
-            Fault::BlackHole => self.swallow_the_connection(),
+            Fault::BlackHole => self.black_hole_the_connection(),
             Fault::CutOff => {
-                self.cut_everybody_off();
-                Outcome::Done
+                self.cut_off_all_routers();
+                Injection::Done
             }
             Fault::CrashServer => self.crash_the_server(),
             Fault::FastStop => self.stop_the_server(),
-            Fault::ServerError => self.write_what_cannot_be_decoded(),
+            Fault::ServerError => self.write_undecodable_transaction(),
             Fault::PromoteStandby => self.promote_a_standby(),
-            Fault::LongTransaction => self.write_transaction(LONG, Health::Sound),
+            Fault::LongTransaction => self.write_transaction(LONG, RowKind::Valid),
             Fault::AlterTable => self.alter_the_table(1),
             Fault::RenameTable => self.rename_the_table(),
 
-            Fault::ClusterDown => self.take_the_cluster_down(),
-            Fault::LeaderDown => self.take_leaders(),
-            Fault::LoseAcks => self.hold_acks_back(),
+            Fault::ClusterDown => self.stop_the_cluster(),
+            Fault::LeaderDown => self.remove_leaders(),
+            Fault::LoseAcks => self.hold_acks(),
             Fault::DuplicateBatch => self.store_the_next_batch_twice(),
             Fault::RejectBatch => self.reject_the_next_batch(Code::DeliveryFailed),
             Fault::RejectRecord => self.refuse_a_record(),
-            Fault::FatalProducer => self.end_producers(),
-            Fault::MetadataFlap => self.deny_a_topic(),
+            Fault::FatalProducer => self.fail_producers(),
+            Fault::MetadataFlap => self.hide_a_topic(),
             Fault::DeleteTopic => self.delete_a_topic(),
             Fault::GrowTopic => self.grow_a_topic(),
             Fault::LowerLimit => self.lower_a_limit(),
-            Fault::GrowWhileDown => self.grow_a_topic_meanwhile(),
-            Fault::StateAway => self.take_the_state_away(),
-            Fault::DeleteState => self.delete_the_state(),
+            Fault::GrowWhileDown => self.grow_a_topic_while_down(),
+            Fault::StateAway => self.make_the_state_topic_unavailable(),
+            Fault::DeleteState => self.delete_the_state_topic(),
 
-            Fault::DropSlot => self.call_for_a_person(fault, Self::drop_the_slot),
-            Fault::RecreateSlot => self.call_for_a_person(fault, Self::move_the_slot),
-            Fault::AdvanceSlot => self.call_for_a_person(fault, Self::move_the_slot),
-            Fault::LoseSlot => self.call_for_a_person(fault, Self::lose_the_slot),
-            Fault::DropPublication => self.call_for_a_person(fault, Self::drop_the_publication),
-            Fault::WithholdInserts => self.call_for_a_person(fault, Self::withhold_inserts),
-            Fault::TableOut => self.call_for_a_person(fault, Self::take_the_table_out),
-            Fault::PromoteLagging => self.promote_one_that_lags(),
-            Fault::PromoteWithoutSlot => self.promote_one_without_slot(),
+            Fault::DropSlot => self.inject_for_person(fault, Self::drop_the_slot),
+            Fault::RecreateSlot => self.inject_for_person(fault, Self::move_the_slot),
+            Fault::AdvanceSlot => self.inject_for_person(fault, Self::move_the_slot),
+            Fault::LoseSlot => self.inject_for_person(fault, Self::lose_the_slot),
+            Fault::DropPublication => self.inject_for_person(fault, Self::drop_the_publication),
+            Fault::WithholdInserts => self.inject_for_person(fault, Self::withhold_inserts),
+            Fault::TableOut => self.inject_for_person(fault, Self::take_the_table_out),
+            Fault::PromoteLagging => self.promote_a_lagging_standby(),
+            Fault::PromoteWithoutSlot => self.promote_a_standby_without_slot(),
             Fault::RestoreBackup => self.restore_a_backup(),
             Fault::RestoreSnapshot => self.restore_a_snapshot(),
-            Fault::ExchangeServer => self.exchange_the_server(),
-            Fault::ExchangeKafka => self.exchange_kafka(),
-            Fault::RenameKeyColumn => self.call_for_a_person(fault, Self::rename_the_key),
-            Fault::PoisonRow => self.call_for_a_person(fault, Self::write_a_null_key),
-            Fault::OversizedRow => self.call_for_a_person(fault, Self::write_a_huge_row),
+            Fault::ExchangeServer => self.replace_the_server(),
+            Fault::ExchangeKafka => self.replace_kafka(),
+            Fault::RenameKeyColumn => self.inject_for_person(fault, Self::rename_the_key),
+            Fault::PoisonRow => self.inject_for_person(fault, Self::write_a_null_key),
+            Fault::OversizedRow => self.inject_for_person(fault, Self::write_a_huge_row),
         }
     }
 
@@ -84,37 +84,37 @@ impl World {
         self.random.index(self.routers.len())
     }
 
-    fn write_transaction(&mut self, rows: u64, health: Health) -> Outcome {
+    fn write_transaction(&mut self, rows: u64, kind: RowKind) -> Injection {
         let catalog = self.server.catalog;
-        self.server.history.write_transaction(rows, &mut self.random, catalog, health);
-        Outcome::Done
+        self.server.history.write_transaction(rows, &mut self.random, catalog, kind);
+        Injection::Done
     }
 
-    fn alter_the_table(&mut self, shapes: usize) -> Outcome {
+    fn alter_the_table(&mut self, shapes: usize) -> Injection {
         self.server.catalog.shape += shapes;
-        Outcome::Done
+        Injection::Done
     }
 
-    /// The outbox gets another name: until a mend, or for one transaction only.
-    fn rename_the_table(&mut self) -> Outcome {
+    /// The outbox gets another name: until a repair, or for one transaction only.
+    fn rename_the_table(&mut self) -> Injection {
         if self.random.one_in(2) {
-            self.server.catalog.called = Called::Otherwise;
-            self.mend_after(NOW, Mend::Name);
+            self.server.catalog.name = OutboxName::Changed;
+            self.schedule_repair(AT_ONCE, Repair::TableName);
         } else {
-            let catalog = Catalog { called: Called::Otherwise, ..self.server.catalog };
+            let catalog = CatalogState { name: OutboxName::Changed, ..self.server.catalog };
             let Self { server, random, .. } = self;
-            server.history.write_transaction(2, random, catalog, Health::Sound);
+            server.history.write_transaction(2, random, catalog, RowKind::Valid);
         }
-        Outcome::Done
+        Injection::Done
     }
 
     /// An event that is still to be stored is refused for a while.
-    fn refuse_a_record(&mut self) -> Outcome {
-        self.judge.interrupted();
-        let _written = self.write_transaction(3, Health::Sound);
+    fn refuse_a_record(&mut self) -> Injection {
+        self.checker.note_interruption();
+        let _written = self.write_transaction(3, RowKind::Valid);
         let number = self.server.history.events.len() - 2;
-        self.refused = Some((number, None));
-        self.mend_after(NOW, Mend::Record);
-        Outcome::Done
+        self.refused_event = Some((number, None));
+        self.schedule_repair(AT_ONCE, Repair::Record);
+        Injection::Done
     }
 }

@@ -6,96 +6,96 @@ use relay::{Code, State};
 
 use crate::{
     fault::Fault,
-    history::{Health, Publishing},
-    plan::Keeping,
-    postgres::{Phase, RENAMED, Slot},
-    world::{World, mend::Mend, outcome::Outcome},
+    history::{PublicationState, RowKind},
+    plan::StateTopicSetting,
+    postgres::{RENAMED, ServerPhase, SimulatedSlot},
+    world::{World, injection::Injection, repair::Repair},
 };
 
-/// The earliest time at which a person mends something.
-pub(super) const LATER: Duration = Duration::from_secs(12);
+/// The earliest time at which a person repairs something.
+pub(super) const PERSON_DELAY_MIN: Duration = Duration::from_secs(12);
 /// How many rounds of a quarter of a second a router gets to begin streaming.
 const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
 
 impl World {
-    /// Does `deed`. A router with a witness notices it whenever it was done; one without a witness
-    /// has to be streaming.
-    pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
-        if self.plan.keeping == Keeping::Memory {
-            return self.call_for_one_who_streams(fault, deed);
+    /// Does `action`. A router with a witness notices it whenever it was done; one without a
+    /// witness has to be streaming.
+    pub(super) fn inject_for_person(&mut self, fault: Fault, action: fn(&mut Self)) -> Injection {
+        if self.plan.state_topic == StateTopicSetting::Unused {
+            return self.inject_while_streaming(fault, action);
         }
-        if !self.is_ripe() {
-            return Outcome::Pointless;
+        if !self.is_noticeable() {
+            return Injection::NotApplicable;
         }
-        self.part_them();
-        deed(self);
-        self.call_for(fault.causes());
-        Outcome::Done
+        self.maybe_disconnect_routers();
+        action(self);
+        self.require_failure(fault.causes());
+        Injection::Done
     }
 
     /// Whether the fault could be noticed: before a pipeline's first record nothing can be missing.
-    pub(super) fn is_ripe(&self) -> bool {
-        let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
-        is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
+    pub(super) fn is_noticeable(&self) -> bool {
+        let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_topic_lost;
+        is_witnessed && !self.expected_failure.is_required() && self.server.phase == ServerPhase::Up
     }
 
     /// From now on a router must ask for a person, for one of these reasons.
-    pub(super) fn call_for(&mut self, codes: &[Code]) {
-        self.judge.interrupted();
-        self.call.allow(codes);
-        self.call.demand();
+    pub(super) fn require_failure(&mut self, codes: &[Code]) {
+        self.checker.note_interruption();
+        self.expected_failure.allow(codes);
+        self.expected_failure.require();
     }
 
     /// Sometimes no router runs, or none reaches the server, when the fault happens.
-    fn part_them(&mut self) {
+    fn maybe_disconnect_routers(&mut self) {
         match self.random.below(4) {
-            0 => self.take_all_routers_down(),
-            1 => self.cut_everybody_off(),
+            0 => self.stop_all_routers(),
+            1 => self.cut_off_all_routers(),
             _ => {}
         }
     }
 
-    fn call_for_one_who_streams(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
+    fn inject_while_streaming(&mut self, fault: Fault, action: fn(&mut Self)) -> Injection {
         crate::coverage::disarm();
-        if self.call.is_due() || !self.wait_until_streaming() {
-            return Outcome::Pointless;
+        if self.expected_failure.is_required() || !self.wait_until_streaming() {
+            return Injection::NotApplicable;
         }
-        self.call_for(fault.causes());
+        self.require_failure(fault.causes());
         let session = self.routers[0].session;
-        deed(self);
+        action(self);
         for round in 0..ROUNDS_MAX {
-            let is_back = self.routers[0].session != session || self.has_called_for_a_person();
+            let is_back = self.routers[0].session != session || self.has_expected_failure();
             if round >= ROUNDS && (is_back || self.server.holder().is_some()) {
                 break;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
-        Outcome::Done
+        Injection::Done
     }
 
     pub(super) fn drop_the_slot(&mut self) {
         self.replace_slot(None);
-        self.write_on();
-        self.mend_after(LATER, Mend::Slot);
+        self.write_more();
+        self.schedule_repair(PERSON_DELAY_MIN, Repair::Slot);
     }
 
     /// The slot is dropped and re-created, or advanced by hand: a router sees the same in both
-    /// cases. On a server that was taken back, a slot that stands before the witness cannot be told
-    /// from the former one, a limit that docs/guarantees.md names.
+    /// cases. On a restored server, a slot behind the witness cannot be distinguished from the
+    /// former slot, a limit that docs/guarantees.md names.
     pub(super) fn move_the_slot(&mut self) {
-        self.write_on();
-        while self.server.history.end_of_wal <= self.wal_that_is_gone {
-            self.write_on();
+        self.write_more();
+        while self.server.history.end_of_wal <= self.discarded_wal_end {
+            self.write_more();
         }
-        self.replace_slot(Some(Slot::at(self.server.history.end_of_wal)));
-        self.write_on();
+        self.replace_slot(Some(SimulatedSlot::at(self.server.history.end_of_wal)));
+        self.write_more();
     }
 
     pub(super) fn lose_the_slot(&mut self) {
-        let lost = self.server.slot.map(|slot| Slot { is_lost: true, ..slot });
+        let lost = self.server.slot.map(|slot| SimulatedSlot { is_lost: true, ..slot });
         self.replace_slot(lost);
-        self.write_on();
+        self.write_more();
     }
 
     pub(super) fn drop_the_publication(&mut self) {
@@ -104,64 +104,64 @@ impl World {
             self.server.publication_oid += 1;
             self.server.entry_oid += 1;
         } else {
-            self.server.catalog.publishing = Publishing::Missing;
-            self.write_on();
-            self.mend_after(Duration::ZERO, Mend::Publication);
+            self.server.catalog.publication = PublicationState::Missing;
+            self.write_more();
+            self.schedule_repair(Duration::ZERO, Repair::Publication);
         }
     }
 
     pub(super) fn withhold_inserts(&mut self) {
-        self.server.catalog.publishing = Publishing::Withheld;
+        self.server.catalog.publication = PublicationState::WithoutInserts;
         self.server.altered_by += 1;
-        self.write_on();
-        self.mend_after(Duration::ZERO, Mend::Inserts);
+        self.write_more();
+        self.schedule_repair(Duration::ZERO, Repair::Inserts);
     }
 
     pub(super) fn take_the_table_out(&mut self) {
-        self.server.catalog.publishing = Publishing::Out;
-        self.write_on();
-        self.mend_after(Duration::ZERO, Mend::Table);
+        self.server.catalog.publication = PublicationState::WithoutTable;
+        self.write_more();
+        self.schedule_repair(Duration::ZERO, Repair::Table);
     }
 
     pub(super) fn rename_the_key(&mut self) {
         self.server.catalog.shape += RENAMED;
-        self.write_on();
+        self.write_more();
     }
 
     pub(super) fn write_a_null_key(&mut self) {
-        let _written = self.write_transaction(3, Health::NullKey);
-        self.write_on();
+        let _written = self.write_transaction(3, RowKind::NullKey);
+        self.write_more();
     }
 
     pub(super) fn write_a_huge_row(&mut self) {
-        let _written = self.write_transaction(3, Health::Oversized);
-        self.write_on();
+        let _written = self.write_transaction(3, RowKind::Oversized);
+        self.write_more();
     }
 
-    pub(super) fn write_on(&mut self) {
-        let _written = self.write_transaction(2, Health::Sound);
+    pub(super) fn write_more(&mut self) {
+        let _written = self.write_transaction(2, RowKind::Valid);
     }
 
-    fn replace_slot(&mut self, slot: Option<Slot>) {
+    fn replace_slot(&mut self, slot: Option<SimulatedSlot>) {
         self.server.end_walsenders(Code::ServerUnreachable);
         self.server.slot = slot;
     }
 
-    /// Lets the world go on, without faults, until its one router streams.
+    /// Runs rounds, without faults, until the only router streams.
     fn wait_until_streaming(&mut self) -> bool {
-        self.mend_everything();
+        self.run_all_repairs();
         self.kafka.heal();
         for _ in 0..300 {
             let id = self.routers[0].connection;
             let connection = id.and_then(|id| self.server.connection(id));
-            let is_whole = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
+            let is_whole = connection.is_some_and(|one| one.has_walsender && !one.is_black_holed);
             let process = &self.routers[0];
             let state = process.relay.condition(self.at).state;
-            let is_well = state == State::Streaming && self.server.phase == Phase::Up;
+            let is_well = state == State::Streaming && self.server.phase == ServerPhase::Up;
             if is_whole && is_well && process.runs() {
                 return true;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
         false
     }

@@ -4,80 +4,80 @@ use std::time::Duration;
 
 use relay::{Code, Moment};
 
-use super::NOW;
+use super::AT_ONCE;
 use crate::{
-    history::Health,
-    postgres::Phase,
-    world::{World, mend::Mend, outcome::Outcome},
+    history::RowKind,
+    postgres::ServerPhase,
+    world::{World, injection::Injection, repair::Repair},
 };
 
 impl World {
     fn is_up(&self) -> bool {
-        self.server.phase == Phase::Up
+        self.server.phase == ServerPhase::Up
     }
 
-    pub(super) fn soon(&mut self) -> Moment {
+    pub(super) fn some_time_soon(&mut self) -> Moment {
         self.at + Duration::from_millis(self.random.below(2_500))
     }
 
-    pub(super) fn cut_the_connection(&mut self) -> Outcome {
+    pub(super) fn cut_the_connection(&mut self) -> Injection {
         let is_streaming = self.server.holder().is_some();
         if is_streaming {
-            self.judge.interrupted();
+            self.checker.note_interruption();
         }
         self.server.end_walsenders(Code::ServerUnreachable);
-        Outcome::from(is_streaming)
+        Injection::from(is_streaming)
     }
 
-    pub(super) fn swallow_the_connection(&mut self) -> Outcome {
+    pub(super) fn black_hole_the_connection(&mut self) -> Injection {
         let connections = self.server.connections.iter_mut();
-        let served = connections.filter(|connection| connection.is_served).take(1);
-        let swallowed = served.map(|connection| connection.is_swallowed = true).count();
+        let served = connections.filter(|connection| connection.has_walsender).take(1);
+        let swallowed = served.map(|connection| connection.is_black_holed = true).count();
         if swallowed == 1 {
-            self.judge.interrupted();
+            self.checker.note_interruption();
         }
-        Outcome::from(swallowed == 1)
+        Injection::from(swallowed == 1)
     }
 
-    pub(super) fn crash_the_server(&mut self) -> Outcome {
+    pub(super) fn crash_the_server(&mut self) -> Injection {
         if !self.is_up() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
-        self.judge.interrupted();
-        let until = self.soon();
+        self.checker.note_interruption();
+        let until = self.some_time_soon();
         self.server.crash(until);
-        Outcome::Done
+        Injection::Done
     }
 
-    pub(super) fn stop_the_server(&mut self) -> Outcome {
+    pub(super) fn stop_the_server(&mut self) -> Injection {
         if !self.is_up() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
-        self.judge.interrupted();
+        self.checker.note_interruption();
         self.server.stop(self.at);
-        Outcome::Done
+        Injection::Done
     }
 
-    pub(super) fn write_what_cannot_be_decoded(&mut self) -> Outcome {
+    pub(super) fn write_undecodable_transaction(&mut self) -> Injection {
         if !self.is_up() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
-        self.judge.interrupted();
-        let _written = self.write_transaction(2, Health::Sound);
+        self.checker.note_interruption();
+        let _written = self.write_transaction(2, RowKind::Valid);
         let last = self.server.history.transactions.last();
         self.server.undecodable = last.map(|transaction| transaction.commit_lsn);
-        self.mend_after(NOW, Mend::Decoding);
-        Outcome::Done
+        self.schedule_repair(AT_ONCE, Repair::Decoding);
+        Injection::Done
     }
 
     /// No router reaches the server: it closes their connections after `wal_sender_timeout`.
-    pub(super) fn cut_everybody_off(&mut self) {
-        self.judge.interrupted();
+    pub(super) fn cut_off_all_routers(&mut self) {
+        self.checker.note_interruption();
         for connection in &mut self.server.connections {
-            connection.is_swallowed |= connection.is_served;
+            connection.is_black_holed |= connection.has_walsender;
         }
         self.is_cut_off = true;
         self.causes.insert(Code::ServerSilent);
-        self.mend_after(NOW, Mend::Network);
+        self.schedule_repair(AT_ONCE, Repair::Network);
     }
 }

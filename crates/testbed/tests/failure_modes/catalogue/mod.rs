@@ -21,13 +21,13 @@ const IDS: [&str; 44] = [
 #[serde(deny_unknown_fields)]
 pub(crate) struct Catalogue {
     #[serde(rename = "mode")]
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) modes: Vec<FailureMode>,
 }
 
 /// One way to fail.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Mode {
+pub(crate) struct FailureMode {
     pub(crate) id: String,
     /// What may go wrong.
     pub(crate) trouble: String,
@@ -44,7 +44,7 @@ pub(crate) struct Mode {
 pub(crate) enum Reference {
     /// A test function.
     Test { layer: Layer, file: String, name: String },
-    /// A variant of an enum, each of which is exercised by a programme of its own.
+    /// A variant of an enum, each of which a program of its own exercises.
     Variant { of: Variants, name: String },
     /// A bug made on purpose, and caught.
     Mutant { name: String },
@@ -87,7 +87,7 @@ impl FromStr for Catalogue {
 }
 
 impl Catalogue {
-    /// What is wrong with it, without a look at the sources.
+    /// The defects of the catalogue itself, without the sources.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let ids: Vec<&str> = self.modes.iter().map(|mode| mode.id.as_str()).collect();
         let count = |id: &str| ids.iter().filter(|found| **found == id).count();
@@ -95,7 +95,7 @@ impl Catalogue {
         complaints.extend(
             IDS.iter()
                 .filter(|id| count(id) != 1)
-                .map(|id| format!("{id}: there {} times", count(id))),
+                .map(|id| format!("{id}: listed {} times", count(id))),
         );
         complaints.extend(
             ids.iter()
@@ -103,14 +103,14 @@ impl Catalogue {
                 .map(|id| format!("{id}: no such failure mode")),
         );
         if complaints.is_empty() && ids != IDS {
-            complaints.push("the failure modes are not in their order".to_owned());
+            complaints.push("the failure modes are out of order".to_owned());
         }
-        let unexplained = |mode: &&Mode| mode.shown_by.is_empty() && mode.not_yet.is_none();
+        let unexplained = |mode: &&FailureMode| mode.shown_by.is_empty() && mode.not_yet.is_none();
         complaints.extend(
             self.modes
                 .iter()
                 .filter(unexplained)
-                .map(|mode| format!("{}: neither shown nor explained", mode.id)),
+                .map(|mode| format!("{}: has neither a test nor an explanation", mode.id)),
         );
         complaints
     }
@@ -128,7 +128,7 @@ impl Catalogue {
         );
         for mode in &self.modes {
             let shown: Vec<String> = mode.shown_by.iter().map(Reference::link).collect();
-            let Mode { id, trouble, .. } = mode;
+            let FailureMode { id, trouble, .. } = mode;
             let not_yet = mode.not_yet.as_deref().unwrap_or_default();
             table.push_str(&format!("| {id} | {trouble} | {} | {not_yet} |\n", shown.join("<br>")));
         }
@@ -202,7 +202,7 @@ impl TryFrom<String> for Reference {
     /// file as seen from the crate's directory, `simulation:FAULT`, `crash-test:FAILPOINT`,
     /// `mutant:NAME`.
     fn try_from(text: String) -> Result<Self, String> {
-        let malformed = || format!("\"{text}\" is no reference");
+        let malformed = || format!("\"{text}\" is not a reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
         let variant = |of| Ok(Self::Variant { of, name: rest.to_owned() });
         match kind {

@@ -1,4 +1,4 @@
-//! The checker itself, on small samples: what it is for is to find what is wrong.
+//! Tests of the check itself, on small catalogues with one defect each.
 
 use super::*;
 
@@ -16,30 +16,30 @@ fn reference(text: &str) -> Reference {
 }
 
 #[test]
-fn a_complete_catalogue_is_fine() {
+fn a_complete_catalogue_has_no_defects() {
     assert!(complaints(&complete()).is_empty());
 }
 
 #[test]
-fn a_mode_that_is_missing_doubled_or_unknown_is_found() {
+fn a_missing_repeated_or_unknown_mode_is_reported() {
     let entry = "[[mode]]\nid = \"A3\"\ntrouble = \"t\"\nnot_yet = \"n\"\n";
-    assert_eq!(complaints(&complete().replacen(entry, "", 1)), ["A3: there 0 times"]);
-    assert_eq!(complaints(&(complete() + entry)), ["A3: there 2 times"]);
+    assert_eq!(complaints(&complete().replacen(entry, "", 1)), ["A3: listed 0 times"]);
+    assert_eq!(complaints(&(complete() + entry)), ["A3: listed 2 times"]);
     let strange = complete() + &entry.replace("A3", "Z9");
     assert_eq!(complaints(&strange), ["Z9: no such failure mode"]);
 }
 
 #[test]
-fn modes_out_of_order_are_found() {
+fn modes_out_of_order_are_reported() {
     let swapped = complete().replace("\"A2\"", "\"x\"").replace("\"A3\"", "\"A2\"");
     let swapped = swapped.replace("\"x\"", "\"A3\"");
-    assert_eq!(complaints(&swapped), ["the failure modes are not in their order"]);
+    assert_eq!(complaints(&swapped), ["the failure modes are out of order"]);
 }
 
 #[test]
-fn a_mode_that_is_neither_shown_nor_explained_is_found() {
+fn a_mode_without_a_test_or_an_explanation_is_reported() {
     let silent = complete().replacen("not_yet = \"n\"\n", "", 1);
-    assert_eq!(complaints(&silent), ["A2: neither shown nor explained"]);
+    assert_eq!(complaints(&silent), ["A2: has neither a test nor an explanation"]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn unknown_keys_and_malformed_references_are_refused() {
 }
 
 #[test]
-fn a_dangling_reference_is_found() {
+fn a_reference_that_leads_nowhere_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let write = |file: &str, text: &str| {
         let file = root.path().join(file);
@@ -76,7 +76,7 @@ fn a_dangling_reference_is_found() {
 }
 
 #[test]
-fn the_table_links_what_is_shown_and_says_what_is_not() {
+fn the_table_links_the_tests_and_states_what_has_none() {
     let text = "
         [[mode]]
         id = \"A2\"

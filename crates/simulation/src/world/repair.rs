@@ -1,13 +1,13 @@
 //! The end of a fault that passes.
 
-/// What is mended.
+/// What is repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mend {
+pub(super) enum Repair {
     /// The brokers answer.
     Cluster,
     /// Every partition has a leader.
     Leaders,
-    /// Producers may go on.
+    /// Producers no longer fail.
     Producers,
     /// Acknowledgements pass.
     Acks,
@@ -18,13 +18,13 @@ pub(super) enum Mend {
     /// A deleted topic is re-created with so many partitions.
     Topic(usize, i32),
     /// A process that was stopped by SIGSTOP continues.
-    Thaw(usize),
+    ResumeProcess(usize),
     /// The transaction can be decoded.
     Decoding,
     /// The record is no longer refused.
     Record,
     /// The outbox has its own name again.
-    Name,
+    TableName,
     /// Somebody creates a new slot.
     Slot,
     /// Somebody re-creates the publication.
@@ -34,7 +34,7 @@ pub(super) enum Mend {
     /// The table is put back into the publication.
     Table,
     /// A router is started.
-    Start(usize),
+    StartProcess(usize),
     /// The server can be reached.
     Network,
     /// The state topic is there, and has a leader.

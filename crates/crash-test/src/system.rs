@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use testbed::kafka::{self, Kafka};
-use testbed::load::{Load, Pace, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session, create_slot};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
+use testbed::load::{Load, Pace, Preset, RunningLoad, Schema};
+use testbed::postgres::{
+    DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
 use testbed::proxy::Proxy;
-use testbed::router::{Config, Router};
-use testbed::tail::{Ends, Tail};
+use testbed::router::{RouterConfig, RouterProcess};
+use testbed::tail::{EndOffsets, Tail};
 use testbed::tap::Tap;
 use testbed::truth::Mapping;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
 use crate::observer;
-use crate::state::{self, NAME, SLOT, State};
-use crate::tally::Memory;
+use crate::state_topic::{self, NAME, SLOT, StateTopicReader};
+use crate::tally::SlotPersistence;
 
 /// Aggregate types, each with a topic of its own.
 const TYPES: [&str; 2] = ["order", "invoice"];
@@ -32,7 +34,7 @@ pub(crate) const WINDOW_EVENTS: usize = 300;
 /// window and a row.
 pub(crate) const NARROW_BYTES: u64 = 256 * 1024;
 
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How the router reaches Kafka, and how much it may have in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,21 +57,21 @@ pub(crate) enum Flow {
 }
 
 /// Fields are dropped in order: the router first, the servers last.
-pub(crate) struct Stage {
-    pub(crate) router: Router,
+pub(crate) struct TestSystem {
+    pub(crate) router: RouterProcess,
     /// `None` when they were stopped.
-    pub(crate) writers: Option<Running>,
+    pub(crate) writers: Option<RunningLoad>,
     pub(crate) tail: Tail,
-    pub(crate) state: State,
-    pub(crate) session: Session,
+    pub(crate) state: StateTopicReader,
+    pub(crate) session: DatabaseSession,
     /// Before the broker of the events.
     pub(crate) proxy: Proxy,
     /// Before the broker of the state topic. It forwards everything.
     state_proxy: Proxy,
     /// Between the router and PostgreSQL.
     pub(crate) tap: Tap,
-    pub(crate) postgres: Postgres,
-    pub(crate) kafka: Kafka,
+    pub(crate) postgres: PostgresServer,
+    pub(crate) kafka: KafkaCluster,
     pub(crate) schema: Schema,
     pub(crate) mapping: Mapping,
     pub(crate) topics: Vec<String>,
@@ -78,18 +80,18 @@ pub(crate) struct Stage {
     version: u16,
 }
 
-impl Stage {
+impl TestSystem {
     /// Starts everything but the router.
     pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
         // The proxies come first, because the brokers have to know what to advertise.
         let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
-        let brokers = kafka::Options::default()
+        let brokers = KafkaOptions::default()
             .brokers(2)
             .advertise(proxy.address())
             .advertise(state_proxy.address());
         let (mut kafka, postgres) = tokio::try_join!(
-            Kafka::start(brokers),
-            Postgres::start(postgres::Options::version(version))
+            KafkaCluster::start(brokers),
+            PostgresServer::start(PostgresOptions::version(version))
         )?;
         let tap = Tap::start(postgres.address()).await?;
         proxy.set_target(kafka.broker(1)?.proxied_address()?);
@@ -102,9 +104,9 @@ impl Stage {
         }
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let tail = Tail::open(&kafka.bootstrap(), &names)?;
-        kafka.create_topic_on(state::TOPIC, &STATE_ON).await?;
-        kafka.set_topic(state::TOPIC, &[("cleanup.policy", "compact")]).await?;
-        let state = State::open(&kafka.bootstrap())?;
+        kafka.create_topic_on(state_topic::TOPIC, &STATE_ON).await?;
+        kafka.set_topic(state_topic::TOPIC, &[("cleanup.policy", "compact")]).await?;
+        let state = StateTopicReader::open(&kafka.bootstrap())?;
         let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
         let session = postgres.connect().await?;
         prepare(&session, &schema).await?;
@@ -115,7 +117,7 @@ impl Stage {
             ..Load::default()
         };
         let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
-        let router = Router::with_config("")?;
+        let router = RouterProcess::with_config("")?;
         Ok(Self {
             router,
             writers,
@@ -143,13 +145,13 @@ impl Stage {
     }
 
     /// The router's log since its last start.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn log_since_start(&self) -> String {
         self.router.log().get(self.log_before..).unwrap_or_default().to_owned()
     }
 
     /// Sessions that the router has lost since its last start, without the last session.
     pub(crate) fn sessions_lost(&self) -> usize {
-        self.said().matches(" connected slot=").count().saturating_sub(1)
+        self.log_since_start().matches(" connected slot=").count().saturating_sub(1)
     }
 
     fn config(&self, setup: Setup) -> String {
@@ -159,7 +161,7 @@ impl Stage {
                 format!("{},{}", self.proxy.address(), self.state_proxy.address())
             }
         };
-        let mut config = Config::default();
+        let mut config = RouterConfig::default();
         config
             .set("name", NAME)
             .set(
@@ -169,7 +171,7 @@ impl Stage {
             .set("postgres.slot", SLOT)
             .set("postgres.publication", SLOT)
             .set("kafka.bootstrap_servers", bootstrap)
-            .set("kafka.state_topic", state::TOPIC)
+            .set("kafka.state_topic", state_topic::TOPIC)
             .set("limits.window_events", WINDOW_EVENTS)
             .set("log.format", "text")
             .set_outbox("table", self.schema.table.as_str())
@@ -185,14 +187,14 @@ impl Stage {
     /// Waits until the router sends what is new to every topic.
     pub(crate) async fn wait_flowing(&mut self) -> anyhow::Result<()> {
         let flow = self.wait_flowing_or_ended().await?;
-        ensure!(flow == Flow::Flowing, "the router ended, and says:\n{}", self.said());
+        ensure!(flow == Flow::Flowing, "the router ended; its log:\n{}", self.log_since_start());
         Ok(())
     }
 
     /// [`wait_flowing`](Self::wait_flowing) for a router that may end instead.
     pub(crate) async fn wait_flowing_or_ended(&mut self) -> anyhow::Result<Flow> {
         let before = self.tail.ends()?;
-        eventually(SOON, "new records in every topic", || {
+        eventually(DEADLINE, "new records in every topic", || {
             let flow = self.flow_since(&before);
             async move { flow }
         })
@@ -202,7 +204,7 @@ impl Stage {
     /// Waits until the witness has moved on, or the router has ended.
     pub(crate) async fn wait_witness_moved_or_ended(&mut self) -> anyhow::Result<()> {
         let before = self.state.position()?;
-        eventually(SOON, "a new position of the witness", || {
+        eventually(DEADLINE, "a new position of the witness", || {
             let moved = self.has_witness_moved(before);
             async move { moved }
         })
@@ -214,7 +216,7 @@ impl Stage {
         Ok((has_ended || self.state.position()? > before).then_some(()))
     }
 
-    fn flow_since(&mut self, before: &Ends) -> anyhow::Result<Option<Flow>> {
+    fn flow_since(&mut self, before: &EndOffsets) -> anyhow::Result<Option<Flow>> {
         if self.router.process()?.try_wait()?.is_some() {
             return Ok(Some(Flow::Ended));
         }
@@ -235,7 +237,7 @@ impl Stage {
     /// The slot's position, once no walsender holds the slot: a walsender may still read what a
     /// dead router has sent.
     pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
-        eventually(SOON, "the slot to be free", async || {
+        eventually(DEADLINE, "the slot to be free", async || {
             let (active, confirmed) = self.slot().await?;
             Ok(active.is_none().then_some(confirmed))
         })
@@ -252,14 +254,14 @@ impl Stage {
                 &[&SLOT],
             )
             .await
-            .context("cannot look at the slot")?;
+            .context("cannot read the slot")?;
         Ok((row.get(0), row.get(1)))
     }
 
     /// Whether a slot keeps its position when the server is stopped in order: before PostgreSQL 17
     /// nothing saves it then.
-    pub(crate) const fn memory(&self) -> Memory {
-        if self.version < 17 { Memory::Lost } else { Memory::Kept }
+    pub(crate) const fn slot_persistence(&self) -> SlotPersistence {
+        if self.version < 17 { SlotPersistence::Lost } else { SlotPersistence::Kept }
     }
 
     /// One number of the router's `/status.json`.
@@ -272,7 +274,7 @@ impl Stage {
 /// Creates tables, publication and slots. In a hundredth of the rows is a value that PostgreSQL
 /// cannot print without a warning, which the walsender sends to the router in the middle of the
 /// stream.
-async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
+async fn prepare(session: &DatabaseSession, schema: &Schema) -> anyhow::Result<()> {
     schema.create(session).await?;
     session
         .batch_execute(&format!(

@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
 /// Cores that other processes may keep busy before a run counts as disturbed.
-pub(crate) const NEIGHBOURS: f64 = 0.1;
+pub(crate) const OTHER_CORES_MAX: f64 = 0.1;
 
 /// Hardware and kernel.
 #[derive(Debug, Serialize)]
-pub(crate) struct Machine {
+pub(crate) struct MachineInfo {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
     pub(crate) memory_gib: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Machine {
     pub(crate) load_average: f64,
 }
 
-impl Machine {
-    pub(crate) fn look() -> anyhow::Result<Self> {
+impl MachineInfo {
+    pub(crate) fn read() -> anyhow::Result<Self> {
         let cpu = CpuInfo::current()?;
         Ok(Self {
             cpu: cpu.model_name(0).context("the kernel does not name the CPU")?.to_owned(),

@@ -6,33 +6,33 @@
 
 use serde::Serialize;
 
-use crate::choices::{Socket, word};
+use crate::choices::{Socket, value_name};
 use crate::figures::Spread;
 use crate::reader::Reader;
 use crate::report::{Column, Table};
 use crate::run::Run;
 
 /// A reader, the socket it reads from, and its runs; a run with a fault has no figures.
-pub(crate) struct Lane {
+pub(crate) struct ReaderRuns {
     pub(crate) reader: Reader,
     pub(crate) socket: Socket,
     pub(crate) name: String,
     pub(crate) runs: Vec<Option<Run>>,
 }
 
-impl Lane {
+impl ReaderRuns {
     /// Every reader on every socket it can use.
     pub(crate) fn all(readers: &[Reader], sockets: &[Socket]) -> Vec<Self> {
-        let lanes = sockets.iter().flat_map(|&socket| {
+        let all_runs = sockets.iter().flat_map(|&socket| {
             readers.iter().filter(move |reader| reader.can_use(socket)).map(move |reader| {
                 let name = match sockets {
                     [_] => reader.name().to_owned(),
-                    _ => format!("{}, {}", reader.name(), word(socket)),
+                    _ => format!("{}, {}", reader.name(), value_name(socket)),
                 };
                 Self { reader: reader.clone(), socket, name, runs: Vec::new() }
             })
         });
-        lanes.collect()
+        all_runs.collect()
     }
 
     pub(crate) fn spread(&self, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
@@ -61,9 +61,10 @@ impl Lane {
     }
 
     /// Its speed relative to `pg_recvlogical` on the same socket.
-    pub(crate) fn ratio_to_baseline(&self, lanes: &[Self]) -> Option<Spread> {
-        let baseline =
-            lanes.iter().find(|lane| !lane.reader.delivers() && lane.socket == self.socket)?;
+    pub(crate) fn ratio_to_baseline(&self, all_runs: &[Self]) -> Option<Spread> {
+        let baseline = all_runs.iter().find(|reader_runs| {
+            !reader_runs.reader.delivers() && reader_runs.socket == self.socket
+        })?;
         self.ratio_to(baseline)
     }
 }
@@ -85,18 +86,22 @@ impl Comparison {
     }
 
     /// Every other build compared with the first one.
-    pub(crate) fn all(lanes: &[Lane]) -> Vec<Self> {
+    pub(crate) fn all(all_runs: &[ReaderRuns]) -> Vec<Self> {
         let mut found = Vec::new();
-        for (at, first) in lanes.iter().enumerate().filter(|(_, lane)| lane.reader.is_router()) {
-            let earlier = lanes.iter().take(at);
-            let is_rival = |lane: &&Lane| lane.reader.is_router() && lane.socket == first.socket;
+        for (at, first) in
+            all_runs.iter().enumerate().filter(|(_, reader_runs)| reader_runs.reader.is_router())
+        {
+            let earlier = all_runs.iter().take(at);
+            let is_rival = |reader_runs: &&ReaderRuns| {
+                reader_runs.reader.is_router() && reader_runs.socket == first.socket
+            };
             if earlier.filter(is_rival).count() > 0 {
                 continue;
             }
-            for lane in lanes.iter().skip(at + 1).filter(is_rival) {
-                let what = format!("{} / {}", lane.name, first.name);
-                let rate = lane.ratios(first, |run| run.measured.events_per_second);
-                let cpu = lane.ratios(first, |run| run.measured.cpu.reader);
+            for reader_runs in all_runs.iter().skip(at + 1).filter(is_rival) {
+                let what = format!("{} / {}", reader_runs.name, first.name);
+                let rate = reader_runs.ratios(first, |run| run.measured.events_per_second);
+                let cpu = reader_runs.ratios(first, |run| run.measured.cpu.reader);
                 found.extend(Self::of(what.clone(), "events/s", &rate));
                 found.extend(Self::of(what, "CPU per event", &cpu));
             }
@@ -123,7 +128,7 @@ fn verdict(ratios: &[f64]) -> &'static str {
         ratios.iter().all(|ratio| *ratio > 1.0) || ratios.iter().all(|ratio| *ratio < 1.0);
     match (one_sided, ratios.len()) {
         (false, _) => "within the noise",
-        (true, 0..=5) => "too few pairs to tell: --runs 6",
+        (true, 0..=5) => "too few pairs for a result: --runs 6",
         (true, _) => "differs",
     }
 }
@@ -133,10 +138,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_differ_only_when_every_pair_says_so_and_there_are_enough() {
+    fn builds_differ_only_if_six_pairs_or_more_all_agree() {
         assert_eq!(verdict(&[1.02, 1.03, 1.01, 1.05, 1.02, 1.01]), "differs");
         assert_eq!(verdict(&[0.9, 0.95, 0.99, 0.98, 0.97, 0.9]), "differs");
         assert_eq!(verdict(&[1.2, 1.3, 0.99, 1.2, 1.2, 1.2]), "within the noise");
-        assert_eq!(verdict(&[1.2, 1.3, 1.2, 1.2, 1.3]), "too few pairs to tell: --runs 6");
+        assert_eq!(verdict(&[1.2, 1.3, 1.2, 1.2, 1.3]), "too few pairs for a result: --runs 6");
     }
 }

@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own for each load, and one Kafka for all of them.
+//! A separate PostgreSQL for each load, and one Kafka for all of them.
 //!
 //! Every run reads the same WAL: one slot, `origin`, is created before the load, and each run gets
 //! a copy of it.
@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use testbed::load::{Backlog, Preset, Schema, backlog};
-use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session, create_slot};
-use testbed::router::Config;
+use testbed::postgres::{
+    DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
+use testbed::router::RouterConfig;
 use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
 use crate::choices::Socket;
 use crate::figures::float;
-use crate::shape::{Reach, Shape};
-use crate::topic::Topics;
+use crate::shape::{Distribution, Shape};
+use crate::topic::RunTopics;
 
 pub(crate) const PUBLICATION: &str = "bench";
 
@@ -33,53 +35,55 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// A backlog to read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Task {
+pub(crate) struct WrittenBacklog {
     pub(crate) events: u64,
     /// The position after its last event.
     pub(crate) end: PgLsn,
     /// Bytes of a payload, on average.
     pub(crate) value_bytes: f64,
-    pub(crate) reach: Reach,
+    pub(crate) distribution: Distribution,
 }
 
 /// What a peer that can be tuned is tuned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum TuningGoal {
     Throughput,
     Latency,
 }
 
 /// What is read, and into which topics.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way<'a> {
+pub(crate) struct ReaderSettings<'a> {
     pub(crate) socket: Socket,
     pub(crate) slot: &'a str,
-    pub(crate) topics: &'a Topics,
-    pub(crate) aim: Aim,
+    pub(crate) topics: &'a RunTopics,
+    pub(crate) goal: TuningGoal,
 }
 
 /// A PostgreSQL with an outbox table, its publication and the slot `origin`.
-pub(crate) struct Stage {
-    pub(crate) postgres: Postgres,
-    session: Session,
+pub(crate) struct BenchServer {
+    pub(crate) postgres: PostgresServer,
+    session: DatabaseSession,
     schema: Schema,
-    reach: Reach,
+    distribution: Distribution,
     /// The `name` in the configuration of the routers that read from it.
     name: String,
 }
 
-impl Stage {
-    pub(crate) async fn set(version: u16, reach: Reach) -> anyhow::Result<Self> {
-        let options = SETTINGS
-            .iter()
-            .fold(Options::version(version), |options, (name, value)| options.set(name, value));
-        let mut postgres = Postgres::start(options).await?;
+impl BenchServer {
+    pub(crate) async fn start(version: u16, distribution: Distribution) -> anyhow::Result<Self> {
+        let options =
+            SETTINGS.iter().fold(PostgresOptions::version(version), |options, (name, value)| {
+                options.set(name, value)
+            });
+        let mut postgres = PostgresServer::start(options).await?;
         encrypt(&mut postgres).await?;
         let session = postgres.connect().await?;
-        let types = reach.types();
+        let types = distribution.types();
         let types: Vec<&str> = types.iter().map(String::as_str).collect();
-        let schema =
-            Schema::new(Preset::Debezium).aggregates(i32::try_from(reach.keys)?).types(&types);
+        let schema = Schema::new(Preset::Debezium)
+            .aggregates(i32::try_from(distribution.keys)?)
+            .types(&types);
         schema.create(&session).await?;
         session
             .batch_execute(&format!(
@@ -89,11 +93,15 @@ impl Stage {
             .await?;
         create_slot(&session, ORIGIN, "pgoutput").await?;
         let name = format!("bench-{}", Uuid::new_v4());
-        Ok(Self { postgres, session, schema, reach, name })
+        Ok(Self { postgres, session, schema, distribution, name })
     }
 
     /// Writes a backlog.
-    pub(crate) async fn load(&self, shape: Shape, events: u64) -> anyhow::Result<Task> {
+    pub(crate) async fn write_backlog(
+        &self,
+        shape: Shape,
+        events: u64,
+    ) -> anyhow::Result<WrittenBacklog> {
         // Only while the backlog is written: nothing reads meanwhile.
         self.session.batch_execute("SET synchronous_commit = off").await?;
         let size = Backlog {
@@ -110,7 +118,7 @@ impl Stage {
             format!("SELECT sum(octet_length(payload::text))::int8 FROM {}", self.schema.table);
         let bytes: i64 = self.session.query_one(&bytes, &[]).await?.get(0);
         let value_bytes = float(u64::try_from(bytes)?) / float(events);
-        Ok(Task { events, end: row.get(0), value_bytes, reach: self.reach })
+        Ok(WrittenBacklog { events, end: row.get(0), value_bytes, distribution: self.distribution })
     }
 
     /// Makes a copy of the origin slot for one run.
@@ -156,16 +164,16 @@ impl Stage {
     /// server has a `name` of its own: Kafka outlives the servers of the measurements, and two
     /// servers of one version have one system identifier, so under one name a router would find in
     /// the state topic what belongs to an earlier server, and stop.
-    pub(crate) fn router_config(&self, way: Way<'_>) -> String {
-        let mut config = Config::default();
+    pub(crate) fn router_config(&self, settings: ReaderSettings<'_>) -> String {
+        let mut config = RouterConfig::default();
         config
             .set("name", self.name.as_str())
-            .set("postgres.url", self.conninfo(way.socket))
-            .set("postgres.slot", way.slot)
+            .set("postgres.url", self.conninfo(settings.socket))
+            .set("postgres.slot", settings.slot)
             .set("postgres.publication", PUBLICATION)
-            .set("kafka.bootstrap_servers", way.topics.bootstrap())
+            .set("kafka.bootstrap_servers", settings.topics.bootstrap())
             .set_outbox("table", self.schema.table.as_str())
-            .set_outbox("topic", way.topics.route());
+            .set_outbox("topic", settings.topics.route());
         config.to_string()
     }
 
@@ -190,7 +198,7 @@ impl Stage {
 }
 
 /// Offers TLS to clients that ask for it, and changes nothing for others.
-async fn encrypt(postgres: &mut Postgres) -> anyhow::Result<()> {
+async fn encrypt(postgres: &mut PostgresServer) -> anyhow::Result<()> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     postgres.write_file("server.crt", own.cert.pem().as_bytes())?;
     postgres.write_file("server.key", own.signing_key.serialize_pem().as_bytes())?;

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
 use super::PayloadBytes;
-use super::mix::{Kind, Mix};
+use super::mix::{Mix, TransactionKind};
 use super::schema::{Partitioning, Schema};
 use super::transaction::Draft;
 
@@ -25,7 +25,7 @@ enum Headers {
 
 /// A seeded source of choices.
 #[derive(Debug)]
-pub(super) struct Dice {
+pub(super) struct RandomChoices {
     random: StdRng,
     bytes: PayloadBytes,
     aggregates: i32,
@@ -33,7 +33,7 @@ pub(super) struct Dice {
     partitioning: Partitioning,
 }
 
-impl Dice {
+impl RandomChoices {
     pub(super) fn new(seed: u64, bytes: PayloadBytes, schema: &Schema) -> Self {
         let headers = schema.columns().headers.map_or(Headers::None, |_| Headers::Some);
         Self {
@@ -46,7 +46,7 @@ impl Dice {
     }
 
     /// A kind of transaction.
-    pub(super) fn kind(&mut self, mix: &Mix) -> Kind {
+    pub(super) fn kind(&mut self, mix: &Mix) -> TransactionKind {
         mix.pick(&mut self.random)
     }
 
@@ -66,11 +66,12 @@ impl Dice {
     }
 
     /// The events of one transaction.
-    pub(super) fn drafts(&mut self, kind: Kind) -> Vec<Draft> {
-        let most = if matches!(kind, Kind::MultiRow | Kind::Copy) { 20 } else { 4 };
+    pub(super) fn drafts(&mut self, kind: TransactionKind) -> Vec<Draft> {
+        let most =
+            if matches!(kind, TransactionKind::MultiRow | TransactionKind::Copy) { 20 } else { 4 };
         let count = self.random.random_range(1..=most);
         let mut aggregates: Vec<i32> = (0..count).map(|_| self.aggregate()).collect();
-        if kind == Kind::Copy && self.partitioning == Partitioning::Hash {
+        if kind == TransactionKind::Copy && self.partitioning == Partitioning::Hash {
             aggregates.sort_unstable();
             aggregates.dedup();
         }

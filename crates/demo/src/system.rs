@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::kafka;
-use testbed::load::{Load, Pace, PayloadBytes, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
-use testbed::reader::{Follower, Seen};
-use testbed::router::{Config, Router};
+use testbed::load::{Load, Pace, PayloadBytes, Preset, RunningLoad, Schema};
+use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
+use testbed::reader::{ConsumedRecord, Follower};
+use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Mapping, Truth};
 use testbed::wait::eventually;
 use uuid::Uuid;
 
 use crate::args::Args;
-use crate::broker::Broker;
+use crate::kafka::DemoKafka;
 
 /// Name of the slot, of the publication, and of the role that the router connects as.
 pub(crate) const SLOT: &str = "outbox_router";
@@ -29,59 +29,64 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// What was created on an existing cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Borrowed {
+pub(crate) struct CreatedTopics {
     /// Bootstrap servers and name of each topic.
     topics: Vec<(String, String)>,
 }
 
-impl Borrowed {
+impl CreatedTopics {
     /// Deletes the topics.
-    pub(crate) async fn give_back(self) -> anyhow::Result<()> {
+    pub(crate) async fn delete(self) -> anyhow::Result<()> {
         for (bootstrap, topic) in self.topics {
             kafka::delete_topic(&bootstrap, &topic)
                 .await
-                .with_context(|| format!("topic \"{topic}\" is left on {bootstrap}: delete it"))?;
+                .with_context(|| format!("topic \"{topic}\" remains on {bootstrap}: delete it"))?;
         }
         Ok(())
     }
 }
 
-/// The stage. Fields are dropped in order: the router first, the servers last.
-pub(crate) struct Stage {
-    pub(crate) router: Router,
-    pub(crate) session: Session,
+/// The servers, the consumer and the router. Fields are dropped in order: the router first, the
+/// servers last.
+pub(crate) struct DemoSystem {
+    pub(crate) router: RouterProcess,
+    pub(crate) session: DatabaseSession,
     pub(crate) consumer: Follower,
-    pub(crate) broker: Broker,
-    pub(crate) postgres: Postgres,
+    pub(crate) broker: DemoKafka,
+    pub(crate) postgres: PostgresServer,
     pub(crate) topic: String,
     mapping: Mapping,
     schema: Schema,
 }
 
-impl Stage {
+impl DemoSystem {
     /// Starts the servers, lets the product's own `setup` prepare PostgreSQL, and attaches the
     /// consumer. The router does not run yet.
-    pub(crate) async fn build(args: &Args, borrowed: &mut Borrowed) -> anyhow::Result<Self> {
-        let version = postgres::Options::version(args.postgres_version);
-        let (broker, postgres) = tokio::try_join!(Broker::open(args), Postgres::start(version))?;
+    pub(crate) async fn build(
+        args: &Args,
+        created_topics: &mut CreatedTopics,
+    ) -> anyhow::Result<Self> {
+        let version = PostgresOptions::version(args.postgres_version);
+        let (broker, postgres) =
+            tokio::try_join!(DemoKafka::open(args), PostgresServer::start(version))?;
         let topic_prefix = match &broker {
             // A name of its own: it must be neither a topic of the cluster's owner nor one of an
             // earlier demo.
-            Broker::Given(_) => format!("outbox-demo-{}.", Uuid::new_v4().simple()),
-            Broker::Embedded(_) | Broker::Apache { .. } => Mapping::default().topic_prefix,
+            DemoKafka::Given(_) => format!("outbox-demo-{}.", Uuid::new_v4().simple()),
+            DemoKafka::Embedded(_) | DemoKafka::Apache { .. } => Mapping::default().topic_prefix,
         };
         let topic = format!("{topic_prefix}{AGGREGATE_TYPE}");
         let state_topic = state_topic(&topic_prefix);
         broker.create_topic(&topic).await?;
         broker.provide_state_topic(&state_topic)?;
-        if let Broker::Given(bootstrap) = &broker {
+        if let DemoKafka::Given(bootstrap) = &broker {
             let both = [topic.clone(), state_topic].map(|topic| (bootstrap.clone(), topic));
-            borrowed.topics.extend(both);
+            created_topics.topics.extend(both);
         }
         let consumer = Follower::start(&broker.bootstrap_of_consumer(), &[&topic])
             .await
             .context("cannot attach the consumer")?;
-        let router = Router::with_config(&config(&postgres, &broker, &topic_prefix))?;
+        let router = RouterProcess::with_config(&config(&postgres, &broker, &topic_prefix))?;
         set_up(&router, &postgres).await?;
         let schema = Schema::new(Preset::Default).types(&[AGGREGATE_TYPE]).aggregates(200);
         let session = postgres.connect().await?;
@@ -91,7 +96,7 @@ impl Stage {
     }
 
     /// Starts the writers, at a low rate, because this is no measurement.
-    pub(crate) fn write(&self) -> Running {
+    pub(crate) fn write(&self) -> RunningLoad {
         let load = Load {
             writers: WRITERS,
             pace: Pace::AsFastAsPossible { think: Duration::from_millis(4) },
@@ -108,7 +113,7 @@ impl Stage {
     }
 
     /// Everything that is in Kafka now, once the consumer has reached the end of every partition.
-    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<Seen>, Kept)> {
+    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<ConsumedRecord>, RunningDemo)> {
         let bootstrap = self.broker.bootstrap_of_consumer();
         let ends = kafka::end_offsets(&bootstrap, &self.topic).await?;
         let there = usize::try_from(ends.iter().sum::<i64>())?;
@@ -119,23 +124,23 @@ impl Stage {
         // An error of the consumer says more than the timeout.
         let seen = self.consumer.stop().await?;
         read?;
-        let kept = Kept {
+        let demo = RunningDemo {
             router: self.router,
             _session: self.session,
             broker: self.broker,
             postgres: self.postgres,
             topic: self.topic,
         };
-        Ok((seen, kept))
+        Ok((seen, demo))
     }
 }
 
 /// What keeps running after the count.
-pub(crate) struct Kept {
-    pub(crate) router: Router,
-    _session: Session,
-    pub(crate) broker: Broker,
-    pub(crate) postgres: Postgres,
+pub(crate) struct RunningDemo {
+    pub(crate) router: RouterProcess,
+    _session: DatabaseSession,
+    pub(crate) broker: DemoKafka,
+    pub(crate) postgres: PostgresServer,
     pub(crate) topic: String,
 }
 
@@ -145,8 +150,8 @@ fn state_topic(topic_prefix: &str) -> String {
 }
 
 /// The router's configuration: what a person would write, with gauges that are updated often.
-fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
-    let mut config = Config::default();
+fn config(postgres: &PostgresServer, broker: &DemoKafka, topic_prefix: &str) -> String {
+    let mut config = RouterConfig::default();
     config
         .set("name", "demo")
         .set("postgres.url", postgres.url(SLOT, DATABASE))
@@ -160,12 +165,12 @@ fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
 }
 
 /// Creates table, role, publication and slot by the product's own command.
-async fn set_up(router: &Router, postgres: &Postgres) -> anyhow::Result<()> {
+async fn set_up(router: &RouterProcess, postgres: &PostgresServer) -> anyhow::Result<()> {
     let admin = postgres.url(SUPERUSER, DATABASE);
     let arguments =
         ["setup", "--apply", "--create-table", "--role", SLOT, "--admin-url", admin.as_str()];
     let output = router.command(&arguments).await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "outbox-router setup failed: {}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "outbox-router setup failed: {}", stderr.trim());
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What a stage can be asked: whether everything arrived, in which order, and whether the slot was
-//! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for
-//! it.
+//! Checks of a fixture: whether everything arrived, in which order, and whether a position was
+//! confirmed too early. Every answer comes from PostgreSQL and Kafka, and none from the router
+//! itself.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use anyhow::{Context, ensure};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
-use testbed::checker::{Options, Verdict, check, confirmed_ahead};
+use testbed::checker::{CheckOptions, CheckResult, check, confirmed_ahead};
 use testbed::postgres::{DATABASE, SUPERUSER, SlotRow};
-use testbed::reader::{Follower, Seen, read_all};
+use testbed::reader::{ConsumedRecord, Follower, read_all};
 use testbed::truth::Truth;
 use testbed::wait::{eventually, until_ok};
 use tokio::task::spawn_blocking;
 use tokio_postgres::types::PgLsn;
 
-use crate::stage::Stage;
-use crate::{SLOT, SOON};
+use crate::fixture::Fixture;
+use crate::{SHORT_DEADLINE, SLOT};
 
-impl Stage {
+impl Fixture {
     /// Waits until the router says that rows flow.
     ///
     /// # Errors
     ///
     /// Fails when that does not happen soon, with the last status and the end of the log.
     pub async fn wait_streaming(&mut self) -> anyhow::Result<()> {
-        self.router.wait_state("streaming", SOON).await.map(drop)
+        self.router.wait_state("streaming", SHORT_DEADLINE).await.map(drop)
     }
 
     /// Everything committed so far, and what writers rolled back.
@@ -46,7 +46,7 @@ impl Stage {
     /// # Errors
     ///
     /// Fails when a topic is missing or cannot be read.
-    pub async fn seen(&self) -> anyhow::Result<Vec<Seen>> {
+    pub async fn seen(&self) -> anyhow::Result<Vec<ConsumedRecord>> {
         let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         read_all(&self.kafka.bootstrap(), &topics).await
     }
@@ -65,7 +65,8 @@ impl Stage {
         spawn_blocking(move || {
             let consumer: BaseConsumer =
                 ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
-            let end = |partition: &i32| consumer.fetch_watermarks(&topic, *partition, SOON);
+            let end =
+                |partition: &i32| consumer.fetch_watermarks(&topic, *partition, SHORT_DEADLINE);
             partitions.iter().map(|partition| Ok(end(partition)?.1)).collect()
         })
         .await?
@@ -107,28 +108,31 @@ impl Stage {
     ///
     /// Fails when the command does, or when the router does not go on.
     pub async fn accept(&mut self) -> anyhow::Result<()> {
-        // Until then the router may still hold the slot, and what it has found is known to nobody
-        // else.
+        // Until then the router may still hold the slot, and only the router knows what it has
+        // found.
         let is_recorded =
             |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
-        self.router.wait_status("a gap that is written down", SOON, is_recorded).await?;
+        self.router
+            .wait_status("a gap that is recorded in the state topic", SHORT_DEADLINE, is_recorded)
+            .await?;
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
-        let [said, complained] =
+        let status = output.status;
+        let [stdout, stderr] =
             [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        let told = format!("accept: {said}{complained}");
-        ensure!(output.status.success(), "{told}");
-        self.wait_streaming().await.context(told)
+        let output = format!("accept: {stdout}{stderr}");
+        ensure!(status.success(), "{output}");
+        self.wait_streaming().await.context(output)
     }
 
-    /// The judge's verdict on everything that is in Kafka now.
+    /// Checks everything that is in Kafka now.
     ///
     /// # Errors
     ///
     /// Fails when the database or Kafka cannot be read.
-    pub async fn verdict(&self) -> anyhow::Result<Verdict> {
+    pub async fn check(&self) -> anyhow::Result<CheckResult> {
         let truth = self.truth().await?;
-        let options = Options { late_runs: self.late_runs };
+        let options = CheckOptions { late_runs: self.late_runs };
         Ok(check(&truth, &self.seen().await?, &options))
     }
 
@@ -174,19 +178,19 @@ impl Stage {
     }
 
     async fn wait_slot_free(&self) -> anyhow::Result<()> {
-        eventually(SOON, "the slot to be free", async || {
+        eventually(SHORT_DEADLINE, "the slot to be free", async || {
             Ok((!self.slot().await?.active).then_some(()))
         })
         .await
     }
 
     /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka,
-    /// because no later session will send it again. Tells how many there are.
+    /// because no later session will send it again. Returns how many there are.
     ///
     /// # Errors
     ///
-    /// Fails when one is missing, naming some, or when the builder was not told `witnessed`.
-    pub async fn confirmed_is_honest(&mut self) -> anyhow::Result<usize> {
+    /// Fails when one is missing, naming some, or when commits are not tracked.
+    pub async fn check_confirmed_events_are_in_kafka(&mut self) -> anyhow::Result<usize> {
         self.wait_slot_free().await?;
         let confirmed = self.confirmed().await?;
         let truth = self.truth().await?;
@@ -205,7 +209,7 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn events_until(&mut self, position: PgLsn) -> anyhow::Result<usize> {
         let truth = self.truth().await?;
         Ok(count_until(&truth, &self.commits().await?, position))
@@ -215,10 +219,13 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
-        let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
+        let witness = self
+            .commit_tracker
+            .as_mut()
+            .context("commits are not tracked: call `track_commits` on the builder")?;
         witness.drain(&session).await?;
         Ok(witness.commits().clone())
     }

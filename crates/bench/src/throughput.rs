@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_run_has_its_own_rate_whatever_the_start_took() {
+    fn the_rate_of_an_even_run_does_not_depend_on_the_time_that_its_start_took() {
         let run = [
             sample(0.0, 0.0, 0.0),
             sample(3.0, 0.0, 7.0),
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn stragglers_after_the_last_twentieth_do_not_count() {
+    fn the_last_twentieth_of_the_events_does_not_lower_the_rate() {
         let run = [sample(0.0, 0.0, 0.0), sample(1.0, 96.0, 0.0), sample(60.0, 100.0, 0.0)];
         let measured = measure(&run, 96).unwrap();
         assert!(measured.events_per_second > 90.0);
     }
 
     #[test]
-    fn a_run_that_was_over_before_the_second_look_has_no_rate() {
+    fn a_run_with_fewer_than_two_samples_has_no_rate() {
         assert_eq!(measure(&[sample(0.1, 100.0, 0.0)], 100), None);
         assert_eq!(measure(&[], 100), None);
     }

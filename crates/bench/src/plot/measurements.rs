@@ -59,7 +59,7 @@ fn note(lines: &[Value]) -> String {
 }
 
 /// Runs over one backlog of one reader on one socket.
-struct Lane<'a> {
+struct ReaderRuns<'a> {
     label: String,
     is_baseline: bool,
     runs: Vec<&'a Value>,
@@ -68,50 +68,56 @@ struct Lane<'a> {
 /// Drains by shape, with a row for each reader.
 fn drains(
     lines: &[Value],
-    row: impl Fn(&Lane<'_>, &[Lane<'_>]) -> Option<Row>,
+    row: impl Fn(&ReaderRuns<'_>, &[ReaderRuns<'_>]) -> Option<Row>,
 ) -> Option<Vec<(String, Vec<Row>)>> {
     let (_, runs) =
         grouped(&of_mode(lines, "drain"), |line| number(line, "pg")).into_iter().next()?;
     let sockets = grouped(&runs, |line| text(line, "socket")).len();
     let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
-        let mut lanes = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
+        let mut all_runs = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
         // The order of runs alternates, so the lines are not always in the order of the readers.
-        lanes.sort_unstable_by_key(|(key, _)| *key);
-        let lane = |((socket, reader), runs): ((&str, &str), _)| Lane {
+        all_runs.sort_unstable_by_key(|(key, _)| *key);
+        let reader_runs = |((socket, reader), runs): ((&str, &str), _)| ReaderRuns {
             label: if sockets == 1 { reader.to_owned() } else { format!("{reader}, {socket}") },
             is_baseline: reader == BASELINE,
             runs,
         };
-        let lanes: Vec<Lane<'_>> = lanes.into_iter().map(lane).collect();
+        let all_runs: Vec<ReaderRuns<'_>> = all_runs.into_iter().map(reader_runs).collect();
         let name = shape.parse().map_or(shape.to_owned(), Shape::describe);
-        (name, lanes.iter().filter_map(|lane| row(lane, &lanes)).collect())
+        (name, all_runs.iter().filter_map(|reader_runs| row(reader_runs, &all_runs)).collect())
     });
     Some(shapes.collect())
 }
 
 /// The speed relative to `pg_recvlogical` in the same measurement and turn, over the same socket.
-fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
+fn ratios(reader_runs: &ReaderRuns<'_>, all_runs: &[ReaderRuns<'_>]) -> Option<Spread> {
     let key = |line: &Value| {
         (number(line, "run"), text(line, "socket").to_owned(), text(line, SOURCE).to_owned())
     };
     let baseline = |run: &Value| {
-        let runs = lanes.iter().filter(|lane| lane.is_baseline).flat_map(|lane| &lane.runs);
+        let runs = all_runs
+            .iter()
+            .filter(|reader_runs| reader_runs.is_baseline)
+            .flat_map(|reader_runs| &reader_runs.runs);
         let found = runs.copied().find(|line| key(line) == key(run))?;
         number(found, "events_per_second")
     };
     Spread::of(
-        lane.runs.iter().filter_map(|run| Some(number(run, "events_per_second")? / baseline(run)?)),
+        reader_runs
+            .runs
+            .iter()
+            .filter_map(|run| Some(number(run, "events_per_second")? / baseline(run)?)),
     )
 }
 
 /// Rates of draining, including that of `pg_recvlogical`.
 pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
-    let groups = drains(lines, |lane, lanes| {
-        let ratio = ratios(lane, lanes)?;
+    let groups = drains(lines, |reader_runs, all_runs| {
+        let ratio = ratios(reader_runs, all_runs)?;
         Some(Row {
-            label: lane.label.clone(),
-            figures: vec![(usize::from(lane.is_baseline), ratio.median)],
-            whisker: (!lane.is_baseline).then_some((ratio.min, ratio.max)),
+            label: reader_runs.label.clone(),
+            figures: vec![(usize::from(reader_runs.is_baseline), ratio.median)],
+            whisker: (!reader_runs.is_baseline).then_some((ratio.min, ratio.max)),
         })
     })?;
     let frame = Frame {
@@ -128,12 +134,12 @@ pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
 /// CPU time per event, by process.
 pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
     let parts = [(0, "reader_cpu_us"), (2, "walsender_cpu_us"), (1, "broker_cpu_us")];
-    let groups = drains(lines, |lane, _| {
-        let shown = parts.iter().take(if lane.is_baseline { 2 } else { 3 });
+    let groups = drains(lines, |reader_runs, _| {
+        let shown = parts.iter().take(if reader_runs.is_baseline { 2 } else { 3 });
         let figures = shown
-            .map(|(colour, name)| (*colour, median(&lane.runs, name).unwrap_or_default()))
+            .map(|(colour, name)| (*colour, median(&reader_runs.runs, name).unwrap_or_default()))
             .collect();
-        Some(Row { label: lane.label.clone(), figures, whisker: None })
+        Some(Row { label: reader_runs.label.clone(), figures, whisker: None })
     })?;
     let frame = Frame {
         title: "CPU per event",
@@ -218,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_compared_with_the_baseline_of_its_own_turn() {
+    fn a_rate_is_compared_with_the_baseline_of_the_same_turn() {
         let lines = [
             drained("router", 0, 900.0),
             drained("pg_recvlogical", 1, 100.0),
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_from_two_files_are_not_mixed() {
+    fn measurements_of_two_files_are_not_mixed() {
         let from = |source: &str, mut line: Value| {
             line[SOURCE] = json!(source);
             line
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_drawn() {
+    fn a_figure_without_measurements_is_not_drawn() {
         assert!(drain(&[]).is_none() && cpu(&[]).is_none());
         assert!(latency(&[]).is_none() && flat(&[]).is_none());
     }

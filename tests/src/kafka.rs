@@ -1,25 +1,26 @@
-//! The Kafka of a stage: one for all scenarios that do not hurt it, or one of its own.
+//! The Kafka of a fixture: one that scenarios share, or one of its own for a scenario that disturbs
+//! it.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use anyhow::bail;
-use testbed::kafka::{Kafka, Options};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::sync::Mutex;
 
 /// A cluster, shared or not.
 #[derive(Debug)]
-pub enum Broker {
+pub enum FixtureKafka {
     /// Used by other scenarios at the same time.
-    Shared(Arc<Kafka>),
+    Shared(Arc<KafkaCluster>),
     /// For one scenario alone, which may do with it what it likes.
-    Own(Box<Kafka>),
+    Own(Box<KafkaCluster>),
 }
 
-impl Broker {
-    /// The one that scenarios share: started by the first, and stopped when the last lets go of it,
-    /// in a panic too, so that no JVM outlives the tests.
+impl FixtureKafka {
+    /// The cluster that scenarios share: the first one starts it, and it is stopped when the last
+    /// one drops it, also in a panic, so that no JVM outlives the tests.
     ///
     /// # Errors
     ///
@@ -27,18 +28,18 @@ impl Broker {
     pub async fn shared() -> anyhow::Result<Self> {
         // An asynchronous mutex, because others wait here while Kafka starts; it is bound to no
         // runtime, and every scenario has its own.
-        static SHARED: Mutex<Weak<Kafka>> = Mutex::const_new(Weak::new());
+        static SHARED: Mutex<Weak<KafkaCluster>> = Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
         let kafka = match shared.upgrade() {
             Some(kafka) => kafka,
-            None => Arc::new(Kafka::start(Options::default()).await?),
+            None => Arc::new(KafkaCluster::start(KafkaOptions::default()).await?),
         };
         *shared = Arc::downgrade(&kafka);
         Ok(Self::Shared(kafka))
     }
 
-    pub(crate) async fn own(options: Options) -> anyhow::Result<Self> {
-        Ok(Self::Own(Box::new(Kafka::start(options).await?)))
+    pub(crate) async fn own(options: KafkaOptions) -> anyhow::Result<Self> {
+        Ok(Self::Own(Box::new(KafkaCluster::start(options).await?)))
     }
 
     /// The cluster, to be killed, paused or stopped.
@@ -46,18 +47,18 @@ impl Broker {
     /// # Errors
     ///
     /// Fails when it is shared.
-    pub fn mine(&mut self) -> anyhow::Result<&mut Kafka> {
+    pub fn owned(&mut self) -> anyhow::Result<&mut KafkaCluster> {
         match self {
             Self::Own(kafka) => Ok(kafka),
-            Self::Shared(_) => bail!("this Kafka is shared: ask the builder for an own one"),
+            Self::Shared(_) => bail!("this Kafka is shared: call `own_kafka` on the builder"),
         }
     }
 }
 
-impl Deref for Broker {
-    type Target = Kafka;
+impl Deref for FixtureKafka {
+    type Target = KafkaCluster;
 
-    fn deref(&self) -> &Kafka {
+    fn deref(&self) -> &KafkaCluster {
         match self {
             Self::Shared(kafka) => kafka,
             Self::Own(kafka) => kafka,

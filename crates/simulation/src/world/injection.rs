@@ -2,14 +2,14 @@
 
 /// Whether a fault could be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Injection {
     Done,
     /// There was nothing to do it to.
-    Pointless,
+    NotApplicable,
 }
 
-impl From<bool> for Outcome {
+impl From<bool> for Injection {
     fn from(is_done: bool) -> Self {
-        if is_done { Self::Done } else { Self::Pointless }
+        if is_done { Self::Done } else { Self::NotApplicable }
     }
 }

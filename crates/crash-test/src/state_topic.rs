@@ -7,8 +7,8 @@
 use anyhow::Context;
 use relay::witness::{Pipeline, StateRecord, combine};
 use testbed::postgres::DATABASE;
-use testbed::reader::Seen;
-use testbed::tail::{Ends, Tail};
+use testbed::reader::ConsumedRecord;
+use testbed::tail::{EndOffsets, Tail};
 use tokio_postgres::types::PgLsn;
 
 /// The state topic.
@@ -19,26 +19,26 @@ pub(crate) const SLOT: &str = "outbox_router";
 pub(crate) const NAME: &str = "crash-test";
 
 /// A reader of the state topic, from its start on.
-pub(crate) struct State {
+pub(crate) struct StateTopicReader {
     tail: Tail,
     prefix: Vec<u8>,
 }
 
-impl State {
+impl StateTopicReader {
     /// Begins to read. The topic must exist.
     pub(crate) fn open(bootstrap: &str) -> anyhow::Result<Self> {
         Ok(Self { tail: Tail::open(bootstrap, &[TOPIC])?, prefix: prefix() })
     }
 
     /// Where the topic ends now.
-    pub(crate) fn ends(&self) -> anyhow::Result<Ends> {
+    pub(crate) fn ends(&self) -> anyhow::Result<EndOffsets> {
         self.tail.ends()
     }
 
     /// The witness's position when the topic had these ends; `None` if there was no witness.
-    pub(crate) fn position_at(&mut self, ends: &Ends) -> anyhow::Result<Option<PgLsn>> {
+    pub(crate) fn position_at(&mut self, ends: &EndOffsets) -> anyhow::Result<Option<PgLsn>> {
         self.tail.read_to(ends)?;
-        position(self.tail.seen().iter().filter(|record| ends.hold(record)), &self.prefix)
+        position(self.tail.seen().iter().filter(|record| ends.contain(record)), &self.prefix)
     }
 
     /// The witness's present position.
@@ -55,7 +55,7 @@ fn prefix() -> Vec<u8> {
 
 /// The position that the records of a pipeline, in the order of the topic, amount to.
 fn position<'r>(
-    log: impl Iterator<Item = &'r Seen>,
+    log: impl Iterator<Item = &'r ConsumedRecord>,
     prefix: &[u8],
 ) -> anyhow::Result<Option<PgLsn>> {
     let mut latest: Vec<StateRecord> = Vec::new();
@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    fn record(key: &str, value: Option<u64>) -> Seen {
-        Seen {
+    fn record(key: &str, value: Option<u64>) -> ConsumedRecord {
+        ConsumedRecord {
             topic: Arc::from(TOPIC),
             partition: 0,
             offset: 0,
@@ -95,12 +95,12 @@ mod tests {
         }
     }
 
-    fn read(log: &[Seen]) -> Option<PgLsn> {
+    fn read(log: &[ConsumedRecord]) -> Option<PgLsn> {
         position(log.iter(), &prefix()).unwrap()
     }
 
     #[test]
-    fn of_each_session_its_latest_record_counts_and_of_all_sessions_the_greatest_position() {
+    fn the_witness_is_the_greatest_position_among_the_latest_records_of_all_sessions() {
         assert_eq!(read(&[]), None);
         let log = [
             record("a", Some(10)),
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn records_of_other_pipelines_say_nothing() {
-        let other = Seen { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
+    fn records_of_other_pipelines_are_ignored() {
+        let other = ConsumedRecord { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
         assert_eq!(read(&[other]), None);
     }
 }

@@ -34,7 +34,7 @@ impl Anomalies {
 
 /// The outcome of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CheckResult {
     /// Events committed.
     pub sent: usize,
     /// Of these, in Kafka at least once.
@@ -59,16 +59,16 @@ pub struct Verdict {
     pub contradictions: Anomalies,
 }
 
-impl Verdict {
+impl CheckResult {
     fn kinds(&self) -> [(&'static str, &Anomalies); 7] {
         [
             ("lost", &self.lost),
             ("order violations", &self.order),
             ("phantoms", &self.phantom),
             ("keys in several partitions", &self.affinity),
-            ("broken runs", &self.runs),
+            ("incomplete replays", &self.runs),
             ("altered", &self.altered),
-            ("contradictions in the truth", &self.contradictions),
+            ("contradictions in the ledger", &self.contradictions),
         ]
     }
 
@@ -77,11 +77,11 @@ impl Verdict {
         self.kinds().iter().all(|(_, anomalies)| anomalies.count() == 0)
     }
 
-    /// Returns the verdict if it is clean.
+    /// Returns the result if it is clean.
     ///
     /// # Errors
     ///
-    /// Fails on any anomaly, with the verdict and the examples as the message.
+    /// Fails on any anomaly, with the result and the examples as the message.
     pub fn clean(self) -> anyhow::Result<Self> {
         if self.is_clean() {
             return Ok(self);
@@ -101,7 +101,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CheckResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -8,8 +8,8 @@ use relay::{
     },
 };
 
-use super::{Postgres, rows};
-use crate::{history::Publishing, plan::Generation};
+use super::{SimulatedPostgres, rows};
+use crate::{history::PublicationState, plan::VersionGroup};
 
 /// The slot's name.
 pub const SLOT: &str = "outbox";
@@ -31,9 +31,9 @@ pub fn outboxes() -> Outboxes {
     Outboxes { tables: vec![relay::OutboxTable { preset: relay::Preset::Default, ..defaults }] }
 }
 
-impl Postgres {
+impl SimulatedPostgres {
     /// The result of reading `pg_replication_slots`.
-    pub fn slot_look(&self) -> SlotLook {
+    pub fn read_slot(&self) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
             current_wal_lsn,
@@ -61,14 +61,14 @@ impl Postgres {
     }
 
     /// The result of reading publication and tables.
-    pub fn catalog_look(&self) -> Catalog {
+    pub fn read_catalog(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(rows::OUTBOX);
-        let called = rows::name(self.catalog.called).to_owned();
-        let name = TableName { schema: "public".to_owned(), name: called };
+        let name = rows::table_name(self.catalog.name).to_owned();
+        let name = TableName { schema: "public".to_owned(), name };
         // FOR TABLES IN SCHEMA: what leaves the publication and comes back is the table, not its
         // entry.
-        let is_by_schema = self.generation == Generation::New;
+        let is_by_schema = self.version == VersionGroup::V18;
         let published = PublishedTable {
             oid,
             name: name.clone(),
@@ -81,21 +81,24 @@ impl Postgres {
             row_filter: None,
             columns: columns.clone(),
         };
-        let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
-            oid: Oid::from_u32(self.publication_oid),
-            written_by: self.altered_by,
-            owner: Oid::from_u32(OWNER_OID),
-            options: String::new(),
-            inserts: match self.catalog.publishing {
-                Publishing::Withheld => Inserts::Withheld,
-                Publishing::Published | Publishing::Out | Publishing::Missing => Inserts::Published,
-            },
-            partitions: Partitions::ViaRoot,
-            tables: (self.catalog.publishing != Publishing::Out)
-                .then_some(published)
-                .into_iter()
-                .collect(),
-        });
+        let publication =
+            (self.catalog.publication != PublicationState::Missing).then(|| Publication {
+                oid: Oid::from_u32(self.publication_oid),
+                written_by: self.altered_by,
+                owner: Oid::from_u32(OWNER_OID),
+                options: String::new(),
+                inserts: match self.catalog.publication {
+                    PublicationState::WithoutInserts => Inserts::Withheld,
+                    PublicationState::Complete
+                    | PublicationState::WithoutTable
+                    | PublicationState::Missing => Inserts::Published,
+                },
+                partitions: Partitions::ViaRoot,
+                tables: (self.catalog.publication != PublicationState::WithoutTable)
+                    .then_some(published)
+                    .into_iter()
+                    .collect(),
+            });
         let relation = Relation {
             oid,
             name,
@@ -113,10 +116,10 @@ impl Postgres {
 
     /// What identifies the server.
     pub fn server(&self) -> Server {
-        let version = match self.generation {
-            Generation::Old => 14_00_10,
-            Generation::Middle => 17_00_05,
-            Generation::New => 18_00_01,
+        let version = match self.version {
+            VersionGroup::V13To14 => 14_00_10,
+            VersionGroup::V15To17 => 17_00_05,
+            VersionGroup::V18 => 18_00_01,
         };
         Server {
             version,

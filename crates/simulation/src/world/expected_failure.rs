@@ -6,41 +6,41 @@ use relay::Code;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(super) struct ExpectedFailure {
     codes: BTreeSet<Code>,
-    state: State,
+    state: Expectation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum Expectation {
     /// No fault was injected that must be noticed.
     #[default]
-    Allowed,
+    Optional,
     /// A fault was injected that must be noticed even if no event is missing.
-    Due,
+    Required,
     /// A person has come: no router has to ask for one any more.
-    Answered,
+    Resolved,
 }
 
-impl Call {
+impl ExpectedFailure {
     /// From now on a router may ask for a person for these reasons.
     pub(super) fn allow(&mut self, codes: &[Code]) {
         self.codes.extend(codes);
     }
 
     /// From now on a router must ask for a person.
-    pub(super) fn demand(&mut self) {
-        self.state = State::Due;
+    pub(super) fn require(&mut self) {
+        self.state = Expectation::Required;
     }
 
     /// A person has come.
-    pub(super) fn answer(&mut self) {
-        self.state = State::Answered;
+    pub(super) fn resolve(&mut self) {
+        self.state = Expectation::Resolved;
     }
 
     /// Whether a router must ask for a person.
-    pub(super) fn is_due(&self) -> bool {
-        self.state == State::Due
+    pub(super) fn is_required(&self) -> bool {
+        self.state == Expectation::Required
     }
 
     /// Whether a router may ask for a person for this reason.
@@ -49,7 +49,7 @@ impl Call {
     }
 
     /// Whether no fault was injected that a person has to know of.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn allows_nothing(&self) -> bool {
         self.codes.is_empty()
     }
 }

@@ -1,26 +1,26 @@
-//! The failpoints of the router, and what leads it to each of them.
+//! The failpoints of the router, and what makes it reach each of them.
 //!
 //! The names are those that the router itself lists: a failpoint that is missing here, or one that
 //! the router no longer has, ends the run before it begins.
 
 use anyhow::{Context, ensure};
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 
 /// The environment variable that arms the router.
 pub(crate) const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
 
 /// What has to happen for the router to reach a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Trigger {
     /// Nothing but the usual load.
-    OfItself,
+    None,
     /// The outbox table is altered: its first Relation message may have come in what the witness
     /// covers, and only a change makes the server send another.
     AlterTable,
     /// A transaction larger than the window: its rows are acknowledged before its commit is read.
     LargeTransaction,
     /// SIGTERM.
-    Sigterm,
+    Shutdown,
     /// SIGTERM, and the drain that follows: no record may come again.
     Drain,
     /// PostgreSQL is stopped fast.
@@ -37,49 +37,49 @@ pub(crate) enum Way {
 
 /// A failpoint.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Point {
+pub(crate) struct FailpointCase {
     pub(crate) name: &'static str,
-    pub(crate) way: Way,
+    pub(crate) trigger: Trigger,
     /// The router is killed when it reaches the failpoint for the n-th time; n is from 1 to this.
     pub(crate) times_at_most: u32,
 }
 
-const fn once(name: &'static str, way: Way) -> Point {
-    Point { name, way, times_at_most: 1 }
+const fn once(name: &'static str, trigger: Trigger) -> FailpointCase {
+    FailpointCase { name, trigger, times_at_most: 1 }
 }
 
-const fn often(name: &'static str, times_at_most: u32) -> Point {
-    Point { name, way: Way::OfItself, times_at_most }
+const fn often(name: &'static str, times_at_most: u32) -> FailpointCase {
+    FailpointCase { name, trigger: Trigger::None, times_at_most }
 }
 
 /// All failpoints, in the order in which a transaction meets them.
-pub(crate) const POINTS: [Point; 26] = [
-    once("slot-checked", Way::OfItself),
-    once("connected", Way::OfItself),
-    once("replication-started", Way::OfItself),
-    Point { name: "covered-passed", way: Way::CrashServer, times_at_most: 2 },
-    once("relation-taken", Way::AlterTable),
+pub(crate) const FAILPOINTS: [FailpointCase; 26] = [
+    once("slot-checked", Trigger::None),
+    once("connected", Trigger::None),
+    once("replication-started", Trigger::None),
+    FailpointCase { name: "covered-passed", trigger: Trigger::CrashServer, times_at_most: 2 },
+    once("relation-taken", Trigger::AlterTable),
     often("begin-taken", 80),
     often("before-enqueue", 200),
     often("after-enqueue", 200),
-    once("queue-full", Way::FillQueue),
+    once("queue-full", Trigger::FillQueue),
     often("commit-taken", 80),
     often("keepalive-taken", 20),
     often("warning-taken", 4),
     often("before-acks", 50),
     often("after-acks", 50),
-    Point { name: "acked-but-open", way: Way::LargeTransaction, times_at_most: 3 },
+    FailpointCase { name: "acked-but-open", trigger: Trigger::LargeTransaction, times_at_most: 3 },
     often("before-advance", 80),
     often("after-advance", 80),
     often("before-witness", 20),
     often("witness-acked", 20),
     often("before-status", 20),
     often("after-status", 20),
-    once("delivery-failed", Way::RefuseBatches),
-    once("stream-ended", Way::StopServer),
-    once("drain-begun", Way::Sigterm),
-    once("drain-confirmed", Way::Sigterm),
-    once("drain-ended", Way::Drain),
+    once("delivery-failed", Trigger::RefuseBatches),
+    once("stream-ended", Trigger::StopServer),
+    once("drain-begun", Trigger::Shutdown),
+    once("drain-confirmed", Trigger::Shutdown),
+    once("drain-ended", Trigger::Drain),
 ];
 
 /// Checks that the router has these failpoints and no others.
@@ -87,17 +87,18 @@ pub(crate) const POINTS: [Point; 26] = [
 /// # Errors
 ///
 /// Fails when it has other failpoints, or was built without any.
-pub(crate) async fn are_those_of(router: &mut Router) -> anyhow::Result<()> {
+pub(crate) async fn check_names(router: &mut RouterProcess) -> anyhow::Result<()> {
     router.set_env(VARIABLE, Some("list"));
     // A router without failpoints runs the command, so it is a command that ends.
     let output = router.command(&["check"]).await;
     router.set_env(VARIABLE, None);
-    let text = String::from_utf8(output?.stdout).context("its failpoints are no text")?;
+    let text =
+        String::from_utf8(output?.stdout).context("the list of its failpoints is not text")?;
     let theirs: Vec<&str> = text.lines().collect();
-    let ours: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
+    let ours: Vec<&str> = FAILPOINTS.iter().map(|failpoint| failpoint.name).collect();
     ensure!(
         theirs == ours,
-        "the router says of its failpoints: {theirs:?}; this tool knows {ours:?}; build both anew, \
+        "the router has the failpoints {theirs:?}, and this tool has {ours:?}: build both again, \
          the router with `cargo build --package outbox-router --features failpoints`"
     );
     Ok(())

@@ -6,25 +6,25 @@ use std::time::Duration;
 use anyhow::Context;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
-use testbed::kafka::{self, Kafka};
-use testbed::proxy::{Mode, Proxy};
+use testbed::kafka::{self, KafkaCluster, KafkaOptions};
+use testbed::proxy::{Proxy, ProxyMode};
 
 use crate::args::{Args, OwnBroker};
 
-/// Enough for keys to be spread, few enough to look at.
+/// Enough to distribute keys, and few enough to read.
 pub(crate) const PARTITIONS: i32 = 6;
 
 /// The only broker of a mock cluster.
 const MOCK_BROKER: i32 = 1;
 
 /// A broker, and the means to stop it.
-pub(crate) enum Broker {
+pub(crate) enum DemoKafka {
     /// In this process and in memory.
     Embedded(MockCluster<'static, DefaultProducerContext>),
     /// A process that the demo has started; the router reaches it through the proxy.
     Apache {
         /// The cluster.
-        kafka: Box<Kafka>,
+        kafka: Box<KafkaCluster>,
         /// What it advertises to the router.
         proxy: Proxy,
     },
@@ -32,7 +32,7 @@ pub(crate) enum Broker {
     Given(String),
 }
 
-impl Broker {
+impl DemoKafka {
     /// Starts the broker that was asked for, or none.
     pub(crate) async fn open(args: &Args) -> anyhow::Result<Self> {
         if let Some(bootstrap) = &args.kafka {
@@ -46,8 +46,8 @@ impl Broker {
             OwnBroker::Apache => {
                 // The proxy comes first, because the broker has to know what to advertise.
                 let proxy = Proxy::start("127.0.0.1:1")?;
-                let options = kafka::Options::default().advertise(proxy.address());
-                let mut kafka = Box::new(Kafka::start(options).await?);
+                let options = KafkaOptions::default().advertise(proxy.address());
+                let mut kafka = Box::new(KafkaCluster::start(options).await?);
                 proxy.set_target(kafka.broker(1)?.proxied_address()?);
                 Ok(Self::Apache { kafka, proxy })
             }
@@ -59,10 +59,10 @@ impl Broker {
         match self {
             Self::Embedded(_) => {
                 "embedded: librdkafka's mock cluster, inside this process, in memory\n\
-                 (--real-kafka starts an Apache Kafka, --kafka HOST:PORT takes yours)"
+                 (--real-kafka starts an Apache Kafka, --kafka HOST:PORT uses yours)"
             }
-            Self::Apache { .. } => "Apache Kafka, throw-away; the router goes through a proxy",
-            Self::Given(_) => "yours; the demo uses a topic of its own and deletes it at the end",
+            Self::Apache { .. } => "Apache Kafka, temporary; the router connects through a proxy",
+            Self::Given(_) => "yours; the demo uses topics of its own and deletes them at the end",
         }
     }
 
@@ -89,7 +89,7 @@ impl Broker {
         match self {
             Self::Embedded(cluster) => cluster
                 .create_topic(name, PARTITIONS, 1)
-                .with_context(|| format!("cannot make topic \"{name}\"")),
+                .with_context(|| format!("cannot create topic \"{name}\"")),
             Self::Apache { kafka, .. } => kafka.create_topic(name, PARTITIONS, &[]).await,
             Self::Given(bootstrap) => {
                 // One replica is enough for half a minute, also where the cluster asks for two.
@@ -97,8 +97,8 @@ impl Broker {
                 kafka::create_topic(bootstrap, name, PARTITIONS, &configs).await.with_context(
                     || {
                         format!(
-                            "cannot make topic \"{name}\" on {bootstrap}: does Kafka listen there, \
-                             and may anybody make topics?"
+                            "cannot create topic \"{name}\" on {bootstrap}: does Kafka listen there, \
+                             and may its clients create topics?"
                         )
                     },
                 )
@@ -112,7 +112,7 @@ impl Broker {
         match self {
             Self::Embedded(cluster) => cluster
                 .create_topic(name, 1, 1)
-                .with_context(|| format!("cannot make topic \"{name}\"")),
+                .with_context(|| format!("cannot create topic \"{name}\"")),
             Self::Apache { .. } | Self::Given(_) => Ok(()),
         }
     }
@@ -126,11 +126,11 @@ impl Broker {
     }
 
     /// Closes every connection and refuses new ones.
-    pub(crate) async fn take_away(&self) -> anyhow::Result<()> {
+    pub(crate) async fn disconnect(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_down(MOCK_BROKER)?),
             Self::Apache { proxy, .. } => {
-                proxy.set(Mode::Refuse).await?;
+                proxy.set(ProxyMode::Refuse).await?;
                 proxy.cut();
                 Ok(())
             }
@@ -139,10 +139,10 @@ impl Broker {
     }
 
     /// Takes connections again.
-    pub(crate) async fn bring_back(&self) -> anyhow::Result<()> {
+    pub(crate) async fn reconnect(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_up(MOCK_BROKER)?),
-            Self::Apache { proxy, .. } => proxy.set(Mode::Forward).await,
+            Self::Apache { proxy, .. } => proxy.set(ProxyMode::Forward).await,
             Self::Given(_) => Ok(()),
         }
     }

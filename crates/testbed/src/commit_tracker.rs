@@ -1,7 +1,7 @@
 //! Commit positions, read from a second slot with another output plugin.
 //!
 //! To show that the router's slot was confirmed too early, one must know where each transaction's
-//! commit ends. This witness learns it from `test_decoding`, through SQL, without the product's
+//! commit ends. The tracker learns it from `test_decoding`, through SQL, without the product's
 //! decoder.
 
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use crate::postgres::create_slot;
 
 /// A slot that watches commits, and what it has seen.
 #[derive(Debug)]
-pub struct Witness {
+pub struct CommitTracker {
     slot: String,
     commits: BTreeMap<u32, PgLsn>,
 }
 
-impl Witness {
+impl CommitTracker {
     /// Creates the slot: commits from now on are seen.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Witness {
         let dropped = client
             .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&self.slot])
             .await?;
-        ensure!(dropped == 1, "witness slot \"{}\" was not dropped", self.slot);
+        ensure!(dropped == 1, "slot \"{}\" of the commit tracker was not dropped", self.slot);
         Ok(())
     }
 }

@@ -1,29 +1,29 @@
-//! A stage: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics, and
-//! a router between them.
+//! A fixture: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics,
+//! and a router between them.
 
 use anyhow::Context;
 use serde_json::Value;
 use testbed::checker::LateRuns;
-use testbed::kafka;
-use testbed::load::{Journal, Load, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::commit_tracker::CommitTracker;
+use testbed::kafka::KafkaOptions;
+use testbed::load::{Journal, Load, Preset, RunningLoad, Schema};
+use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::proxy::Proxy;
-use testbed::router::{Config, Router};
+use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Format, Mapping};
-use testbed::witness::Witness;
 
-use crate::broker::{Broker, topic_prefix};
+use crate::kafka::{FixtureKafka, topic_prefix};
 use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
 
 /// Where a connection that can be disturbed is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum NetworkPath {
     Direct,
     Proxied,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Witnessing {
+enum CommitTracking {
     Off,
     On,
 }
@@ -35,22 +35,22 @@ enum Database {
     Prepared,
 }
 
-/// What is special about a stage.
+/// What is special about a fixture.
 #[derive(Debug)]
-pub struct Builder {
+pub struct FixtureBuilder {
     schema: Schema,
     database: Database,
     format: Format,
     partitions: Option<i32>,
-    postgres: postgres::Options,
-    postgres_link: Link,
-    own_kafka: Option<kafka::Options>,
-    kafka_link: Link,
-    config: Config,
-    witnessing: Witnessing,
+    postgres: PostgresOptions,
+    postgres_link: NetworkPath,
+    own_kafka: Option<KafkaOptions>,
+    kafka_link: NetworkPath,
+    config: RouterConfig,
+    commit_tracking: CommitTracking,
 }
 
-impl Builder {
+impl FixtureBuilder {
     /// Another outbox table than `public.outbox` of the preset `default`.
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -95,8 +95,8 @@ impl Builder {
 
     /// A server with another system identifier than those of other scenarios.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.postgres = self.postgres.stranger();
+    pub fn another_identity(mut self) -> Self {
+        self.postgres = self.postgres.another_identity();
         self
     }
 
@@ -107,24 +107,24 @@ impl Builder {
         self
     }
 
-    /// Lets the router reach PostgreSQL through [`Stage::postgres_proxy`].
+    /// Lets the router reach PostgreSQL through [`Fixture::postgres_proxy`].
     #[must_use]
     pub fn proxied_postgres(mut self) -> Self {
-        self.postgres_link = Link::Proxied;
+        self.postgres_link = NetworkPath::Proxied;
         self
     }
 
     /// A Kafka that no other scenario uses.
     #[must_use]
-    pub fn own_kafka(mut self, options: kafka::Options) -> Self {
+    pub fn own_kafka(mut self, options: KafkaOptions) -> Self {
         self.own_kafka = Some(options);
         self
     }
 
-    /// A Kafka of its own, of one broker, which the router reaches through [`Stage::kafka_proxy`].
+    /// A Kafka of its own, of one broker, which the router reaches through [`Fixture::kafka_proxy`].
     #[must_use]
     pub fn proxied_kafka(mut self) -> Self {
-        self.kafka_link = Link::Proxied;
+        self.kafka_link = NetworkPath::Proxied;
         self
     }
 
@@ -142,10 +142,10 @@ impl Builder {
         self
     }
 
-    /// Watches commits from the start, for [`Stage::confirmed_is_honest`].
+    /// Watches commits from the start, for [`Fixture::check_confirmed_events_are_in_kafka`].
     #[must_use]
-    pub fn witnessed(mut self) -> Self {
-        self.witnessing = Witnessing::On;
+    pub fn track_commits(mut self) -> Self {
+        self.commit_tracking = CommitTracking::On;
         self
     }
 
@@ -154,10 +154,10 @@ impl Builder {
     /// # Errors
     ///
     /// Fails when a server is missing or the router does not get to stream.
-    pub async fn start(self) -> anyhow::Result<Stage> {
-        let mut stage = self.prepare().await?;
-        stage.restart().await?;
-        Ok(stage)
+    pub async fn start(self) -> anyhow::Result<Fixture> {
+        let mut fixture = self.prepare().await?;
+        fixture.restart().await?;
+        Ok(fixture)
     }
 
     /// Sets everything up; the router is not started.
@@ -165,10 +165,10 @@ impl Builder {
     /// # Errors
     ///
     /// Fails when a server is missing.
-    pub async fn prepare(self) -> anyhow::Result<Stage> {
+    pub async fn prepare(self) -> anyhow::Result<Fixture> {
         let (kafka, postgres) =
             tokio::try_join!(start_kafka(self.own_kafka, self.kafka_link), async {
-                let postgres = Postgres::start(self.postgres).await?;
+                let postgres = PostgresServer::start(self.postgres).await?;
                 match self.database {
                     Database::Empty => {}
                     Database::Prepared => prepare_database(&postgres, &self.schema).await?,
@@ -183,20 +183,22 @@ impl Builder {
                 kafka.create_topic(topic, partitions, &[]).await?;
             }
         }
-        let witness = match self.witnessing {
-            Witnessing::Off => None,
-            Witnessing::On => Some(Witness::create(&*postgres.connect().await?, "witness").await?),
+        let commit_tracker = match self.commit_tracking {
+            CommitTracking::Off => None,
+            CommitTracking::On => {
+                Some(CommitTracker::create(&*postgres.connect().await?, "witness").await?)
+            }
         };
         let postgres_proxy = match self.postgres_link {
-            Link::Direct => None,
-            Link::Proxied => Some(Proxy::start(postgres.address())?),
+            NetworkPath::Direct => None,
+            NetworkPath::Proxied => Some(Proxy::start(postgres.address())?),
         };
         let port = postgres_proxy.as_ref().map_or(postgres.port(), Proxy::port);
         let bootstrap = kafka_proxy.as_ref().map_or_else(|| kafka.bootstrap(), Proxy::address);
         let mut config = base(port, &bootstrap, &self.schema, &mapping);
         config.add(self.config);
-        Ok(Stage {
-            router: Router::with_config(&config.to_string())?,
+        Ok(Fixture {
+            router: RouterProcess::with_config(&config.to_string())?,
             postgres_proxy,
             kafka_proxy,
             postgres,
@@ -205,7 +207,7 @@ impl Builder {
             schema: self.schema,
             mapping,
             topics,
-            witness,
+            commit_tracker,
             journals: Vec::new(),
             late_runs: LateRuns::Forbidden,
         })
@@ -214,30 +216,30 @@ impl Builder {
 
 /// Everything that a scenario has. Fields are dropped in order: the router first.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Fixture {
     /// The process under test.
-    pub router: Router,
+    pub router: RouterProcess,
     /// The source.
-    pub postgres: Postgres,
+    pub postgres: PostgresServer,
     /// The destination.
-    pub kafka: Broker,
+    pub kafka: FixtureKafka,
     /// What the router's file says; [`rewrite_config`](Self::rewrite_config) after a change.
-    pub config: Config,
+    pub config: RouterConfig,
     /// The outbox.
     pub schema: Schema,
     /// How its rows become records.
     pub mapping: Mapping,
-    /// The topics that are judged.
+    /// The topics that are checked.
     pub topics: Vec<String>,
     /// Whether two routers were alive at once, which the checker must know.
     pub late_runs: LateRuns,
     pub(crate) postgres_proxy: Option<Proxy>,
     pub(crate) kafka_proxy: Option<Proxy>,
-    pub(crate) witness: Option<Witness>,
+    pub(crate) commit_tracker: Option<CommitTracker>,
     pub(crate) journals: Vec<Journal>,
 }
 
-impl Stage {
+impl Fixture {
     /// The usual one: `public.outbox` of the preset `default`, one aggregate type, a topic of three
     /// partitions on the shared Kafka.
     ///
@@ -245,18 +247,18 @@ impl Stage {
     ///
     /// Panics when `OUTBOX_PG_VERSION` is no number.
     #[expect(clippy::expect_used, reason = "a wrong environment ends the whole suite")]
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> FixtureBuilder {
+        FixtureBuilder {
             schema: Schema::new(Preset::Default),
             database: Database::Prepared,
             format: Format::Plain,
             partitions: Some(3),
-            postgres: postgres::Options::version(postgres_version().expect("a major version")),
-            postgres_link: Link::Direct,
+            postgres: PostgresOptions::version(postgres_version().expect("a major version")),
+            postgres_link: NetworkPath::Direct,
             own_kafka: None,
-            kafka_link: Link::Direct,
-            config: Config::default(),
-            witnessing: Witnessing::Off,
+            kafka_link: NetworkPath::Direct,
+            config: RouterConfig::default(),
+            commit_tracking: CommitTracking::Off,
         }
     }
 
@@ -265,12 +267,12 @@ impl Stage {
     /// # Errors
     ///
     /// Fails when the server cannot be reached.
-    pub async fn session(&self) -> anyhow::Result<Session> {
+    pub async fn session(&self) -> anyhow::Result<DatabaseSession> {
         self.postgres.connect().await
     }
 
     /// Starts writers on the outbox.
-    pub fn load(&self, load: Load) -> Running {
+    pub fn load(&self, load: Load) -> RunningLoad {
         load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
     }
 
@@ -283,18 +285,20 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails unless the builder was told to put a proxy there.
+    /// Fails if the builder put no proxy there.
     pub fn postgres_proxy(&self) -> anyhow::Result<&Proxy> {
-        self.postgres_proxy.as_ref().context("the builder was not told `proxied_postgres`")
+        self.postgres_proxy
+            .as_ref()
+            .context("there is no proxy: call `proxied_postgres` on the builder")
     }
 
     /// The connections between the router and Kafka.
     ///
     /// # Errors
     ///
-    /// Fails unless the builder was told to put a proxy there.
+    /// Fails if the builder put no proxy there.
     pub fn kafka_proxy(&self) -> anyhow::Result<&Proxy> {
-        self.kafka_proxy.as_ref().context("the builder was not told `proxied_kafka`")
+        self.kafka_proxy.as_ref().context("there is no proxy: call `proxied_kafka` on the builder")
     }
 
     /// Writes the router's file again, for its next start.
@@ -317,7 +321,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     #[expect(clippy::print_stderr, reason = "the harness of a test, which captures it")]
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -335,25 +339,25 @@ fn tail(log: &str) -> String {
 }
 
 async fn start_kafka(
-    own: Option<kafka::Options>,
-    link: Link,
-) -> anyhow::Result<(Broker, Option<Proxy>)> {
+    own: Option<KafkaOptions>,
+    link: NetworkPath,
+) -> anyhow::Result<(FixtureKafka, Option<Proxy>)> {
     match (link, own) {
-        (Link::Direct, None) => Ok((Broker::shared().await?, None)),
-        (Link::Direct, Some(options)) => Ok((Broker::own(options).await?, None)),
-        (Link::Proxied, own) => {
-            // The proxy comes first: the broker has to be told what to advertise.
+        (NetworkPath::Direct, None) => Ok((FixtureKafka::shared().await?, None)),
+        (NetworkPath::Direct, Some(options)) => Ok((FixtureKafka::own(options).await?, None)),
+        (NetworkPath::Proxied, own) => {
+            // The proxy comes first: the broker has to know what to advertise.
             let proxy = Proxy::start("127.0.0.1:1")?;
             let options = own.unwrap_or_default().advertise(proxy.address());
-            let mut broker = Broker::own(options).await?;
-            proxy.set_target(broker.mine()?.broker(1)?.proxied_address()?);
+            let mut broker = FixtureKafka::own(options).await?;
+            proxy.set_target(broker.owned()?.broker(1)?.proxied_address()?);
             Ok((broker, Some(proxy)))
         }
     }
 }
 
 /// The publication is made before the slot: a slot decodes with the catalog of its time.
-async fn prepare_database(postgres: &Postgres, schema: &Schema) -> anyhow::Result<()> {
+async fn prepare_database(postgres: &PostgresServer, schema: &Schema) -> anyhow::Result<()> {
     let session = postgres.connect().await?;
     schema.create(&session).await?;
     session
@@ -376,15 +380,15 @@ fn topic_names(schema: &Schema, mapping: &Mapping) -> Vec<String> {
     schema.types.iter().map(|name| format!("{}{name}", mapping.topic_prefix)).collect()
 }
 
-/// What every stage configures; a scenario's own keys are stronger.
-fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> Config {
-    let mut config = Config::default();
+/// The configuration of every fixture; a scenario's own keys replace these.
+fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> RouterConfig {
+    let mut config = RouterConfig::default();
     config
         .set("postgres.url", format!("postgres://{ROLE}@127.0.0.1:{port}/{DATABASE}"))
         .set("postgres.slot", SLOT)
         .set("postgres.publication", PUBLICATION)
         .set("kafka.bootstrap_servers", bootstrap)
-        // Stages share a cluster, and all have the same name, database and slot.
+        // Fixtures share a cluster, and all have the same name, database and slot.
         .set("kafka.state_topic", format!("{}router-state", mapping.topic_prefix))
         .set("log.format", "text")
         .set_outbox("table", schema.table.as_str())

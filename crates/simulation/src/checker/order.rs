@@ -1,0 +1,110 @@
+//! S3: the order of the records of each key.
+
+use super::{InvariantChecker, StoredBy};
+use crate::{
+    history::{CommitHistory, CommittedEvent, KEYS},
+    invariant::Invariant,
+    kafka::TopicPartition,
+};
+
+impl InvariantChecker {
+    /// A record was stored in its partition.
+    pub fn check_stored(
+        &mut self,
+        history: &mut CommitHistory,
+        (number, session): (usize, usize),
+        topic_partition: TopicPartition,
+        stored_by: StoredBy,
+    ) {
+        self.records += 1;
+        let Some(event) = history.events.get_mut(number) else { return };
+        let key = event.key;
+        let index = event.index_in_key;
+        if stored_by == StoredBy::ClusterRetry {
+            self.duplicates += 1;
+            return;
+        }
+        if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
+            && index != last + 1
+        {
+            self.report_violation(Invariant::S3Order, || {
+                format!(
+                    "session {session} stores event {index} of key {key} directly after event {last} ({topic_partition:?})"
+                )
+            });
+        }
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.last[key] = Some(index);
+        }
+        // An event of a history that the restored backup does not contain.
+        if !event.is_real {
+            return;
+        }
+        self.check_replay_is_complete(history, key, session, index);
+        let Some(event) = history.events.get_mut(number) else { return };
+        let first = self.stored[key];
+        if event.is_stored {
+            self.duplicates += 1;
+        } else if index > first {
+            self.report_violation(Invariant::S3Order, || {
+                format!(
+                    "event {index} of key {key} is stored for the first time before event {first}"
+                )
+            });
+        } else {
+            // An event that was accepted as missing may still arrive late.
+            event.is_stored = true;
+            self.advance_past_settled(history, key);
+        }
+    }
+
+    /// A replay must be complete: every event that followed a repeated event follows it again.
+    /// Otherwise the last record of a key would not be its last event. Records that a session sends
+    /// after it lost the slot lie between those of the next session. That session sends them again,
+    /// or had passed their place before they were stored.
+    fn check_replay_is_complete(
+        &mut self,
+        history: &CommitHistory,
+        key: usize,
+        session: usize,
+        index: u64,
+    ) {
+        let has_lost_the_slot = session + 1 < self.sessions.len();
+        let next = match self.tail[key] {
+            Some((newest, _)) if session < newest => return,
+            Some((_, last)) if has_lost_the_slot && index <= last => return,
+            Some((_, last)) => last + 1,
+            None => 0,
+        };
+        self.tail[key] = Some((session, index));
+        let mut between = (next..index).filter_map(|index| {
+            let number = history.by_key[key].get(usize::try_from(index).ok()?)?;
+            history.events.get(*number)
+        });
+        if between.any(|event| !event.is_accepted) {
+            self.report_violation(Invariant::S3Order, || {
+                format!(
+                    "a replay of key {key} stores event {index} directly after event {}",
+                    next.saturating_sub(1)
+                )
+            });
+        }
+    }
+
+    fn advance_past_settled(&mut self, history: &CommitHistory, key: usize) {
+        let next = |first: u64| {
+            let index = usize::try_from(first).expect("an index fits");
+            history.by_key[key].get(index).map(|number| &history.events[*number])
+        };
+        while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
+            self.stored[key] += 1;
+        }
+    }
+
+    /// A person has accepted that events are missing: the events behind them count as in order.
+    pub fn advance_past_accepted(&mut self, history: &CommitHistory) {
+        for key in 0..KEYS {
+            self.advance_past_settled(history, key);
+        }
+    }
+}

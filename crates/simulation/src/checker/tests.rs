@@ -1,0 +1,188 @@
+//! Tests of the invariant checker, on histories that violate one invariant each.
+
+use super::*;
+use crate::{
+    history::{CatalogState, RowKind},
+    kafka::TopicPartition,
+    plan::VersionGroup,
+    random::Random,
+};
+
+const TOPIC_PARTITION: TopicPartition = TopicPartition { topic: 0, partition: 0 };
+
+/// Three transactions of two events each.
+fn three_transactions() -> (CommitHistory, InvariantChecker) {
+    let mut history = CommitHistory::new(VersionGroup::V18);
+    let catalog = CatalogState::NEW;
+    let mut random = Random::new(7);
+    for _ in 0..3 {
+        history.write_transaction(2, &mut random, catalog, RowKind::Valid);
+    }
+    for event in &mut history.events {
+        // All events have one key, so that their order can be wrong.
+        event.key = 1;
+        event.index_in_key = event.serial;
+    }
+    history.recount();
+    (history, InvariantChecker::new(4, StateTopicSetting::Unused))
+}
+
+fn violated(checker: &InvariantChecker) -> Option<Invariant> {
+    checker.violation().map(|violation| violation.invariant)
+}
+
+#[test]
+fn a_correct_history_violates_no_invariant() {
+    let (mut history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    for number in 0..6 {
+        checker.check_stored(
+            &mut history,
+            (number, session),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
+    }
+    let end = history.end_of_wal;
+    checker.check_confirmed(&history, session, 0, end);
+    checker.check_drained(&history, session, end);
+    assert_eq!(checker.violation(), None);
+}
+
+#[test]
+fn confirming_a_position_past_an_unstored_event_violates_s2() {
+    let (mut history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    checker.check_stored(&mut history, (0, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    let commit = history.transactions[0].commit_lsn;
+    checker.check_confirmed(&history, session, 0, commit);
+    assert_eq!(violated(&checker), None, "the transaction would be sent again");
+    checker.check_confirmed(&history, session, 0, commit + 1);
+    assert_eq!(violated(&checker), Some(Invariant::S2NeverAhead));
+}
+
+#[test]
+fn confirming_a_position_past_the_wal_or_an_earlier_one_violates_s8() {
+    let (history, mut checker) = three_transactions();
+    checker.check_confirmed(&history, 0, history.end_of_wal, history.end_of_wal + 1);
+    assert_eq!(violated(&checker), Some(Invariant::S8Slot));
+    let (history, mut checker) = three_transactions();
+    checker.check_confirmed(&history, 0, 20, 10);
+    assert_eq!(violated(&checker), Some(Invariant::S8Slot));
+}
+
+#[test]
+fn storing_an_event_too_early_or_leaving_one_out_of_a_replay_violates_s3() {
+    let (mut history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    checker.check_stored(&mut history, (1, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    assert_eq!(violated(&checker), Some(Invariant::S3Order));
+
+    let (mut history, mut checker) = three_transactions();
+    let first = checker.begin_session(&history, 0, 0);
+    for number in 0..4 {
+        checker.check_stored(
+            &mut history,
+            (number, first),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
+    }
+    checker.note_interruption();
+    let second = checker.begin_session(&history, 0, 0);
+    checker.check_stored(&mut history, (1, second), TOPIC_PARTITION, StoredBy::OpenProducer);
+    assert_eq!(violated(&checker), None, "a replay may begin anywhere");
+    checker.check_stored(&mut history, (3, second), TOPIC_PARTITION, StoredBy::OpenProducer);
+    assert_eq!(violated(&checker), Some(Invariant::S3Order));
+}
+
+#[test]
+fn repeating_events_without_an_interruption_or_beyond_the_window_violates_s4() {
+    let produce = |history: &CommitHistory, checker: &mut InvariantChecker, session| {
+        for number in 0..6 {
+            let event = &history.events[number];
+            checker.check_window(history, session, (Some(number), event));
+            let end = history.transactions[event.transaction].end_lsn;
+            checker.note_status_update(session, end);
+        }
+    };
+    let (history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    produce(&history, &mut checker, session);
+    assert_eq!(violated(&checker), None);
+    checker.begin_session(&history, history.transactions[1].end_lsn, 0);
+    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "nothing was interrupted");
+
+    let (history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    produce(&history, &mut checker, session);
+    checker.note_interruption();
+    checker.begin_session(&history, history.transactions[1].end_lsn, 0);
+    assert_eq!(violated(&checker), None);
+    checker.begin_session(&history, 0, 0);
+    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "the replay exceeds the window");
+}
+
+#[test]
+fn producing_after_the_end_of_the_session_violates_s7() {
+    let (history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    checker.end_session(session);
+    checker.check_window(&history, session, (Some(0), &history.events[0]));
+    assert_eq!(violated(&checker), Some(Invariant::S7SingleWriter));
+}
+
+#[test]
+fn confirming_a_position_past_the_acknowledged_witness_violates_s2() {
+    let (mut history, _) = three_transactions();
+    let mut checker = InvariantChecker::new(4, StateTopicSetting::Used);
+    let session = checker.begin_session(&history, 0, 0);
+    for number in 0..6 {
+        checker.check_stored(
+            &mut history,
+            (number, session),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
+    }
+    let (first, last) = (history.transactions[0].end_lsn, history.end_of_wal);
+    checker.note_witness_ack(first);
+    checker.check_confirmed(&history, session, 0, first);
+    assert_eq!(violated(&checker), None);
+    checker.check_confirmed(&history, session, first, last);
+    assert_eq!(violated(&checker), Some(Invariant::S2NeverAhead));
+}
+
+#[test]
+fn events_accepted_as_missing_may_be_left_out_or_stored_late() {
+    let (mut history, mut checker) = three_transactions();
+    let session = checker.begin_session(&history, 0, 0);
+    for event in &mut history.events[..2] {
+        event.is_accepted = true;
+    }
+    checker.advance_past_accepted(&history);
+    checker.check_stored(&mut history, (2, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    assert_eq!(violated(&checker), None);
+    let late = checker.begin_session(&history, 0, 0);
+    checker.check_stored(&mut history, (0, late), TOPIC_PARTITION, StoredBy::ClosedProducer);
+    assert_eq!(violated(&checker), None);
+    assert_eq!(history.missing().collect::<Vec<_>>(), [3, 4, 5]);
+}
+
+#[test]
+fn producing_an_event_again_to_another_partition_after_the_topic_grew_violates_s3() {
+    let (history, mut checker) = three_transactions();
+    let first = checker.begin_session(&history, 0, 0);
+    checker.check_window(&history, first, (Some(0), &history.events[0]));
+    checker.note_interruption();
+    let second = checker.begin_session(&history, 0, 0);
+    checker.set_partition_counts(second, [Some(1); TYPES.len()]);
+    let key = history.events[0].key;
+    let id = IDS[key % IDS.len()].as_bytes();
+    let grown = (2..9).find(|count| partition::of_key(id, *count) != 0).unwrap();
+    let (kafka, partition) = (SimulatedKafka::new(grown), partition::of_key(id, grown));
+    let (event, key, topic) = (Some(0), Some(key), Some(key / IDS.len()));
+    let produced = ProducedRecord { event, key, topic, partition, is_intact: true };
+    checker.check_produced(&history, &kafka, second, &produced);
+    assert_eq!(violated(&checker), Some(Invariant::S3Order));
+}
