@@ -52,7 +52,7 @@ fn cases() -> Vec<Case> {
         Case {
             row: Row { payload: Payload::Plain(20 << 20), ..GOOD },
             code: "R005",
-            names: "limits.row_bytes (16777216)",
+            names: "more than a row may have (16777216)",
             mend: |config, _| {
                 config.set("limits.row_bytes", "32MiB");
             },

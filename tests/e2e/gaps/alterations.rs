@@ -163,7 +163,7 @@ async fn a_table_set_unlogged_and_logged_again_is_a_gap() {
 async fn a_table_rewritten_for_a_new_column_is_reported_once_and_is_no_gap() {
     let mut fixture = fixture_without_router(&ALL_TABLES).await;
     run(&fixture, &["ALTER TABLE outbox ADD COLUMN chance text DEFAULT random()::text"]).await;
-    expect_reported_once(&mut fixture, "P021", "was written anew by alter table").await;
+    expect_reported_once(&mut fixture, "P021", "was rewritten by alter table").await;
 }
 
 /// A partitioned outbox of two levels.
@@ -262,5 +262,5 @@ async fn an_alteration_while_no_router_ran_whose_change_is_visible_is_reported_o
         format!("ALTER PUBLICATION {PUBLICATION} SET (publish = 'insert, update')"),
     ];
     run(&fixture, &altered.each_ref().map(String::as_str)).await;
-    expect_reported_once(&mut fixture, "P032", "was altered between two looks").await;
+    expect_reported_once(&mut fixture, "P032", "was altered between two readings").await;
 }

@@ -129,7 +129,7 @@ async fn an_alteration_whose_change_is_visible_is_reported_and_the_router_contin
     let other = "CREATE ROLE other SUPERUSER; ALTER PUBLICATION outbox_router OWNER TO other";
     session.batch_execute(other).await.unwrap();
     let announced = |log: &str| {
-        let lines = log.lines().filter(|line| line.contains("was altered between two looks"));
+        let lines = log.lines().filter(|line| line.contains("was altered between two readings"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let line = eventually(WITHIN, "a warning in the log", async || {

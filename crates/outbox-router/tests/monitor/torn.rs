@@ -67,6 +67,30 @@ async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
     assert!(entry(&torn).is_some() && entry(&torn) != entry(&before), "{torn:?}");
 }
 
+/// The publication of the snapshot would seem to have lost its tables, which is another defect.
+#[tokio::test]
+async fn a_publication_that_is_replaced_while_the_catalog_is_read_is_the_new_one() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    let other = postgres.client().await;
+    set_up(&other, "x").await;
+    let version = server::version(&mut &client).await.unwrap();
+    let MonitorSettings { publication, outboxes, .. } = &settings("x");
+    let sought = Sought { publication, outboxes, remembered: None };
+    let before = catalog::look(&mut &client, version, sought).await.unwrap();
+    let mut interrupted = Interrupted {
+        client: &client,
+        other: &other,
+        before: "the published tables",
+        what: Some("drop publication p_x; create publication p_x"),
+        times: 0,
+    };
+    let torn = catalog::look(&mut interrupted, version, sought).await.unwrap();
+    assert_eq!(interrupted.times, 2, "the first reading is not believed, the second is");
+    let oid = |catalog: &Catalog| catalog.publication.as_ref().unwrap().oid;
+    assert_ne!(oid(&torn), oid(&before), "{torn:?}");
+}
+
 /// What is published FOR ALL TABLES has no entry, and is read once.
 #[tokio::test]
 async fn a_publication_of_all_tables_is_read_at_once() {

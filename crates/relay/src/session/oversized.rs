@@ -59,7 +59,7 @@ impl Session {
                 Failure::new(
                     Code::RowTooLarge,
                     format!(
-                        "{} of {}: {announced} bytes are more than the limit of {limit} for a row",
+                        "{} of {}: {announced} bytes are more than a row may have ({limit})",
                         described(&event),
                         router.table().name
                     ),

@@ -43,8 +43,9 @@ const READS_MAX: u32 = 5;
 /// One part does not follow the snapshot: `pg_get_publication_tables`, which the view of published
 /// tables calls, sees the catalog as it is at the moment of the call. A table that was put back
 /// after the snapshot was taken would then be published without an entry of its own, and nothing
-/// would show whether it had been out of the publication. Such a reading is discarded and made
-/// again, `READS_MAX` times at most.
+/// would show whether it had been out of the publication. A publication that was dropped after the
+/// snapshot was taken would have no tables any more. Such a reading is discarded and repeated,
+/// `READS_MAX` times at most.
 ///
 /// # Errors
 /// The server refused a statement, the connection broke, or an answer does not have the expected
@@ -55,21 +56,34 @@ pub async fn look(
     sought: Sought<'_>,
 ) -> Result<Catalog, Failure> {
     let name = "the snapshot of the catalog";
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
         sql.rows(name, "begin isolation level repeatable read read only").await?;
         let seen = read_within(sql, version, sought).await;
         // COMMIT also ends a transaction that has failed.
         let ended = sql.rows(name, "commit").await;
-        let seen = seen?;
+        let CatalogReading { catalog, explained } = seen?;
         ended?;
-        looks += 1;
+        reads += 1;
         // The last reading is taken as it is: later versions may have ways to publish a table that
         // are not known here.
-        if seen.explained == Explained::Yes || looks == READS_MAX {
-            return Ok(seen.catalog);
+        let is_whole = explained == Explained::Yes
+            && is_still(catalog.publication.as_ref(), sql, sought.publication).await?;
+        if is_whole || reads == READS_MAX {
+            return Ok(catalog);
         }
     }
+}
+
+/// Whether the publication is the same now as in a snapshot that has ended.
+async fn is_still(
+    then: Option<&Publication>,
+    sql: &mut impl TextQuery,
+    name: &str,
+) -> Result<bool, Failure> {
+    let now = publication(sql, name).await?;
+    let written = |publication: &Publication| (publication.oid, publication.written_by);
+    Ok(then.map(written) == now.as_ref().map(written))
 }
 
 /// Whether every published table has a known reason to be published: FOR ALL TABLES, an entry of
