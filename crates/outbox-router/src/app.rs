@@ -8,7 +8,7 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    OnFatal, Outcome, Relay, Settings, Timing, Window, WitnessSettings, witness::Pipeline,
+    ExitReason, OnFatal, Relay, RelaySettings, Timing, Window, WitnessSettings, witness::Pipeline,
 };
 use tokio::{
     net::TcpListener,
@@ -77,12 +77,12 @@ impl App {
     /// # Errors
     /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the relay
     /// panicked.
-    pub fn run(self) -> Result<Outcome, StartError> {
+    pub fn run(self) -> Result<ExitReason, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.run_tasks())
     }
 
-    async fn run_tasks(self) -> Result<Outcome, StartError> {
+    async fn run_tasks(self) -> Result<ExitReason, StartError> {
         let address = self.prepared.config.admin.listen;
         let listener = TcpListener::bind(address)
             .await
@@ -137,7 +137,7 @@ impl App {
         }
     }
 
-    fn core_settings(&self) -> Settings {
+    fn core_settings(&self) -> RelaySettings {
         let limits = self.prepared.config.limits;
         let witness =
             self.prepared.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
@@ -145,7 +145,7 @@ impl App {
                 process: process_id(),
                 topic: topic.clone(),
             });
-        Settings {
+        RelaySettings {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
             outboxes: self.prepared.config.outboxes(),
@@ -217,7 +217,7 @@ fn process_id() -> String {
 /// Runs the shell on a thread and a runtime of its own; the receiver gets the shell's outcome.
 fn on_its_own_thread(
     parts: Parts<Source, KafkaSettings>,
-) -> io::Result<oneshot::Receiver<Outcome>> {
+) -> io::Result<oneshot::Receiver<ExitReason>> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("relay".to_owned()).spawn(move || {

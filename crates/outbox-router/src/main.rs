@@ -14,7 +14,7 @@ use outbox_router::{
     prepare::Prepared,
     telemetry,
 };
-use relay::Outcome;
+use relay::ExitReason;
 
 /// librdkafka allocates memory in one thread and frees it in another; mimalloc halves the cost of
 /// that. With mimalloc's feature `override`, librdkafka's C code uses mimalloc as well.
@@ -64,9 +64,9 @@ fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
         OnFatal::Exit => relay::OnFatal::Exit,
     };
     match App::new(prepared, on_fatal).run() {
-        Ok(Outcome::Drained) => Exit::Done,
-        Ok(Outcome::DeadlinePassed) => Exit::ShutdownDeadline,
-        Ok(Outcome::Fatal) => Exit::Decision,
+        Ok(ExitReason::Drained) => Exit::Done,
+        Ok(ExitReason::DeadlinePassed) => Exit::ShutdownDeadline,
+        Ok(ExitReason::Fatal) => Exit::Decision,
         Err(error) => {
             tracing::error!("{error}");
             error.exit()

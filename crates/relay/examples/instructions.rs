@@ -20,9 +20,9 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, Input, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp, Preset,
-    Record, RecordSink, Refusal, Relay, Settings, Step, TableName, Ticket, Timing, TopicFacts,
-    TopicId, Window,
+    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFatal, OutboxTable, Outboxes,
+    PgTimestamp, Preset, Record, RecordSink, Refusal, Relay, RelaySettings, TableName, Ticket,
+    Timing, TopicFacts, TopicId, Window,
     testing::{
         Source,
         wire::{self, Value},
@@ -228,7 +228,7 @@ impl Shell {
                     }
                 }
                 Action::ReadState(_)
-                | Action::LookAtState(_)
+                | Action::CheckStateTopic(_)
                 | Action::WriteState(_)
                 | Action::ReadTimelines(_)
                 | Action::WatchSlot
@@ -244,7 +244,7 @@ impl Shell {
         let now = self.now();
         for frame in frames {
             while !self.relay.wants_wal()
-                || self.relay.frame(frame, now, &mut self.broker) == Step::Blocked
+                || self.relay.frame(frame, now, &mut self.broker) == FrameOutcome::Blocked
             {
                 self.act();
                 if !self.relay.wants_wal() {
@@ -266,8 +266,8 @@ impl Shell {
     }
 }
 
-fn settings(shape: Shape) -> Settings {
-    Settings {
+fn settings(shape: Shape) -> RelaySettings {
+    RelaySettings {
         slot: "s".to_owned(),
         publication: "p".to_owned(),
         witness: None,

@@ -72,8 +72,8 @@ pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings, StateRead, StateRecord,
-    StatusUpdate, Step, WitnessSettings, Write,
+    Action, ExitReason, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings, ServerNotice,
+    StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
     CharacterKind, ColumnNames, Format, Header, HeaderNames, Headers, IllegalTemplate,

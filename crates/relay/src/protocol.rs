@@ -10,13 +10,13 @@ use crate::{
     ports::Acks,
     progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
-    source::{Catalog, Gap, Server, SlotLook, TimelineHistory},
+    source::{Catalog, Gap, Server, SlotReading, TimelineHistory},
     witness::Pipeline,
 };
 
 /// The configuration of the core; it does not change while the process runs.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RelaySettings {
     /// The slot's name; `run` never creates it.
     pub slot: String,
     /// The publication's name; `run` never creates it.
@@ -65,7 +65,7 @@ pub enum OnFatal {
 pub enum Input<'a> {
     /// [`Action::ReadState`] with this number was answered.
     State(u64, Result<StateRead, Failure>),
-    /// [`Action::LookAtState`] with this number found no record of another process.
+    /// [`Action::CheckStateTopic`] with this number found no record of another process.
     StateUntouched(u64),
     /// [`Action::WriteState`] with this number was acknowledged.
     StateWritten(u64),
@@ -74,7 +74,7 @@ pub enum Input<'a> {
     /// [`Action::ReadTimelines`] was answered.
     Timelines(TimelineHistory),
     /// [`Action::ReadSlot`] was answered.
-    Slot(SlotLook),
+    Slot(SlotReading),
     /// [`Action::ReadCatalog`] was answered.
     Catalog(Catalog),
     /// [`Action::StartReplication`] succeeded: the server is streaming. With the process id of its
@@ -106,7 +106,7 @@ pub enum Input<'a> {
     /// [`Action::ReplaceSink`] is done, or the first sink is ready.
     SinkReady,
     /// Why Kafka does not answer; `None` when it answers again.
-    SinkTrouble(Option<Failure>),
+    SinkFailed(Option<Failure>),
     /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
     /// The metadata of a topic in use was read again: its partition count. Ignored for a topic that
@@ -117,7 +117,7 @@ pub enum Input<'a> {
     /// The monitor saw that rows may be missing.
     GapSuspected(Gap),
     /// The monitor checked slot, publication and tables, and found no defect.
-    SourceSeen(&'a SlotLook, &'a Catalog),
+    SourceRead(&'a SlotReading, &'a Catalog),
     /// The monitor saw that the server is stopping. Repeating it has no effect within a session.
     ServerStopping,
     /// This process did not run for this long, although something was due: it was stopped (SIGSTOP,
@@ -177,7 +177,7 @@ pub enum Action {
     ReadState(u64),
     /// The same, but only if another process may have written to the state topic since the last
     /// read. Answer: [`Input::State`] or [`Input::StateUntouched`], with this number.
-    LookAtState(u64),
+    CheckStateTopic(u64),
     /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
     /// for any record.
     WriteState(Write),
@@ -215,7 +215,7 @@ pub enum Action {
     /// Ask Kafka for a topic's partitions. Answer: [`Input::Topic`].
     LookUpTopic(TopicId, TopicName),
     /// End the process.
-    Exit(Outcome),
+    Exit(ExitReason),
 }
 
 /// A Standby Status Update. `flush` also fills its field for the applied position; only the ledger
@@ -235,7 +235,7 @@ pub struct StatusUpdate {
 
 /// What became of a frame that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum FrameOutcome {
     /// The frame is processed.
     Taken,
     /// The frame was not taken: offer it again when [`crate::Relay::wants_wal`] is true.
@@ -244,7 +244,7 @@ pub enum Step {
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ExitReason {
     /// Everything that was read is delivered and confirmed.
     Drained,
     /// Events were read but not confirmed, because the shutdown deadline passed, the session had
@@ -261,7 +261,7 @@ pub enum Outcome {
 /// message. If the reader lets the socket fill, the *server* is faster, and the rows of one read
 /// reach Kafka in fewer requests. `docs/performance-log.md` has the figures behind the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum ReadPace {
     /// Read at once. A pause would gain nothing: commits are far apart, or the rest of a
     /// transaction follows at once.
     AtOnce,

@@ -20,12 +20,12 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, Input, Lsn, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp,
-    Preset, Record, RecordSink, Refusal, RefusalReason, Relay, Role, Settings, Step, TableName,
-    Ticket, Timing, TopicFacts, TopicId, Window,
+    Acks, Action, Format, FrameOutcome, Input, Lsn, Moment, Now, OnFatal, OutboxTable, Outboxes,
+    PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay, RelaySettings, Role,
+    TableName, Ticket, Timing, TopicFacts, TopicId, Window,
     source::{
-        Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
+        Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable, Server,
+        ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
     },
     witness::History,
 };
@@ -181,14 +181,14 @@ impl Shape {
         frames
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> RelaySettings {
         let name = TableName { schema: "public".into(), name: "outbox".into() };
         let table = OutboxTable {
             preset: self.preset,
             format: self.format,
             ..OutboxTable::with_defaults(name)
         };
-        Settings {
+        RelaySettings {
             slot: "s".into(),
             publication: "p".into(),
             witness: None,
@@ -211,7 +211,7 @@ const WAL_END: Lsn = Lsn::from_u64(u64::MAX);
 fn server() -> Server {
     Server {
         version: 18_00_01,
-        encoding: Encoding::Known("UTF8".to_owned()),
+        encoding: ServerEncoding::Known("UTF8".to_owned()),
         history: History { system_id: "1".to_owned(), timeline: 1 },
         wal_end: WAL_END,
     }
@@ -219,7 +219,7 @@ fn server() -> Server {
 
 const WALSENDER: i32 = 4711;
 
-fn look(active_pid: Option<i32>) -> SlotLook {
+fn look(active_pid: Option<i32>) -> SlotReading {
     let slot = SlotHealth {
         current_wal_lsn: WAL_END,
         confirmed_flush_lsn: Some(Lsn::from_u64(0)),
@@ -236,7 +236,7 @@ fn look(active_pid: Option<i32>) -> SlotLook {
         invalidation_reason: None,
         inactive_since: None,
     };
-    SlotLook {
+    SlotReading {
         current_wal_lsn: WAL_END,
         at: String::new(),
         clock_micros: 0,
@@ -247,7 +247,7 @@ fn look(active_pid: Option<i32>) -> SlotLook {
 
 fn catalog() -> Catalog {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
-    let (oid, kind) = (Oid::from_u32(OUTBOX), Kind::Plain);
+    let (oid, kind) = (Oid::from_u32(OUTBOX), TableKind::Plain);
     let table = PublishedTable {
         oid,
         name: name.clone(),
@@ -266,7 +266,7 @@ fn catalog() -> Catalog {
         partitions: Partitions::ViaRoot,
         tables: vec![table],
     };
-    let relation = Relation {
+    let relation = CatalogRelation {
         oid,
         name,
         named_by: None,
@@ -329,7 +329,7 @@ impl Shell {
                 | Action::ReadCatalog(_)
                 | Action::StartReplication => {}
                 trouble @ (Action::ReadState(_)
-                | Action::LookAtState(_)
+                | Action::CheckStateTopic(_)
                 | Action::WriteState(_)
                 | Action::ReadTimelines(_)
                 | Action::WatchSlot
@@ -344,7 +344,7 @@ impl Shell {
     /// Frames in, acknowledgements back, a status update out.
     fn pass(&mut self, frames: &[Vec<u8>]) {
         for frame in frames {
-            while self.relay.frame(frame, self.now(), &mut self.broker) == Step::Blocked {
+            while self.relay.frame(frame, self.now(), &mut self.broker) == FrameOutcome::Blocked {
                 self.act();
                 if !self.relay.wants_wal() {
                     // The queue was full: acknowledgements make room, or, where none are owed, time

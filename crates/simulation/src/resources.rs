@@ -5,7 +5,7 @@
 use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
-    Action, Input, Moment, Now, PgTimestamp, Relay, StateRead, Step, TopicFacts,
+    Action, FrameOutcome, Input, Moment, Now, PgTimestamp, Relay, StateRead, TopicFacts,
     testing::{
         MemorySink, Source,
         wire::{self, TEXT, Value},
@@ -82,7 +82,7 @@ impl Stream {
         self.relay.handle(input, self.now());
         while let Some(action) = self.relay.next_action() {
             let answer = match &action {
-                Action::ReadState(number) | Action::LookAtState(number) => {
+                Action::ReadState(number) | Action::CheckStateTopic(number) => {
                     let (cluster, records) = (String::new(), Vec::new());
                     Some(Input::State(*number, Ok(StateRead { cluster, records })))
                 }
@@ -111,7 +111,7 @@ impl Stream {
     }
 
     fn offer(&mut self, frame: &[u8]) {
-        while self.relay.frame(frame, self.now(), &mut self.sink) == Step::Blocked {
+        while self.relay.frame(frame, self.now(), &mut self.sink) == FrameOutcome::Blocked {
             self.handle(Input::Tick);
         }
     }

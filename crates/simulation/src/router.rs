@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFatal, Relay, Settings, StateRead, Timing, TopicId, TopicName, Window,
-    WitnessSettings,
+    Code, Failure, Moment, OnFatal, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
+    Window, WitnessSettings,
     source::{Baseline, LastGood},
     witness::Pipeline,
 };
@@ -111,12 +111,12 @@ pub(crate) fn settings(
     window: u64,
     state_topic: StateTopicSetting,
     seed: u64,
-) -> Settings {
+) -> RelaySettings {
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
         WitnessSettings { pipeline: pipeline(), process, topic }
     });
-    Settings {
+    RelaySettings {
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
         outboxes: queries::outboxes(),
@@ -141,7 +141,7 @@ pub(crate) fn pipeline() -> Pipeline {
 
 impl SimulatedRouter {
     /// Starts a process.
-    pub fn start(number: u64, settings: Settings, at: Moment) -> Self {
+    pub fn start(number: u64, settings: RelaySettings, at: Moment) -> Self {
         Self {
             number,
             relay: Relay::new(settings, at),

@@ -8,7 +8,7 @@ use relay::{
         Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
         preflight, publication,
     },
-    witness::{Open, Pipeline, Witness, combine},
+    witness::{OpenFinding, Pipeline, Witness, combine},
 };
 use uuid::Uuid;
 
@@ -150,7 +150,7 @@ fn first(gaps: Vec<Gap>) -> Failure {
 pub(super) fn baseline(
     config: &Config,
     seen: SourceReading,
-    open: &[Open],
+    open: &[OpenFinding],
 ) -> Result<Baseline, Failure> {
     let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
     check_source(config, None, seen).map_err(|obstacle| match obstacle {
@@ -171,10 +171,10 @@ pub(super) fn baseline(
 
 /// The failure `wrong` in the words of the open gap that it belongs to. Of several gaps with its
 /// code, this is the one with the same remedy, else the one that begins first.
-fn still_open(wrong: &Failure, open: &[Open]) -> Option<Failure> {
+fn still_open(wrong: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
-        Open::Gap(gap) => Some(gap),
-        Open::Beginning(_) => None,
+        OpenFinding::Gap(gap) => Some(gap),
+        OpenFinding::Beginning(_) => None,
     });
     let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
     let alike = gaps.iter().find(|gap| has_same_remedy(&gap.failure, wrong));
@@ -266,10 +266,10 @@ pub(super) fn began_without(name: String, mark: &impl fmt::Display) -> Failure {
 }
 
 /// What is open as the failure that it is.
-pub(super) fn failure_of(open: &Open) -> Failure {
+pub(super) fn failure_of(open: &OpenFinding) -> Failure {
     match open {
-        Open::Gap(gap) => gap.failure.clone(),
-        Open::Beginning(mark) => began_without(open.name(), mark),
+        OpenFinding::Gap(gap) => gap.failure.clone(),
+        OpenFinding::Beginning(mark) => began_without(open.name(), mark),
     }
 }
 

@@ -32,7 +32,8 @@ pub mod threshold;
 pub use connection::{Connect, ConnectBy, SqlSession};
 pub use lag::{Blame, Lag, WindowLimits};
 pub use relay::source::{
-    Baseline, Encoding, Gap, Interval, Mark, Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+    Baseline, Gap, Interval, Mark, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading,
+    WalStatus,
 };
 pub use report::{MonitorReport, Polled, RelayReport, SlotView};
 pub use task::{Channels, MonitorEvent, MonitorSettings, SourceState, run};

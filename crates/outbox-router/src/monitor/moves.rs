@@ -3,7 +3,7 @@
 
 use relay::{
     Failure, TableName,
-    source::{Catalog, Kind, Moves},
+    source::{Catalog, Moves, TableKind},
 };
 use tokio_postgres::{Client, Row};
 
@@ -36,7 +36,7 @@ const MAY_MOVE: &str = "\
 /// # Errors
 /// The server refused the statement, or the connection broke.
 pub async fn look(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Failure> {
-    let partitioned = catalog.relations.iter().filter(|table| table.kind == Kind::Partitioned);
+    let partitioned = catalog.relations.iter().filter(|table| table.kind == TableKind::Partitioned);
     let partitioned: Vec<u32> = partitioned.map(|table| table.oid.as_u32()).collect();
     if partitioned.is_empty() {
         return Ok(Vec::new());

@@ -4,7 +4,7 @@
 
 use relay::{
     Case, Code, Failure, Name,
-    source::{Encoding, quote_identifier},
+    source::{ServerEncoding, quote_identifier},
 };
 
 use crate::postgres::{TextQuery, one_row};
@@ -15,7 +15,7 @@ pub struct ServerSettings {
     /// `server_version_num`.
     pub version: i32,
     /// `server_encoding`.
-    pub encoding: Encoding,
+    pub encoding: ServerEncoding,
     /// Process id of the backend that answers.
     pub backend_pid: i32,
 }
@@ -38,8 +38,8 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     let mut row = one_row(sql, "the server's settings", SERVER).await?;
     let version = row.parsed()?;
     let encoding = match row.text()? {
-        ascii if ascii == "SQL_ASCII" => Encoding::SqlAscii,
-        known => Encoding::Known(known),
+        ascii if ascii == "SQL_ASCII" => ServerEncoding::SqlAscii,
+        known => ServerEncoding::Known(known),
     };
     let wal_level = row.text()?;
     if row.boolean()? {

@@ -3,7 +3,7 @@
 
 use relay::{
     Failure, Lsn,
-    source::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus},
+    source::{SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus},
 };
 
 use crate::postgres::{TextQuery, TextRow, one_row, quote_literal};
@@ -18,7 +18,11 @@ const FAILOVER_SINCE: i32 = 17_00_00;
 /// # Errors
 /// The server refused the statement, the connection broke, or the answer does not have the expected
 /// columns.
-pub async fn look(sql: &mut impl TextQuery, version: i32, slot: &str) -> Result<SlotLook, Failure> {
+pub async fn look(
+    sql: &mut impl TextQuery,
+    version: i32,
+    slot: &str,
+) -> Result<SlotReading, Failure> {
     read(one_row(sql, "the slot", &statement(version, slot)).await?)
 }
 
@@ -52,12 +56,12 @@ fn statement(version: i32, slot: &str) -> String {
     )
 }
 
-fn read(mut row: TextRow) -> Result<SlotLook, Failure> {
+fn read(mut row: TextRow) -> Result<SlotReading, Failure> {
     let current_wal_lsn = row.lsn()?.unwrap_or(Lsn::from_u64(0));
     let (at, clock_micros) = (row.text()?, row.parsed()?);
     let database = row.text()?;
     let slot = if row.boolean()? { Some(read_slot(row, current_wal_lsn)?) } else { None };
-    Ok(SlotLook { current_wal_lsn, at, clock_micros, database, slot })
+    Ok(SlotReading { current_wal_lsn, at, clock_micros, database, slot })
 }
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {
@@ -73,8 +77,8 @@ fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failu
         _ => SlotKind::Physical,
     };
     let peculiarity = match (row.boolean()?, row.boolean()?) {
-        (true, _) => Some(Peculiarity::Temporary),
-        (false, true) => Some(Peculiarity::TwoPhase),
+        (true, _) => Some(SlotFeature::Temporary),
+        (false, true) => Some(SlotFeature::TwoPhase),
         (false, false) => None,
     };
     Ok(SlotHealth {

@@ -8,13 +8,13 @@
 //! the next read waits for the socket.
 //!
 //! After a read that filled the read buffer there is more, which is read at once. The core sets the
-//! length of the pause ([`relay::Pace`]); the transport limits how long the socket may go unread
+//! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go unread
 //! ([`ReplicationStream::rest`]). Where that limit is shorter, the socket is emptied several times
 //! within one pause.
 
 use std::time::Duration;
 
-use relay::Pace;
+use relay::ReadPace;
 use tokio::time::Instant;
 
 use crate::postgres::{Fill, ReplicationStream};
@@ -63,11 +63,11 @@ impl Coalesce {
     }
 
     /// What was read has been handed on, as far as one pass allows.
-    pub(super) fn handed_on(&mut self, pace: Pace) {
+    pub(super) fn handed_on(&mut self, pace: ReadPace) {
         if *self == Self::Taken {
             *self = match pace {
-                Pace::Coalesce(length) => Self::Due(length),
-                Pace::AtOnce => Self::AtOnce,
+                ReadPace::Coalesce(length) => Self::Due(length),
+                ReadPace::AtOnce => Self::AtOnce,
             };
         }
     }
@@ -154,13 +154,13 @@ mod tests {
     }
 
     const LENGTH: Duration = Duration::from_millis(4);
-    const COALESCE: Pace = Pace::Coalesce(LENGTH);
+    const COALESCE: ReadPace = ReadPace::Coalesce(LENGTH);
 
     #[test]
     fn the_rest_of_a_transaction_is_read_at_once() {
         let mut coalesce = Coalesce::default();
         coalesce.took(Instant::now());
-        coalesce.handed_on(Pace::AtOnce);
+        coalesce.handed_on(ReadPace::AtOnce);
         assert_eq!(coalesce, Coalesce::AtOnce);
     }
 
@@ -172,11 +172,11 @@ mod tests {
         assert_eq!(coalesce, Coalesce::Due(LENGTH));
         coalesce.open(now);
         coalesce.took(now + LENGTH / 2);
-        coalesce.handed_on(Pace::AtOnce);
+        coalesce.handed_on(ReadPace::AtOnce);
         assert!(coalesce.is_open(), "what has gathered says nothing yet");
         coalesce.took(now + LENGTH);
         assert_eq!(coalesce, Coalesce::Taken);
-        coalesce.handed_on(Pace::Coalesce(LENGTH / 2));
+        coalesce.handed_on(ReadPace::Coalesce(LENGTH / 2));
         assert_eq!(
             coalesce,
             Coalesce::Due(LENGTH / 2),

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 
 use relay::{
     Case, Code, Failure, Lsn, Outboxes,
-    source::{Catalog, Encoding, Server, SlotLook, TimelineHistory},
+    source::{Catalog, Server, ServerEncoding, SlotReading, TimelineHistory},
     witness::History,
 };
 
@@ -49,7 +49,7 @@ pub(crate) struct SourceReading {
     /// Its timelines.
     pub(crate) timelines: TimelineHistory,
     /// The slot.
-    pub(crate) look: SlotLook,
+    pub(crate) look: SlotReading,
     /// Publication and tables.
     pub(crate) catalog: Catalog,
 }
@@ -155,8 +155,8 @@ impl Source {
         let encoding = match server.encoding {
             // The server cannot convert from SQL_ASCII: the first row that is not UTF-8 would end
             // every stream.
-            Encoding::SqlAscii => ClientEncoding::SqlAscii,
-            Encoding::Known(_) => ClientEncoding::Utf8,
+            ServerEncoding::SqlAscii => ClientEncoding::SqlAscii,
+            ServerEncoding::Known(_) => ClientEncoding::Utf8,
         };
         Ok((Open { connection, version, encoding, history, pids }, server))
     }
@@ -205,7 +205,7 @@ impl Postgres for Source {
         Ok((open, timelines))
     }
 
-    async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
+    async fn look(&self, mut open: Open) -> Result<(Open, SlotReading), Failure> {
         let look = monitor::slot::look(&mut open.connection, open.version, &self.slot);
         let look = self.endpoint.within(look).await?;
         Ok((open, look))
@@ -214,7 +214,7 @@ impl Postgres for Source {
     /// By SQL, because a second replication connection may exceed `max_wal_senders`. The same
     /// address may now lead to another server, without the slot or with another of the same name,
     /// so the server's identity is compared first.
-    async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
+    async fn look_beside(&self, history: &History) -> Result<SlotReading, Failure> {
         let look = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
             let mut sql = &client;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Failure, StateRead, TopicId, TopicName,
-    source::{Catalog, Server, SlotLook, TimelineHistory},
+    source::{Catalog, Server, SlotReading, TimelineHistory},
 };
 use tokio::task::JoinError;
 
@@ -27,7 +27,7 @@ pub(super) enum Job<K: Kafka> {
     /// with the answer.
     ReadState(u64),
     /// The same, but only if another process has written to the topic.
-    LookAtState(u64),
+    CheckStateTopic(u64),
     /// Look up one topic.
     LookUpTopic(TopicId, TopicName),
     /// Read the partition counts of all topics in use; with none in use, ask whether a broker
@@ -48,8 +48,8 @@ pub(super) enum ConnectStep {
 pub(super) enum Done<P: Postgres, K: Kafka> {
     Opened(Result<(Box<P::Open>, Server), Failure>),
     Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
-    Slot(Result<(Box<P::Open>, SlotLook), Failure>),
-    SlotBeside(Result<SlotLook, Failure>),
+    Slot(Result<(Box<P::Open>, SlotReading), Failure>),
+    SlotBeside(Result<SlotReading, Failure>),
     Catalog(Result<(Box<P::Open>, Catalog), Failure>),
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),

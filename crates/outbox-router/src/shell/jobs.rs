@@ -32,7 +32,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             }
             Job::ReplaceSink(wait) => self.replace_sink(wait),
             Job::ReadState(number) => self.read_state(number),
-            Job::LookAtState(number) => self.check_state_topic(number),
+            Job::CheckStateTopic(number) => self.check_state_topic(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::LookAtTopics(directory) => self.refresh_topics(directory),
         }
@@ -260,7 +260,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 // The settings were checked at the start, so a file or a limit of the machine is
                 // the cause, and a later attempt may succeed.
                 tracing::error!(code = %failure.code, hint = hint(&failure), "{}", chain(&failure));
-                self.input(Input::SinkTrouble(Some(failure)));
+                self.input(Input::SinkFailed(Some(failure)));
                 self.refresher.failed_to_open();
             }
         }

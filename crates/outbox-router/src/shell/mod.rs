@@ -39,7 +39,7 @@ use std::{
 
 use relay::failpoint::{self, Failpoint};
 use relay::{
-    Acks, Action, Input, Name, Outcome, RefusalReason, Relay, TopicName,
+    Acks, Action, ExitReason, Input, Name, RefusalReason, Relay, TopicName,
     witness::{History, Pipeline, Write},
 };
 use tokio::{
@@ -111,7 +111,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     announcer: Announcer,
     reported_at: Instant,
     running: Running,
-    outcome: Option<Outcome>,
+    outcome: Option<ExitReason>,
 }
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
@@ -148,7 +148,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     /// Runs until the core exits, and returns its outcome.
-    pub async fn run(mut self) -> Outcome {
+    pub async fn run(mut self) -> ExitReason {
         self.start(Job::ReplaceSink(Duration::ZERO));
         loop {
             if let Some(outcome) = self.turn().await {
@@ -159,7 +159,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     /// Carries out the core's actions, waits for one event, and applies it.
-    async fn turn(&mut self) -> Option<Outcome> {
+    async fn turn(&mut self) -> Option<ExitReason> {
         self.act();
         if self.outcome.is_some() {
             return self.outcome;
@@ -195,8 +195,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             ShellEvent::Monitor(MonitorEvent::GapSuspected(gap)) => {
                 self.input(Input::GapSuspected(*gap));
             }
-            ShellEvent::Monitor(MonitorEvent::SourceSeen(lookup)) => {
-                self.input(Input::SourceSeen(&lookup.look, &lookup.catalog));
+            ShellEvent::Monitor(MonitorEvent::SourceRead(lookup)) => {
+                self.input(Input::SourceRead(&lookup.look, &lookup.catalog));
             }
             ShellEvent::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             ShellEvent::Job(done) => self.finished(*done),
@@ -229,7 +229,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::ReadState(number) => self.start(Job::ReadState(number)),
-            Action::LookAtState(number) => self.start(Job::LookAtState(number)),
+            Action::CheckStateTopic(number) => self.start(Job::CheckStateTopic(number)),
             Action::WriteState(write) => self.write_state(write),
             Action::Connect => self.start(Job::Connect(ConnectStep::Open)),
             Action::ReadTimelines(timeline) => {
@@ -321,7 +321,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     Some(failure)
                 }
             };
-            self.input(Input::SinkTrouble(trouble));
+            self.input(Input::SinkFailed(trouble));
         }
         match self.refresher.due(Instant::now()) {
             Some(RefreshDue::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use relay::{Input, Step};
+use relay::{FrameOutcome, Input};
 use tokio::time::Instant;
 
 use super::{
@@ -102,7 +102,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 }
                 Ok(Some(Incoming::Notice(notice))) => {
                     relay.handle(Input::Notice(&failure::notice(notice)), now);
-                    Step::Taken
+                    FrameOutcome::Taken
                 }
                 Ok(Some(Incoming::CopyDone)) => return Some(PassEnd::StreamEnded),
                 Ok(Some(Incoming::Error(message))) => return Some(PassEnd::Refused(message)),
@@ -110,8 +110,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Err(error) => return Some(PassEnd::Broken(error)),
             };
             match step {
-                Step::Taken => stream.consume(),
-                Step::Blocked => return None,
+                FrameOutcome::Taken => stream.consume(),
+                FrameOutcome::Blocked => return None,
             }
         }
         None

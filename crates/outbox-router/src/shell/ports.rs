@@ -8,7 +8,7 @@ use std::future::Future;
 
 use relay::{
     Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
-    source::{Catalog, Server, SlotLook, TimelineHistory},
+    source::{Catalog, Server, SlotReading, TimelineHistory},
     witness::History,
 };
 
@@ -41,14 +41,14 @@ pub trait Postgres: Send + Sync + 'static {
     fn look(
         &self,
         open: Self::Open,
-    ) -> impl Future<Output = Result<(Self::Open, SlotLook), Failure>> + Send;
+    ) -> impl Future<Output = Result<(Self::Open, SlotReading), Failure>> + Send;
 
     /// Reads the slot on a second connection, while a stream holds it. Fails if that connection
     /// reaches a server with another history.
     fn look_beside(
         &self,
         history: &History,
-    ) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
+    ) -> impl Future<Output = Result<SlotReading, Failure>> + Send;
 
     /// Reads publication and tables. Tables of `remembered`, an earlier catalog, are found by their
     /// OIDs.

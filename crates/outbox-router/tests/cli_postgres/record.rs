@@ -5,7 +5,7 @@ use outbox_router::cli::Exit;
 use relay::{
     Code, Failure, Lsn,
     source::{Gap, Interval, Mark},
-    witness::{Open, Witness},
+    witness::{OpenFinding, Witness},
 };
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 
@@ -82,7 +82,7 @@ async fn a_record_that_is_made_for_an_older_slot_says_that_it_is_the_younger() {
     let made = scene.typed(&SETUP).await;
     let first = scene.kafka.record().await.expect("a record");
     let name = format!("K022@{}", scene.confirmed());
-    let open: Vec<String> = first.open().iter().map(Open::name).collect();
+    let open: Vec<String> = first.open().iter().map(OpenFinding::name).collect();
     assert_eq!(open, std::slice::from_ref(&name));
     assert_eq!((first.generation, first.position), (1, scene.confirmed()));
     let told = format!("  {name} is open: the pipeline began at {} (", scene.confirmed());

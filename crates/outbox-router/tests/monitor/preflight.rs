@@ -2,7 +2,7 @@
 
 use outbox_router::codes::hint;
 use outbox_router::monitor::{
-    Baseline, Encoding, MonitorSettings, Server,
+    Baseline, MonitorSettings, Server, ServerEncoding,
     catalog::{self, Sought},
     server::{self, ServerSettings},
     slot,
@@ -65,7 +65,7 @@ async fn what_setup_makes_is_let_through() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let baseline = fit(&client, "x", None).await;
-    assert_eq!(baseline.server.encoding, Encoding::Known("UTF8".to_owned()));
+    assert_eq!(baseline.server.encoding, ServerEncoding::Known("UTF8".to_owned()));
     assert!((15_00_00..16_00_00).contains(&baseline.server.version));
     assert!(
         baseline.confirmed() > Lsn::from_u64(0) && baseline.confirmed() <= baseline.checked.lsn
@@ -187,7 +187,7 @@ async fn an_sql_ascii_database_is_recognised() {
         .unwrap();
     let bytes = postgres.try_connect("postgres", "bytes").await.unwrap();
     set_up(&bytes, "x").await;
-    assert_eq!(fit(&bytes, "x", None).await.server.encoding, Encoding::SqlAscii);
+    assert_eq!(fit(&bytes, "x", None).await.server.encoding, ServerEncoding::SqlAscii);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{
     clock::Moment,
-    source::{Baseline, Gap, Held, Server, SlotLook},
+    source::{Baseline, Gap, Held, Server, SlotReading},
     witness::Witness,
 };
 
@@ -14,7 +14,7 @@ pub(super) struct Attempt {
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
     pub(super) server: Option<Server>,
-    pub(super) look: Option<SlotLook>,
+    pub(super) look: Option<SlotReading>,
     pub(super) baseline: Option<Baseline>,
     /// Gaps that were found; they count if the witness is unchanged when it is read again.
     pub(super) gaps: Vec<Gap>,
@@ -27,7 +27,7 @@ pub(super) struct Attempt {
 }
 
 /// What a successful attempt hands to its session ([`Attempt::found`]).
-pub(super) struct Found {
+pub(super) struct Prepared {
     pub(super) baseline: Baseline,
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
@@ -54,10 +54,10 @@ impl Attempt {
     }
 
     /// What the session begins with; `None` before everything is checked.
-    pub(super) fn found(&mut self) -> Option<Found> {
+    pub(super) fn found(&mut self) -> Option<Prepared> {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);
-        Some(Found { baseline, witness: self.witness.take(), cluster, held: self.held })
+        Some(Prepared { baseline, witness: self.witness.take(), cluster, held: self.held })
     }
 
     /// Whether there is a connection.

@@ -7,7 +7,7 @@ use crate::{
     protocol::{Action, OnFatal, StateRead},
     session::{BlockReason, Course, Session},
     source::Kept,
-    witness::{Seen, Want},
+    witness::{OthersChange, Want},
 };
 
 /// How long a process that exits because of a gap waits for the gap to be written down.
@@ -86,34 +86,34 @@ impl Relay {
     }
 
     /// While it streams, reads every five seconds what other processes have written.
-    pub(super) fn look_at_state(&mut self, now: Now) {
+    pub(super) fn check_state_topic(&mut self, now: Now) {
         // The session may have ended in this pass; then nothing waits for the answer.
         if !matches!(self.phase, Phase::Streaming(_)) {
             return;
         }
         if self.look_at.is_some_and(|look_at| look_at <= now.at) {
             self.look_at = None;
-            self.ask(Action::LookAtState);
+            self.ask(Action::CheckStateTopic);
         }
     }
 
     /// No other process has written to the state topic.
     pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
         if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
-            self.look_at = self.next_look_at(at);
+            self.look_at = self.next_check_at(at);
         }
     }
 
     /// The state topic was read while this router streams. A router that lost the slot may have
     /// found a gap, or a person may have accepted that the pipeline began without a witness.
-    pub(super) fn state_looked_at(&mut self, read: Result<StateRead, Failure>, at: Moment) {
-        self.look_at = self.next_look_at(at);
+    pub(super) fn state_topic_checked(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        self.look_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let Ok(read) = read else { return };
         match self.keeper.look(read) {
-            Ok(Seen::Nothing) => {}
-            Ok(Seen::Gaps(gaps)) => self.halt(gaps, at),
-            Ok(Seen::AnotherHistory) => {
+            Ok(OthersChange::Nothing) => {}
+            Ok(OthersChange::Gaps(gaps)) => self.halt(gaps, at),
+            Ok(OthersChange::AnotherHistory) => {
                 let why = "another router has written to the state topic";
                 self.lost(Failure::new(Code::SlotInUse, why), at);
             }
@@ -158,7 +158,7 @@ impl Relay {
     }
 
     /// When this router next reads what other processes have written; `None` without a state topic.
-    pub(super) fn next_look_at(&self, at: Moment) -> Option<Moment> {
+    pub(super) fn next_check_at(&self, at: Moment) -> Option<Moment> {
         (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_EVERY)
     }
 }

@@ -4,12 +4,12 @@ use std::{cmp::Ordering, sync::Arc};
 
 use pgoutput::{Lsn, Oid};
 
-use super::{Phase, Pinned, Relay, attempt::Found};
+use super::{Phase, Pinned, Relay, attempt::Prepared};
 use crate::{
     clock::Moment,
     progress::ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
-    source::{Baseline, Catalog, Kept, SlotLook},
+    source::{Baseline, Catalog, Kept, SlotReading},
     witness::Witness,
 };
 
@@ -17,7 +17,7 @@ impl Relay {
     /// Begins a session: every check has passed, and this router holds the slot.
     pub(super) fn begin_session(&mut self, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let Some(Found { baseline, witness: known, cluster, held }) = attempt.found() else {
+        let Some(Prepared { baseline, witness: known, cluster, held }) = attempt.found() else {
             return;
         };
         let slot_at = baseline.confirmed();
@@ -43,7 +43,7 @@ impl Relay {
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
         self.topics.vouch(self.keeper.vouched());
         self.topics.report_again();
-        self.look_at = self.next_look_at(at);
+        self.look_at = self.next_check_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
@@ -93,7 +93,7 @@ impl Relay {
     }
 
     /// The monitor checked the source and found no defect: the next witness says so.
-    pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
+    pub(super) fn source_read(&mut self, look: &SlotReading, catalog: &Catalog) {
         let outboxes = &self.terms.outboxes;
         self.keeper.see(|witness| {
             witness.checked = Some(look.mark());

@@ -8,7 +8,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
     progress::ticket::TransactionRef,
-    protocol::{Action, Outcome},
+    protocol::{Action, ExitReason},
     session::{Course, Session},
     source::Gap,
 };
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 impl Relay {
     /// The connection failed or must be closed; what follows depends on the failure's class alone.
     pub(super) fn lost(&mut self, failure: Failure, at: Moment) {
-        if self.judge_without_catalog(at) {
+        if self.check_without_catalog(at) {
             return;
         }
         let (failure, during) = match &self.phase {
@@ -92,7 +92,7 @@ impl Relay {
             self.totals.count_error(gap.failure.code);
         }
         let Some(gap) = gaps.into_iter().next() else { return };
-        let look_at = self.next_look_at(at);
+        let look_at = self.next_check_at(at);
         self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
     }
 
@@ -221,7 +221,7 @@ impl Relay {
         self.left_in_flight = 0;
     }
 
-    pub(super) fn exit(&mut self, outcome: Outcome) {
+    pub(super) fn exit(&mut self, outcome: ExitReason) {
         if self.drain_by.is_some() {
             failpoint::reached(Failpoint::DrainEnded);
         }
@@ -233,8 +233,8 @@ impl Relay {
     /// everything.
     pub(super) fn exit_without_session(&mut self) {
         self.exit(match self.left_unconfirmed {
-            0 => Outcome::Drained,
-            1.. => Outcome::DeadlinePassed,
+            0 => ExitReason::Drained,
+            1.. => ExitReason::DeadlinePassed,
         });
     }
 }

@@ -26,20 +26,20 @@ pub(super) enum During {
 #[derive(Debug, Default)]
 pub(super) struct FailureHistory {
     /// Overcome when a session begins.
-    passing: Option<Trouble>,
+    passing: Option<RecordedFailure>,
     /// Overcome by a confirmed position past its place.
-    lasting: Option<(Trouble, Lsn)>,
+    lasting: Option<(RecordedFailure, Lsn)>,
     repeated: Option<Repeated>,
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct RecordedFailure {
     failure: Failure,
     class: Class,
     during: During,
 }
 
-impl Trouble {
+impl RecordedFailure {
     fn needs_person(&self) -> bool {
         self.class == Class::Mendable
     }
@@ -72,7 +72,7 @@ impl FailureHistory {
         // A confirmed position that was used as the place for counting is not waited for: an idle
         // slot may never pass it.
         let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
-        let trouble = Trouble { failure, class, during };
+        let trouble = RecordedFailure { failure, class, during };
         match lasting {
             Some(place) if supersedes(&trouble, self.lasting.as_ref().map(|(known, _)| known)) => {
                 self.lasting = Some((trouble, place));
@@ -119,7 +119,7 @@ impl FailureHistory {
 
     /// Whether a person is needed.
     pub(super) fn need_person(&self) -> bool {
-        self.passing.as_ref().is_some_and(Trouble::needs_person)
+        self.passing.as_ref().is_some_and(RecordedFailure::needs_person)
             || self.lasting.as_ref().is_some_and(|(trouble, _)| trouble.needs_person())
     }
 
@@ -135,7 +135,7 @@ impl FailureHistory {
     /// session from beginning.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.passing, &self.lasting) {
-            (None, Some((Trouble { failure, class: Class::Transport, .. }, _)))
+            (None, Some((RecordedFailure { failure, class: Class::Transport, .. }, _)))
                 if failure.code.is_of_kafka() =>
             {
                 Some(failure)
@@ -147,8 +147,8 @@ impl FailureHistory {
 
 /// Whether `new` replaces `known`: a failure that needs a person is replaced only by another such
 /// failure.
-fn supersedes(new: &Trouble, known: Option<&Trouble>) -> bool {
-    new.needs_person() || !known.is_some_and(Trouble::needs_person)
+fn supersedes(new: &RecordedFailure, known: Option<&RecordedFailure>) -> bool {
+    new.needs_person() || !known.is_some_and(RecordedFailure::needs_person)
 }
 
 #[cfg(test)]

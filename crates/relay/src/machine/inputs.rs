@@ -8,7 +8,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Case, Code, Failure},
     ports::Acks,
-    progress::ledger::{Credit, Place},
+    progress::ledger::{Credit, QueuePosition},
     protocol::{Input, ServerNotice},
     routing::{record::TopicId, topics::TopicFacts},
     session::Course,
@@ -62,12 +62,12 @@ impl Relay {
                 self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(at),
-            Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
+            Input::SinkFailed(trouble) => self.sink_failure = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(gap) => self.gap_suspected(gap, at),
-            Input::SourceSeen(look, catalog) => self.source_seen(look, catalog),
+            Input::SourceRead(look, catalog) => self.source_read(look, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.release_by(at + STOPPING_PATIENCE);
@@ -159,7 +159,7 @@ impl Relay {
         let mut broken = None;
         // Only an acknowledgement of the oldest transaction ends the wait that `owed_since`
         // measures.
-        let mut oldest = Place::Behind;
+        let mut oldest = QueuePosition::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
@@ -171,14 +171,14 @@ impl Relay {
             };
             let since = match credit {
                 Ok(Credit::Counted(since, place)) => {
-                    if place == Place::Oldest {
-                        oldest = Place::Oldest;
+                    if place == QueuePosition::Oldest {
+                        oldest = QueuePosition::Oldest;
                     }
                     Some(since)
                 }
                 Ok(Credit::Stale) => {
                     // A record of an earlier session is older than the oldest in the ledger.
-                    oldest = Place::Oldest;
+                    oldest = QueuePosition::Oldest;
                     self.left_in_flight =
                         self.left_in_flight.saturating_sub(u64::from(run.records));
                     None
@@ -208,9 +208,9 @@ impl Relay {
         if broken.is_none() && !acks.is_empty() {
             self.sink.proved();
         }
-        if oldest == Place::Oldest {
+        if oldest == QueuePosition::Oldest {
             self.owed_since = None;
-            self.sink_trouble = None;
+            self.sink_failure = None;
         }
         if let Some(failure) = broken {
             self.sink_failed(None, failure, now.at);
@@ -219,7 +219,7 @@ impl Relay {
 
     fn sink_ready(&mut self, at: Moment) {
         self.sink.ready(at);
-        self.sink_trouble = None;
+        self.sink_failure = None;
     }
 
     /// A look-up was answered.

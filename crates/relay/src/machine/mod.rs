@@ -35,7 +35,7 @@ use crate::{
     machine::backoff::Backoff,
     ports::RecordSink,
     progress::ticket::SessionId,
-    protocol::{Action, Input, OnFatal, Pace, Settings, Step},
+    protocol::{Action, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings},
     routing::{
         record::TopicId,
         topic::TopicName,
@@ -48,7 +48,7 @@ use crate::{
 };
 use attempt::Attempt;
 use failure_history::FailureHistory;
-use sink::Sink;
+use sink::SinkState;
 
 mod attempt;
 mod attesting;
@@ -109,8 +109,8 @@ pub struct Relay {
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
     /// asserts that.
-    sink: Sink,
-    sink_trouble: Option<Failure>,
+    sink: SinkState,
+    sink_failure: Option<Failure>,
     failures: FailureHistory,
     topics: Topics,
     /// The commit at which the last session failed, until the confirmed position is past it. The
@@ -164,9 +164,9 @@ impl Totals {
 
 impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
-    pub fn new(settings: Settings, at: Moment) -> Self {
-        let Settings { outboxes, window, row_bytes, timing, .. } = settings;
-        let Settings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
+    pub fn new(settings: RelaySettings, at: Moment) -> Self {
+        let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
+        let RelaySettings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
         Self {
             terms: Terms { outboxes, window, row_bytes, timing },
             slot,
@@ -184,8 +184,8 @@ impl Relay {
             drain,
             on_fatal,
             phase: Phase::Waiting { until: at },
-            sink: Sink::new(seed),
-            sink_trouble: None,
+            sink: SinkState::new(seed),
+            sink_failure: None,
             failures: FailureHistory::default(),
             isolate_at: None,
             session_id: SessionId::default(),
@@ -204,31 +204,31 @@ impl Relay {
         }
     }
 
-    /// Takes one `CopyData` payload of the stream. Never waits; [`Step::Blocked`] means that the
+    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::Blocked`] means that the
     /// frame was not taken.
     #[inline]
-    pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
-        let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
+    pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
+        let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.frame(payload, now, &self.terms, &mut self.topics, sink) {
-            Ok(Step::Taken) => Step::Taken,
-            Ok(Step::Blocked) => self.held(now.at),
+            Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
+            Ok(FrameOutcome::Blocked) => self.held(now.at),
             Err(failure) => {
                 self.lost(failure, now.at);
-                Step::Blocked
+                FrameOutcome::Blocked
             }
         }
     }
 
     /// A frame of `announced` bytes, more than `row_bytes`, was discarded while it streamed in;
     /// only `prefix` was kept.
-    pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> Step {
-        let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
+    pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> FrameOutcome {
+        let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.oversized(announced, prefix, now, &self.terms) {
-            Ok(Step::Taken) => Step::Taken,
-            Ok(Step::Blocked) => self.held(now.at),
+            Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
+            Ok(FrameOutcome::Blocked) => self.held(now.at),
             Err(failure) => {
                 self.lost(failure, now.at);
-                Step::Blocked
+                FrameOutcome::Blocked
             }
         }
     }
@@ -247,14 +247,14 @@ impl Relay {
     }
 
     /// How long to let the socket fill before reading it again.
-    pub fn pace(&self) -> Pace {
+    pub fn pace(&self) -> ReadPace {
         match &self.phase {
             Phase::Streaming(session) => session.pace(),
             Phase::Waiting { .. }
             | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => Pace::AtOnce,
+            | Phase::Over => ReadPace::AtOnce,
         }
     }
 
@@ -310,7 +310,7 @@ impl Relay {
     }
 
     /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
-    fn held(&mut self, at: Moment) -> Step {
+    fn held(&mut self, at: Moment) -> FrameOutcome {
         if let Phase::Streaming(session) = &self.phase {
             match &session.blocked {
                 Some(BlockReason::Topic(topic)) => self.look_up(*topic, at),
@@ -324,7 +324,7 @@ impl Relay {
                 | None => {}
             }
         }
-        Step::Blocked
+        FrameOutcome::Blocked
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {

@@ -10,7 +10,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     progress::feedback::Listening,
-    protocol::{Action, OnFatal, Outcome},
+    protocol::{Action, ExitReason, OnFatal},
     session::{BlockReason, Course},
 };
 
@@ -56,7 +56,7 @@ impl Relay {
             }
             Phase::Streaming(_) | Phase::Connecting(_) | Phase::Over => {}
         }
-        self.give_up_if_told_to(now);
+        self.exit_if_fatal(now);
     }
 
     fn proceed_streaming(&mut self, now: Now) {
@@ -88,7 +88,7 @@ impl Relay {
             None => self.send_status(now),
         }
         self.write_witness(now);
-        self.look_at_state(now);
+        self.check_state_topic(now);
         if let Phase::Streaming(session) = &mut self.phase {
             session.review_isolation();
             let confirmed = session.ledger.confirmed();
@@ -136,7 +136,7 @@ impl Relay {
                 let update = session.last_update(now);
                 self.actions.push_back(Action::Status(update));
                 self.end_session(now.at);
-                self.exit(Outcome::DeadlinePassed);
+                self.exit(ExitReason::DeadlinePassed);
             }
             Course::Draining | Course::Following => self.send_status(now),
             // Everything is confirmed; only the server's `CopyDone` is missing.
@@ -150,12 +150,12 @@ impl Relay {
 
     /// With [`OnFatal::Exit`], exits as soon as a person is needed and everything deliverable is
     /// delivered.
-    fn give_up_if_told_to(&mut self, now: Now) {
+    fn exit_if_fatal(&mut self, now: Now) {
         if self.on_fatal == OnFatal::Stay {
             return;
         }
         let sink_needs_person =
-            self.trouble_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
+            self.failure_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
         let fatal = match &self.phase {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
@@ -172,7 +172,7 @@ impl Relay {
         if fatal {
             self.send_final_status(now);
             self.end_session(now.at);
-            self.exit(Outcome::Fatal);
+            self.exit(ExitReason::Fatal);
         }
     }
 }

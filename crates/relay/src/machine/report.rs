@@ -27,12 +27,12 @@ impl Relay {
                 condition(State::Failed, reason)
             }
             Phase::Waiting { .. } | Phase::Connecting(_) => {
-                if let Some(trouble) = self.trouble_of_sink(at) {
+                if let Some(trouble) = self.failure_of_sink(at) {
                     return without_sink(trouble);
                 }
                 match self.failures.refusal().or(self.failures.of_kafka()) {
                     Some(refusal) => condition(State::Blocked, Some(refusal)),
-                    None => condition(State::Starting, reason.or(self.sink_trouble.as_ref())),
+                    None => condition(State::Starting, reason.or(self.sink_failure.as_ref())),
                 }
             }
             Phase::Streaming(session) => self.condition_of(session, at),
@@ -49,7 +49,7 @@ impl Relay {
         if self.failures.need_person() {
             return condition(State::Failed, self.failures.reason());
         }
-        if let Some(trouble) = self.trouble_of_sink(at) {
+        if let Some(trouble) = self.failure_of_sink(at) {
             return without_sink(trouble);
         }
         if let Some(BlockReason::Topic(topic)) = session.blocked
@@ -57,7 +57,7 @@ impl Relay {
         {
             return condition(State::Blocked, Some(refusal));
         }
-        match (&self.sink_trouble, self.waiting_for_ack(at)) {
+        match (&self.sink_failure, self.waiting_for_ack(at)) {
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
             (None, _) if self.failures.refusal().is_some() => {
                 condition(State::Blocked, self.failures.refusal())
@@ -71,8 +71,8 @@ impl Relay {
 
     /// Why no producer works: something that a person must mend, or a failure of several producers
     /// in a row.
-    pub(super) fn trouble_of_sink(&self, at: Moment) -> Option<&Failure> {
-        let known = self.sink_trouble.as_ref();
+    pub(super) fn failure_of_sink(&self, at: Moment) -> Option<&Failure> {
+        let known = self.sink_failure.as_ref();
         known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))
     }
 

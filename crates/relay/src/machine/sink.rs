@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// See the module's documentation.
-pub(super) struct Sink {
+pub(super) struct SinkState {
     presence: Presence,
-    row: Row,
+    row: Streak,
     backoff: Backoff,
 }
 
@@ -28,17 +28,17 @@ enum Presence {
 }
 
 /// Failures in a row: since the last acknowledgement, or since a producer lasted.
-enum Row {
+enum Streak {
     None,
     One,
     /// The latest failure.
     More(Failure),
 }
 
-impl Sink {
+impl SinkState {
     /// A sink that is being made.
     pub(super) fn new(seed: u64) -> Self {
-        Self { presence: Presence::Replacing, row: Row::None, backoff: Backoff::new(seed) }
+        Self { presence: Presence::Replacing, row: Streak::None, backoff: Backoff::new(seed) }
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -62,8 +62,8 @@ impl Sink {
         self.presence = Presence::Replacing;
         let Some(failure) = why else { return Some(Duration::ZERO) };
         let (row, wait) = match self.row {
-            Row::None => (Row::One, Duration::ZERO),
-            Row::One | Row::More(_) => (Row::More(failure.clone()), self.backoff.next()),
+            Streak::None => (Streak::One, Duration::ZERO),
+            Streak::One | Streak::More(_) => (Streak::More(failure.clone()), self.backoff.next()),
         };
         self.row = row;
         Some(wait)
@@ -71,7 +71,7 @@ impl Sink {
 
     /// Something was acknowledged, so the producer works: the failures in a row end.
     pub(super) fn proved(&mut self) {
-        self.row = Row::None;
+        self.row = Streak::None;
         self.backoff.reset();
     }
 
@@ -79,8 +79,8 @@ impl Sink {
     /// lasted.
     pub(super) fn trouble(&self, at: Moment) -> Option<&Failure> {
         match &self.row {
-            Row::More(failure) if !self.has_lasted(at) => Some(failure),
-            Row::None | Row::One | Row::More(_) => None,
+            Streak::More(failure) if !self.has_lasted(at) => Some(failure),
+            Streak::None | Streak::One | Streak::More(_) => None,
         }
     }
 

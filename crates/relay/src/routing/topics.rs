@@ -92,11 +92,11 @@ pub(crate) struct Topics {
     topics: Vec<Topic>,
     by_name: HashMap<TopicName, TopicId>,
     /// Whether a partition count has changed since [`Topics::take_news`].
-    news: News,
+    news: Unreported,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum News {
+enum Unreported {
     #[default]
     None,
     Some,
@@ -149,7 +149,7 @@ impl Topics {
 
     /// Another session begins: its record has to name all partition counts again.
     pub(crate) fn report_again(&mut self) {
-        self.news = News::Some;
+        self.news = Unreported::Some;
     }
 
     /// The witness was written or read, and names these partition counts.
@@ -196,7 +196,7 @@ impl Topics {
 
     /// Whether the result of [`Topics::partitions`] may have changed since the last call.
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news) == News::Some
+        std::mem::take(&mut self.news) == Unreported::Some
     }
 
     /// A record was produced to it.
@@ -259,7 +259,7 @@ impl Topics {
         let Some(topic) = self.topics.get_mut(id.index()) else { return };
         match answer {
             Ok(facts) => {
-                self.news = News::Some;
+                self.news = Unreported::Some;
                 topic.knowledge = Knowledge::Known(facts);
                 topic.ask_at = at;
             }

@@ -11,7 +11,7 @@ use crate::{
     clock::Moment,
     failure::{Code, Failure},
     progress::window::Window,
-    protocol::Step,
+    protocol::FrameOutcome,
     routing::{
         record::TopicId,
         topics::{Readiness, TopicFacts, Topics},
@@ -25,9 +25,9 @@ const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Session {
-    pub(super) fn block(&mut self, reason: BlockReason) -> Step {
+    pub(super) fn block(&mut self, reason: BlockReason) -> FrameOutcome {
         self.blocked = Some(reason);
-        Step::Blocked
+        FrameOutcome::Blocked
     }
 
     pub(super) fn block_on_row(
@@ -35,7 +35,7 @@ impl Session {
         failure: Failure,
         topic: Option<TopicId>,
         at: Moment,
-    ) -> Step {
+    ) -> FrameOutcome {
         let failure = match self.ledger.open_commit_lsn() {
             Some(lsn) => failure.at(lsn),
             None => failure,
@@ -44,7 +44,7 @@ impl Session {
         self.block(BlockReason::Row { failure, again_at: at + LOOK_AGAIN, topic })
     }
 
-    pub(super) fn block_until_room(&mut self, at: Moment) -> Step {
+    pub(super) fn block_until_room(&mut self, at: Moment) -> FrameOutcome {
         self.block(BlockReason::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
     }
 

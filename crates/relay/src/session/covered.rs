@@ -30,12 +30,12 @@ pub(crate) struct Covered {
     pub(super) slot_at: Lsn,
     /// The tables whose rows are events, each with the position from which its rows are.
     pub(super) tables: Vec<(Oid, Lsn)>,
-    progress: Progress,
-    pub(super) open: Option<Open>,
+    progress: CoveredProgress,
+    pub(super) open: Option<OpenTransaction>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum CoveredProgress {
     /// The witness's last transaction must still come.
     Due,
     /// The last transaction has come, or the slot stands past it: no transaction with events may
@@ -45,7 +45,7 @@ enum Progress {
 
 /// A covered transaction that is being received.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenTransaction {
     pub(super) begin: Begin,
     pub(super) has_events: bool,
 }
@@ -60,7 +60,8 @@ impl Covered {
     ) -> Self {
         // The server sends a transaction again if and only if its commit record begins at or after
         // the slot's position.
-        let progress = if last.commit_lsn >= slot_at { Progress::Due } else { Progress::Seen };
+        let progress =
+            if last.commit_lsn >= slot_at { CoveredProgress::Due } else { CoveredProgress::Seen };
         Self { until, last, slot_at, tables, progress, open: None }
     }
 
@@ -68,7 +69,11 @@ impl Covered {
     ///
     /// # Errors
     /// It carries events and is not in Kafka (P015).
-    pub(super) fn committed(&mut self, open: &Open, end_lsn: Lsn) -> Result<(), Failure> {
+    pub(super) fn committed(
+        &mut self,
+        open: &OpenTransaction,
+        end_lsn: Lsn,
+    ) -> Result<(), Failure> {
         let came = LastTransaction {
             commit_lsn: open.begin.final_lsn,
             end_lsn,
@@ -77,10 +82,10 @@ impl Covered {
         };
         match self.progress {
             // The comparison ignores `has_events`: the tables may be called something else today.
-            Progress::Due if came == self.last => self.progress = Progress::Seen,
-            Progress::Due | Progress::Seen if !open.has_events => {}
-            Progress::Due if end_lsn <= self.last.commit_lsn => {}
-            Progress::Due | Progress::Seen => {
+            CoveredProgress::Due if came == self.last => self.progress = CoveredProgress::Seen,
+            CoveredProgress::Due | CoveredProgress::Seen if !open.has_events => {}
+            CoveredProgress::Due if end_lsn <= self.last.commit_lsn => {}
+            CoveredProgress::Due | CoveredProgress::Seen => {
                 let what =
                     format!("a transaction came that kafka has never had, ending at {end_lsn}");
                 return Err(self.another_history(&what));
@@ -94,7 +99,7 @@ impl Covered {
     /// # Errors
     /// The witness's last transaction did not come again (P015).
     pub(super) fn passed(&self) -> Result<(), Failure> {
-        if self.progress == Progress::Seen {
+        if self.progress == CoveredProgress::Seen {
             return Ok(());
         }
         let what = format!("the transaction that ends at {} was not sent again", self.last.end_lsn);

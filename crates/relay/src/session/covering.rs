@@ -2,7 +2,7 @@
 
 use pgoutput::{Insert, Lsn, Message, Oid, XLogData};
 
-use super::{Session, Terms, covered::Open};
+use super::{Session, Terms, covered::OpenTransaction};
 use crate::{
     failpoint::{self, Failpoint},
     failure::Failure,
@@ -33,7 +33,7 @@ impl Session {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if covered.open.is_some() => Err(Disorder::NestedBegin.into()),
             Message::Begin(begin) if begin.final_lsn < covered.until => {
-                covered.open = Some(Open { begin: *begin, has_events: false });
+                covered.open = Some(OpenTransaction { begin: *begin, has_events: false });
                 Ok(true)
             }
             Message::Begin(_) => {

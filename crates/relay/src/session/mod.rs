@@ -18,7 +18,7 @@ use crate::{
         transaction::LastTransaction,
         window::Window,
     },
-    protocol::{Pace, Step},
+    protocol::{FrameOutcome, ReadPace},
     routing::{
         columns::Event,
         record::{Size, TopicId},
@@ -174,16 +174,16 @@ impl Session {
         terms: &Terms,
         topics: &mut Topics,
         sink: &mut S,
-    ) -> Result<Step, Failure> {
+    ) -> Result<FrameOutcome, Failure> {
         self.feedback.heard(now.at);
         if self.course == Course::Finishing {
-            return Ok(Step::Taken);
+            return Ok(FrameOutcome::Taken);
         }
         match Frame::parse(payload).as_ref()? {
             Frame::XLogData(data) => {
                 self.sent_at = data.sent_at;
                 if self.covered.is_some() && self.is_covered(data, terms)? {
-                    return Ok(Step::Taken);
+                    return Ok(FrameOutcome::Taken);
                 }
                 let step = match Insert::parse(data.data) {
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
@@ -191,7 +191,7 @@ impl Session {
                     None => self.message(data, terms)?,
                 };
                 // This position is only reported, never confirmed. Relation messages have 0/0 here.
-                if step == Step::Taken && data.wal_start > self.received {
+                if step == FrameOutcome::Taken && data.wal_start > self.received {
                     self.received = data.wal_start;
                 }
                 Ok(step)
@@ -207,13 +207,13 @@ impl Session {
                 if keepalive.reply == ReplyRequest::Requested {
                     self.feedback.owe();
                 }
-                Ok(Step::Taken)
+                Ok(FrameOutcome::Taken)
             }
         }
     }
 
     /// Takes any message but an Insert.
-    fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
+    fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.block(BlockReason::Draining));
@@ -259,7 +259,7 @@ impl Session {
             | Message::Logical(_)
             | Message::StreamAbort(_) => {}
         }
-        Ok(Step::Taken)
+        Ok(FrameOutcome::Taken)
     }
 
     #[inline]
@@ -269,12 +269,12 @@ impl Session {
         now: Now,
         topics: &mut Topics,
         sink: &mut S,
-    ) -> Result<Step, Failure> {
+    ) -> Result<FrameOutcome, Failure> {
         let router = match self.relations.of_row(insert.relation)? {
-            Binding::Ours(router) => router,
-            Binding::Foreign => {
+            Binding::Outbox(router) => router,
+            Binding::NotOutbox => {
                 self.rows_ignored += 1;
-                return Ok(Step::Taken);
+                return Ok(FrameOutcome::Taken);
             }
             Binding::Broken(_, failure) => {
                 let failure = failure.clone();
@@ -304,7 +304,7 @@ impl Session {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 topics.produced(topic);
                 self.retried_failure = None;
-                Ok(Step::Taken)
+                Ok(FrameOutcome::Taken)
             }
             Err(Refusal { ticket, reason }) => {
                 self.ledger.withdraw(ticket);
@@ -323,15 +323,15 @@ impl Session {
     /// A row cannot be routed: it blocks, or the session ends, depending on the class of the
     /// failure.
     #[cold]
-    fn refused(&mut self, failure: Failure, at: Moment) -> Result<Step, Failure> {
+    fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
         match failure.class() {
             Class::Mendable => Ok(self.block_on_row(failure, None, at)),
             Class::Transport | Class::Replay | Class::Gap => Err(failure),
         }
     }
 
-    pub(crate) fn pace(&self) -> Pace {
-        Pace::of(&Traffic {
+    pub(crate) fn pace(&self) -> ReadPace {
+        ReadPace::of(&Traffic {
             lag_micros: self.lags_behind.map_or(0, |since| self.sent_at.micros_since(since)),
             apart_micros: self.apart,
             is_amid_transaction: self.ledger.is_open(),

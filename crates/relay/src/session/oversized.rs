@@ -6,7 +6,7 @@ use super::{Course, Session, Terms, relations::Binding};
 use crate::{
     clock::Now,
     failure::{Code, Failure, Name},
-    protocol::Step,
+    protocol::FrameOutcome,
     routing::{columns::Event, route::described},
 };
 
@@ -23,10 +23,10 @@ impl Session {
         prefix: &[u8],
         now: Now,
         terms: &Terms,
-    ) -> Result<Step, Failure> {
+    ) -> Result<FrameOutcome, Failure> {
         self.feedback.heard(now.at);
         if self.course == Course::Finishing {
-            return Ok(Step::Taken);
+            return Ok(FrameOutcome::Taken);
         }
         let data = match Frame::parse(prefix)? {
             Frame::XLogData(data) => data.data,
@@ -40,19 +40,19 @@ impl Session {
         // Update, Delete, Truncate and Message are ignored, as they are when they arrive whole.
         if let Some(b'U' | b'D' | b'T' | b'M') = data.first() {
             self.rows_ignored += 1;
-            return Ok(Step::Taken);
+            return Ok(FrameOutcome::Taken);
         }
         let row = parse_insert_prefix(data)?;
         if self.is_within_covered() {
             self.cover_row(row.relation)?;
-            return Ok(Step::Taken);
+            return Ok(FrameOutcome::Taken);
         }
         let failure = match self.relations.of_row(row.relation)? {
-            Binding::Foreign => {
+            Binding::NotOutbox => {
                 self.rows_ignored += 1;
-                return Ok(Step::Taken);
+                return Ok(FrameOutcome::Taken);
             }
-            Binding::Ours(router) => {
+            Binding::Outbox(router) => {
                 let mut event = Event::default();
                 router.columns().read_partial(row.columns(), &mut event)?;
                 let limit = terms.row_bytes;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::Pace;
+use crate::protocol::ReadPace;
 
 /// How transactions arrive, by the server's clock.
 pub(crate) struct Traffic {
@@ -14,7 +14,7 @@ pub(crate) struct Traffic {
     pub(crate) is_amid_transaction: bool,
 }
 
-impl Pace {
+impl ReadPace {
     /// What is sent later than this after its commit is backlog. The limit is well above the few
     /// milliseconds by which a server that waits for its disk sends a commit late.
     const BACKLOG_MICROS: i64 = 50_000;

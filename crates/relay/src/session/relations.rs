@@ -20,8 +20,8 @@ use crate::{
 };
 
 pub(super) enum Binding {
-    Ours(Box<Router>),
-    Foreign,
+    Outbox(Box<Router>),
+    NotOutbox,
     /// An outbox whose next row blocks with this failure.
     Broken(Box<OutboxTable>, Failure),
 }
@@ -42,17 +42,17 @@ impl Relations {
         let table = match self.table(outboxes, relation) {
             Some(table) => table,
             None => {
-                self.by_oid.insert(relation.id, Binding::Foreign);
+                self.by_oid.insert(relation.id, Binding::NotOutbox);
                 return;
             }
         };
         let columns = Columns::resolve(&table, relation);
         let binding = match (columns, self.by_oid.get_mut(&relation.id)) {
-            (Ok(columns), Some(Binding::Ours(router))) if router.table().name == table.name => {
+            (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
                 router.set_columns(columns);
                 return;
             }
-            (Ok(columns), _) => Binding::Ours(Box::new(Router::new(table, columns))),
+            (Ok(columns), _) => Binding::Outbox(Box::new(Router::new(table, columns))),
             (Err(failure), _) => Binding::Broken(Box::new(table), failure),
         };
         self.by_oid.insert(relation.id, binding);
@@ -76,9 +76,9 @@ impl Relations {
             outboxes.tables.iter().find(|table| table.name == *name)
         };
         let by_memory = || match self.by_oid.get(&relation.id)? {
-            Binding::Ours(router) => Some(router.table()),
+            Binding::Outbox(router) => Some(router.table()),
             Binding::Broken(table, _) => Some(&**table),
-            Binding::Foreign => None,
+            Binding::NotOutbox => None,
         };
         by_name.or_else(by_oid).or_else(by_memory).cloned()
     }

@@ -12,18 +12,18 @@ pub struct Catalog {
     /// The publication, if it exists.
     pub publication: Option<Publication>,
     /// The outbox tables: those that bear a configured name, and those whose OID the witness names.
-    pub relations: Vec<Relation>,
+    pub relations: Vec<CatalogRelation>,
 }
 
 impl Catalog {
     /// The table that bears this name now.
-    pub fn named(&self, name: &TableName) -> Option<&Relation> {
+    pub fn named(&self, name: &TableName) -> Option<&CatalogRelation> {
         self.relations.iter().find(|relation| relation.name == *name)
     }
 
     /// The table that bears this name, or else the one that bore it before it was renamed.
-    pub fn bearing(&self, name: &TableName) -> Option<&Relation> {
-        let bore = |relation: &&Relation| relation.formerly.contains(name);
+    pub fn bearing(&self, name: &TableName) -> Option<&CatalogRelation> {
+        let bore = |relation: &&CatalogRelation| relation.formerly.contains(name);
         self.named(name).or_else(|| self.relations.iter().find(bore))
     }
 
@@ -63,7 +63,7 @@ impl Catalog {
     }
 
     /// The table with this OID, whatever its name.
-    pub fn with_oid(&self, oid: Oid) -> Option<&Relation> {
+    pub fn with_oid(&self, oid: Oid) -> Option<&CatalogRelation> {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 }
@@ -127,7 +127,7 @@ pub struct PublishedTable {
     /// Its name at the time.
     pub name: TableName,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TableKind,
     /// The OID of its entry in the publication (`pg_publication_rel`). It changes when the table is
     /// taken out and put back, or is given another filter or column list. None where the table has
     /// no entry: FOR ALL TABLES, FOR TABLES IN SCHEMA, and partitions that are published with their
@@ -151,7 +151,7 @@ impl PublishedTable {
     /// nothing to compare the next entry with, and a table that was taken out and put back would
     /// pass. A partition is left as it is: it may be published with its parent, without an entry.
     fn keep_entry(&mut self, before: Option<&Self>) {
-        if let Some(before) = before.filter(|_| !self.has_entry() && self.kind != Kind::Leaf) {
+        if let Some(before) = before.filter(|_| !self.has_entry() && self.kind != TableKind::Leaf) {
             (self.entry, self.schema_entry) = (before.entry, before.schema_entry);
         }
     }
@@ -170,7 +170,7 @@ pub struct SchemaEntry {
 
 /// A table of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relation {
+pub struct CatalogRelation {
     /// The table.
     pub oid: Oid,
     /// Its name at the time.
@@ -183,7 +183,7 @@ pub struct Relation {
     /// [`Catalog::remember`] adds them; the server does not know them.
     pub formerly: Vec<TableName>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TableKind,
     /// All its columns.
     pub columns: Vec<String>,
     /// Its generated columns (`GENERATED ALWAYS AS`). PostgreSQL before 18 does not publish them;
@@ -209,7 +209,7 @@ pub struct Child {
 
 /// Whether a table is partitioned, a partition or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     /// Neither.
     Plain,
     /// It is partitioned.

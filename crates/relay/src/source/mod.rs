@@ -6,7 +6,7 @@
 //! stream and while it runs. The shell reads them; everything in this module is a function of what
 //! was read, so that every result can be replayed.
 //!
-//! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`slot_checks`] and
+//! Read in this order: [`SlotReading`] and [`Catalog`] (the facts), [`slot_checks`] and
 //! [`publication`] (what is wrong with them), [`history`] (whether the server is still the same),
 //! [`preflight()`] (whether a stream may start), [`TableOids`] (which configured table a row
 //! belongs to), [`suspected_gap`] (which rows a defect puts at risk that the monitor found).
@@ -33,7 +33,8 @@ mod unconfigured;
 
 pub use baseline::{Baseline, Expectations, Kept};
 pub use catalog::{
-    Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SchemaEntry,
+    Catalog, CatalogRelation, Child, Inserts, Partitions, Publication, PublishedTable, SchemaEntry,
+    TableKind,
 };
 pub use gap::{Gap, Interval, Mark};
 pub use monitor_gap::{LastGood, suspected_gap};
@@ -42,7 +43,7 @@ pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
 pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};
 pub use quote::{quote_identifier, quote_table};
-pub use server::{Encoding, History, Server, TimelineHistory};
-pub use slot::{Held, Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
-pub use storage::{Made, Partition, Place, Storage};
+pub use server::{History, Server, ServerEncoding, TimelineHistory};
+pub use slot::{Held, SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus, bytes_between};
+pub use storage::{Partition, Persistence, Storage, ToastOrigin};
 pub use tables::TableOids;

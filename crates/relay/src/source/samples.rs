@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, Oid};
 
 use super::{
-    Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, Server,
-    SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
+    Catalog, CatalogRelation, Inserts, Partitions, Publication, PublishedTable, Server,
+    ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
 };
 use crate::{
     routing::table::TableName,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn server() -> Server {
     Server {
         version: 18_00_01,
-        encoding: Encoding::Known("UTF8".to_owned()),
+        encoding: ServerEncoding::Known("UTF8".to_owned()),
         history: History { system_id: "1".to_owned(), timeline: 1 },
         wal_end: Lsn::from_u64(100 << 20),
     }
@@ -46,8 +46,8 @@ pub(crate) fn slot() -> SlotHealth {
 }
 
 /// What is seen when that is the slot.
-pub(crate) fn look(slot: Option<SlotHealth>) -> SlotLook {
-    SlotLook {
+pub(crate) fn look(slot: Option<SlotHealth>) -> SlotReading {
+    SlotReading {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         at: "2026-01-01T00:00:00Z".to_owned(),
         clock_micros: 0,
@@ -88,13 +88,13 @@ pub(crate) fn texts(texts: &[&str]) -> Vec<String> {
 
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 
-pub(crate) fn relation(oid: u32, called: &str) -> Relation {
-    Relation {
+pub(crate) fn relation(oid: u32, called: &str) -> CatalogRelation {
+    CatalogRelation {
         oid: Oid::from_u32(oid),
         name: name(called),
         named_by: Some(700),
         formerly: Vec::new(),
-        kind: Kind::Plain,
+        kind: TableKind::Plain,
         columns: texts(&COLUMNS),
         generated: Vec::new(),
         children: Vec::new(),
@@ -107,7 +107,7 @@ pub(crate) fn published(oid: u32, called: &str) -> PublishedTable {
     PublishedTable {
         oid: Oid::from_u32(oid),
         name: name(called),
-        kind: Kind::Plain,
+        kind: TableKind::Plain,
         entry: Some(Oid::from_u32(100 + oid)),
         schema_entry: None,
         row_filter: None,

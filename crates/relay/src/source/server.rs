@@ -10,7 +10,7 @@ pub struct Server {
     /// `server_version_num`.
     pub version: i32,
     /// `server_encoding`.
-    pub encoding: Encoding,
+    pub encoding: ServerEncoding,
     /// System identifier and timeline, by `IDENTIFY_SYSTEM`.
     pub history: History,
     /// The end of flushed WAL, from the same answer.
@@ -19,7 +19,7 @@ pub struct Server {
 
 /// The database's encoding, which decides the stream's `client_encoding`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Encoding {
+pub enum ServerEncoding {
     /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot
     /// convert them.
     SqlAscii,

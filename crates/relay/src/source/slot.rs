@@ -54,7 +54,7 @@ pub enum SlotKind {
 
 /// How long the slot lives and how it decodes, where that differs from what a router needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peculiarity {
+pub enum SlotFeature {
     /// Dropped at the end of the session that made it.
     Temporary,
     /// Sends prepared transactions before they are committed.
@@ -84,7 +84,7 @@ pub struct SlotHealth {
     /// Physical or logical.
     pub kind: SlotKind,
     /// What makes it unfit for a router.
-    pub peculiarity: Option<Peculiarity>,
+    pub peculiarity: Option<SlotFeature>,
     /// Kept on standby servers too (17+).
     pub failover: Option<bool>,
     /// Copied from a primary (17+).
@@ -135,7 +135,7 @@ pub struct Held {
 
 /// What one reading of the server shows of the slot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SlotLook {
+pub struct SlotReading {
     /// The end of WAL.
     pub current_wal_lsn: Lsn,
     /// The server's clock, UTC, ISO 8601.
@@ -148,7 +148,7 @@ pub struct SlotLook {
     pub slot: Option<SlotHealth>,
 }
 
-impl SlotLook {
+impl SlotReading {
     /// The moment of the reading, in a form that can be ordered.
     pub fn moment(&self) -> Held {
         Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }

@@ -3,7 +3,7 @@
 
 use pgoutput::Lsn;
 
-use super::slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between};
+use super::slot::{SlotFeature, SlotHealth, SlotKind, SlotReading, bytes_between};
 use crate::{
     failure::{Case, Code, Failure},
     wording,
@@ -17,7 +17,7 @@ const PLUGIN: &str = "pgoutput";
 /// # Errors
 /// [`Code::SlotMissing`]: it does not exist. [`Code::SlotUnsuitable`]: it was created for something
 /// else. [`Code::SlotLost`]: it is lost.
-pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure> {
+pub fn fit<'l>(name: &str, look: &'l SlotReading) -> Result<&'l SlotHealth, Failure> {
     let slot = look.slot.as_ref().ok_or_else(|| missing(name))?;
     match unsuitable(name, &look.database, slot).or_else(|| lost(name, slot)) {
         Some(failure) => Err(failure),
@@ -42,8 +42,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
         (SlotKind::Logical, plugin, _) if plugin != Some(PLUGIN) => {
             format!("uses the plug-in {}, not {PLUGIN}", plugin.unwrap_or("(none)"))
         }
-        (_, _, Some(Peculiarity::Temporary)) => "is temporary".to_owned(),
-        (_, _, Some(Peculiarity::TwoPhase)) => {
+        (_, _, Some(SlotFeature::Temporary)) => "is temporary".to_owned(),
+        (_, _, Some(SlotFeature::TwoPhase)) => {
             "was created with two_phase, so it sends transactions before they are committed"
                 .to_owned()
         }
@@ -113,8 +113,8 @@ mod tests {
             SlotHealth { kind: SlotKind::Physical, plugin: None, database: None, ..slot() },
             SlotHealth { plugin: Some("test_decoding".to_owned()), ..slot() },
             SlotHealth { database: Some("other".to_owned()), ..slot() },
-            SlotHealth { peculiarity: Some(Peculiarity::Temporary), ..slot() },
-            SlotHealth { peculiarity: Some(Peculiarity::TwoPhase), ..slot() },
+            SlotHealth { peculiarity: Some(SlotFeature::Temporary), ..slot() },
+            SlotHealth { peculiarity: Some(SlotFeature::TwoPhase), ..slot() },
         ] {
             assert_eq!(judged(Some(unfit)), Some(Code::SlotUnsuitable));
         }

@@ -13,18 +13,18 @@ use crate::routing::table::TableName;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Whether they are in the WAL now.
-    pub place: Place,
+    pub place: Persistence,
     /// The OID of the table's TOAST table. It changes when ALTER TABLE rewrites the rows; VACUUM
     /// FULL, CLUSTER and TRUNCATE keep it (seen on 15 and 18). None where no column is large enough
     /// to need one.
     pub toast: Option<Oid>,
     /// What kind of statement created that TOAST table.
-    pub made: Made,
+    pub made: ToastOrigin,
 }
 
 /// Whether rows are in the WAL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Persistence {
     /// They are.
     #[default]
     Logged,
@@ -36,7 +36,7 @@ pub enum Place {
 
 /// What the catalog shows of the statement that created a TOAST table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Made {
+pub enum ToastOrigin {
     /// A tool that exchanges a table's storage: it created the TOAST table in one transaction and
     /// put it in place in another (seen with `pg_repack` 1.4.8). Also where a tool that needs only
     /// one transaction cannot be ruled out.

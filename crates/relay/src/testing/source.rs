@@ -5,8 +5,8 @@ use pgoutput::{Lsn, Oid};
 use crate::{
     Action, Input, TableName,
     source::{
-        Catalog, Encoding, History, Inserts, Kind, Partitions, Publication, PublishedTable,
-        Relation, Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
+        Catalog, CatalogRelation, History, Inserts, Partitions, Publication, PublishedTable,
+        Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
     },
 };
 
@@ -61,7 +61,7 @@ impl Source {
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
             Action::StartReplication => Some(Input::Connected(Some(WALSENDER))),
             Action::ReadState(_)
-            | Action::LookAtState(_)
+            | Action::CheckStateTopic(_)
             | Action::WriteState(_)
             | Action::ReadTimelines(_)
             | Action::WatchSlot
@@ -78,14 +78,14 @@ impl Source {
     pub fn server(&self) -> Server {
         Server {
             version: 18_00_01,
-            encoding: Encoding::Known("UTF8".to_owned()),
+            encoding: ServerEncoding::Known("UTF8".to_owned()),
             history: History { system_id: "1".to_owned(), timeline: 1 },
             wal_end: Lsn::from_u64(self.wal_end),
         }
     }
 
     /// What a reading of its slot shows.
-    pub fn look(&self) -> SlotLook {
+    pub fn look(&self) -> SlotReading {
         let current_wal_lsn = Lsn::from_u64(self.wal_end);
         let slot = SlotHealth {
             current_wal_lsn,
@@ -103,7 +103,7 @@ impl Source {
             invalidation_reason: None,
             inactive_since: None,
         };
-        SlotLook {
+        SlotReading {
             current_wal_lsn,
             at: String::new(),
             clock_micros: self.clock_micros,
@@ -128,22 +128,22 @@ impl Source {
         Catalog { publication: Some(publication), relations }
     }
 
-    fn table(&self, name: TableName, oid: u32) -> (PublishedTable, Relation) {
+    fn table(&self, name: TableName, oid: u32) -> (PublishedTable, CatalogRelation) {
         let published = PublishedTable {
             oid: Oid::from_u32(oid),
             name: name.clone(),
-            kind: Kind::Plain,
+            kind: TableKind::Plain,
             entry: Some(Oid::from_u32(oid + 1)),
             schema_entry: None,
             row_filter: None,
             columns: self.columns.clone(),
         };
-        let relation = Relation {
+        let relation = CatalogRelation {
             oid: Oid::from_u32(oid),
             name,
             named_by: None,
             formerly: Vec::new(),
-            kind: Kind::Plain,
+            kind: TableKind::Plain,
             columns: self.columns.clone(),
             generated: Vec::new(),
             children: Vec::new(),

@@ -37,9 +37,9 @@ pub use crate::{
     protocol::{StateRecord, Write},
     source::{Held, History},
 };
-pub use acceptance::Open;
+pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;
-pub(crate) use keeper::{Keeper, Seen, Since, Want};
+pub(crate) use keeper::{Keeper, OthersChange, Since, Want};
 pub use key::Pipeline;
 pub use record::{ACCEPTED_MAX, Acceptance, Former, Witness};

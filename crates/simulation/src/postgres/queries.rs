@@ -3,8 +3,9 @@
 use relay::{
     Lsn, Outboxes, TableName,
     source::{
-        Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        SchemaEntry, Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
+        Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable,
+        SchemaEntry, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind,
+        WalStatus,
     },
 };
 
@@ -33,7 +34,7 @@ pub fn outboxes() -> Outboxes {
 
 impl SimulatedPostgres {
     /// The result of reading `pg_replication_slots`.
-    pub fn read_slot(&self) -> SlotLook {
+    pub fn read_slot(&self) -> SlotReading {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
             current_wal_lsn,
@@ -51,7 +52,7 @@ impl SimulatedPostgres {
             invalidation_reason: None,
             inactive_since: None,
         });
-        SlotLook {
+        SlotReading {
             current_wal_lsn,
             at: String::new(),
             clock_micros: self.history.clock,
@@ -72,7 +73,7 @@ impl SimulatedPostgres {
         let published = PublishedTable {
             oid,
             name: name.clone(),
-            kind: Kind::Plain,
+            kind: TableKind::Plain,
             entry: (!is_by_schema).then(|| Oid::from_u32(self.entry_oid)),
             schema_entry: is_by_schema.then(|| SchemaEntry {
                 entry: Oid::from_u32(SCHEMA_ENTRY_OID),
@@ -99,12 +100,12 @@ impl SimulatedPostgres {
                     .into_iter()
                     .collect(),
             });
-        let relation = Relation {
+        let relation = CatalogRelation {
             oid,
             name,
             named_by: None,
             formerly: Vec::new(),
-            kind: Kind::Plain,
+            kind: TableKind::Plain,
             columns,
             generated: Vec::new(),
             children: Vec::new(),
@@ -123,7 +124,7 @@ impl SimulatedPostgres {
         };
         Server {
             version,
-            encoding: Encoding::Known("UTF8".to_owned()),
+            encoding: ServerEncoding::Known("UTF8".to_owned()),
             history: self.identity.clone(),
             wal_end: Lsn::from_u64(self.history.end_of_wal),
         }

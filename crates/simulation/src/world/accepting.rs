@@ -5,7 +5,7 @@ use std::time::Duration;
 use relay::{
     Code, Lsn,
     source::{Expectations, Gap, Kept, Present, gaps_since},
-    witness::{Open, Witness, Write},
+    witness::{OpenFinding, Witness, Write},
 };
 
 use super::{World, repair::Repair};
@@ -123,7 +123,7 @@ impl World {
             catalog,
             ..Witness::at(Lsn::from_u64(self.server.confirmed()))
         };
-        let gaps: Vec<Open> = best.gaps.iter().cloned().map(Open::Gap).collect();
+        let gaps: Vec<OpenFinding> = best.gaps.iter().cloned().map(OpenFinding::Gap).collect();
         best.accept(&gaps, anew, "somebody")
     }
 

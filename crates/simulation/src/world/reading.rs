@@ -1,6 +1,6 @@
 //! Hands the frames of a connection to the core, and reports the connection's end.
 
-use relay::{Code, Failure, Input, ServerNotice, Step, witness::Witness};
+use relay::{Code, Failure, FrameOutcome, Input, ServerNotice, witness::Witness};
 
 use super::World;
 use crate::{
@@ -38,13 +38,13 @@ impl World {
                         process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
                     });
                     let Some(step) = step else { return };
-                    if step == Step::Blocked
+                    if step == FrameOutcome::Blocked
                         && let Some(connection) = self.server.connection(id)
                     {
                         connection.wire.push_front(SocketMessage::Oversized(prefix));
                     }
                     self.act(router);
-                    if step == Step::Blocked {
+                    if step == FrameOutcome::Blocked {
                         return;
                     }
                 }
@@ -78,7 +78,7 @@ impl World {
         let now = self.now();
         let step = self.run_in_process(router, |process| {
             let SimulatedRouter { relay, producer, .. } = process;
-            let Some(producer) = producer else { return Step::Blocked };
+            let Some(producer) = producer else { return FrameOutcome::Blocked };
             relay.frame(&frame, now, producer)
         });
         self.trace(|| {
@@ -86,13 +86,13 @@ impl World {
         });
         self.check_produced_records(router);
         let Some(step) = step else { return false };
-        if step == Step::Blocked
+        if step == FrameOutcome::Blocked
             && let Some(connection) = self.server.connection(id)
         {
             connection.wire.push_front(SocketMessage::Frame(frame));
         }
         self.act(router);
-        step == Step::Taken
+        step == FrameOutcome::Taken
     }
 
     fn check_produced_records(&mut self, router: usize) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use relay::{
-    Action, Input, Lsn, Outcome, TopicName,
+    Action, ExitReason, Input, Lsn, TopicName,
     failpoint::{self, Failpoint},
 };
 
@@ -77,7 +77,7 @@ impl World {
         while let Some(action) = self.routers[router].relay.next_action() {
             self.trace(|| format!("router {router} → {action:?}"));
             match action {
-                Action::ReadState(number) | Action::LookAtState(number) => {
+                Action::ReadState(number) | Action::CheckStateTopic(number) => {
                     self.request_state_read(router, number);
                 }
                 Action::WriteState(write) => self.write_state(router, write),
@@ -248,9 +248,9 @@ impl World {
         }
     }
 
-    fn leave(&mut self, router: usize, outcome: Outcome) {
+    fn leave(&mut self, router: usize, outcome: ExitReason) {
         let process = &self.routers[router];
-        if process.ended_in_order && outcome == Outcome::Drained {
+        if process.ended_in_order && outcome == ExitReason::Drained {
             let confirmed = self.server.confirmed();
             self.checker.check_drained(&self.server.history, process.session, confirmed);
         } else {

@@ -12,7 +12,7 @@ use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
 
 use relay::{
     Failure,
-    witness::{Open, Witness},
+    witness::{OpenFinding, Witness},
 };
 use tokio::time::{Instant, sleep};
 
@@ -65,7 +65,7 @@ pub(super) async fn accept(
     show::pipeline(config, records.database(), terminal.out)?;
     for open in &chosen {
         show::open(open, terminal.out)?;
-        if let Open::Gap(gap) = open {
+        if let OpenFinding::Gap(gap) = open {
             let counted = Box::pin(rows::count(config, access, &facts.seen.catalog, gap)).await;
             show::rows(&counted, terminal.out)?;
         }
@@ -128,20 +128,21 @@ async fn read_facts(
     Ok(Facts { stored, recorded, record, seen })
 }
 
-fn names(open: &[Open]) -> Vec<String> {
-    open.iter().map(Open::name).collect()
+fn names(open: &[OpenFinding]) -> Vec<String> {
+    open.iter().map(OpenFinding::name).collect()
 }
 
 /// The open items to close: those that `--gap` names, or all. `None` if a named one is not open.
-fn choose(args: &AcceptArgs, open: &[Open]) -> Option<Vec<Open>> {
-    let is =
-        |name: &super::GapName, open: &Open| open.code() == name.code && open.lsn() == name.lsn;
+fn choose(args: &AcceptArgs, open: &[OpenFinding]) -> Option<Vec<OpenFinding>> {
+    let is = |name: &super::GapName, open: &OpenFinding| {
+        open.code() == name.code && open.lsn() == name.lsn
+    };
     let is_open = |name| open.iter().any(|open| is(name, open));
     if !args.gaps.iter().all(is_open) {
         return None;
     }
     let is_chosen =
-        |open: &&Open| args.gaps.is_empty() || args.gaps.iter().any(|name| is(name, open));
+        |open: &&OpenFinding| args.gaps.is_empty() || args.gaps.iter().any(|name| is(name, open));
     Some(open.iter().filter(is_chosen).cloned().collect())
 }
 
@@ -151,16 +152,17 @@ fn decide(
     config: &Config,
     access: Access<'_>,
     facts: Facts,
-    chosen: &[Open],
+    chosen: &[OpenFinding],
 ) -> Result<Witness, Failure> {
     let by = args.by.clone().unwrap_or_else(|| person(access.environment));
-    let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
+    let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.seen.look.at));
     }
     let baseline = record::baseline(config, facts.seen, &facts.record.open())?;
     let recorded = facts.recorded.open();
-    let known: Vec<Open> = chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
+    let known: Vec<OpenFinding> =
+        chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
     facts.record.may_accept(&known, &baseline)?;
     let anew = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
     Ok(facts.record.accept(chosen, anew, &by))

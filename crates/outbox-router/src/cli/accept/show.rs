@@ -5,7 +5,7 @@ use std::io;
 use relay::{
     Case, Failure, TopicName,
     source::Gap,
-    witness::{Open, Witness},
+    witness::{OpenFinding, Witness},
 };
 
 use super::rows::Counted;
@@ -23,10 +23,10 @@ pub(super) fn pipeline(config: &Config, database: &str, out: Out<'_>) -> io::Res
 }
 
 /// One open gap, or an open beginning.
-pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
+pub(super) fn open(open: &OpenFinding, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "\nopen      {}", open.name())?;
     match open {
-        Open::Gap(Gap { failure, interval }) => {
+        OpenFinding::Gap(Gap { failure, interval }) => {
             writeln!(out, "what      {}", failure.message)?;
             match &interval.from {
                 Some(from) => writeln!(out, "from      {from}")?,
@@ -34,7 +34,9 @@ pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
             }
             writeln!(out, "to        {}", interval.to)
         }
-        Open::Beginning(_) => writeln!(out, "what      {}", record::failure_of(open).message),
+        OpenFinding::Beginning(_) => {
+            writeln!(out, "what      {}", record::failure_of(open).message)
+        }
     }
 }
 
@@ -54,11 +56,11 @@ pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
 }
 
 /// What follows from the acceptance.
-pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
+pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
     let gaps = || {
         chosen.iter().filter_map(|open| match open {
-            Open::Gap(gap) => Some(gap),
-            Open::Beginning(_) => None,
+            OpenFinding::Gap(gap) => Some(gap),
+            OpenFinding::Beginning(_) => None,
         })
     };
     if gaps().next().is_none() {
@@ -97,7 +99,7 @@ pub(super) fn alterations(told: &[Failure], out: Out<'_>) -> io::Result<()> {
 }
 
 /// What was accepted, and what is still open.
-pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
+pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
     let by = next.accepted.last().map_or("somebody", |acceptance| &acceptance.by);
     for open in chosen {
         writeln!(out, "accepted {} by {by}", open.name())?;
@@ -106,7 +108,7 @@ pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<
     for open in &left {
         writeln!(out, "still open: {}", open.name())?;
     }
-    let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
+    let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
         writeln!(out, "a router that runs takes note of it within seconds")?;
     } else if next.gaps.is_empty() {
@@ -121,7 +123,7 @@ pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
 }
 
 /// A gap that `--gap` names is not open; lists what is.
-pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Result<()> {
+pub(super) fn unknown(named: &[GapName], open: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
     let is_open = |name: &&GapName| {
         !open.iter().any(|open| open.code() == name.code && open.lsn() == name.lsn)
     };
@@ -135,7 +137,7 @@ pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Res
 }
 
 /// There is no terminal to ask on, and `--yes` was not given.
-pub(super) fn nobody_to_ask(chosen: &[Open], out: Out<'_>) -> io::Result<()> {
+pub(super) fn nobody_to_ask(chosen: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
     let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
     writeln!(out, "error: nothing was accepted: there is no terminal to ask on")?;
     writeln!(out, "  hint: outbox-router accept{gaps} --yes")

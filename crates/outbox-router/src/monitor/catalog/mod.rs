@@ -4,8 +4,8 @@
 use relay::{
     Failure, Outboxes, TableName,
     source::{
-        Catalog, Child, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        SchemaEntry,
+        Catalog, CatalogRelation, Child, Inserts, Oid, Partitions, Publication, PublishedTable,
+        SchemaEntry, TableKind,
     },
 };
 
@@ -124,7 +124,7 @@ impl Published {
             row_filter: row.nullable()?,
             columns: row.json()?,
         };
-        if !(with_all || table.has_entry() || kind == Kind::Leaf) {
+        if !(with_all || table.has_entry() || kind == TableKind::Leaf) {
             self.explained = Explained::No;
         }
         self.tables.push(table);
@@ -274,7 +274,10 @@ fn columns_where(condition: &str) -> String {
     )
 }
 
-async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<Relation>, Failure> {
+async fn relations(
+    sql: &mut impl TextQuery,
+    wanted: Wanted<'_>,
+) -> Result<Vec<CatalogRelation>, Failure> {
     let statement = format!(
         "select c.oid, n.nspname, c.relname, t.xmin::text, c.relkind, c.relispartition, {}, {}, {} \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
@@ -290,8 +293,8 @@ async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<R
     rows.into_iter().map(read_relation).collect()
 }
 
-fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
-    Ok(Relation {
+fn read_relation(mut row: TextRow) -> Result<CatalogRelation, Failure> {
+    Ok(CatalogRelation {
         oid: oid(&mut row)?,
         name: read_name(&mut row)?,
         named_by: row.parsed_nullable()?,
@@ -308,8 +311,11 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
 /// Adds the children (`INHERITS`) of plain tables at all levels; neither a partitioned table nor a
 /// partition can have any. Temporary children are left out: they are not in the WAL, and only their
 /// own session sees them.
-async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> Result<(), Failure> {
-    let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
+async fn add_children(
+    sql: &mut impl TextQuery,
+    relations: &mut [CatalogRelation],
+) -> Result<(), Failure> {
+    let plain = relations.iter().filter(|relation| relation.kind == TableKind::Plain);
     let plain: Vec<Oid> = plain.map(|relation| relation.oid).collect();
     if plain.is_empty() {
         return Ok(());

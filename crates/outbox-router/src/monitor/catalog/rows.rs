@@ -2,7 +2,7 @@
 
 use relay::{
     Failure,
-    source::{Kind, Made, Oid, Partition, Place, Relation, Storage},
+    source::{CatalogRelation, Oid, Partition, Persistence, Storage, TableKind, ToastOrigin},
 };
 
 use super::values::{numbers, oid, read_name};
@@ -39,15 +39,15 @@ pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
     let (place, toast, made) = (row.text()?, row.parsed_nullable()?, row.text()?);
     Ok(Storage {
         place: match place.as_str() {
-            "f" => Place::Foreign,
-            "u" => Place::Unlogged,
-            _ => Place::Logged,
+            "f" => Persistence::Foreign,
+            "u" => Persistence::Unlogged,
+            _ => Persistence::Logged,
         },
         toast: toast.map(Oid::from_u32),
         made: match made.as_str() {
-            "bare" => Made::WithoutColumns,
-            "columns" => Made::WithColumns,
-            _ => Made::ByTool,
+            "bare" => ToastOrigin::WithoutColumns,
+            "columns" => ToastOrigin::WithColumns,
+            _ => ToastOrigin::ByTool,
         },
     })
 }
@@ -57,9 +57,9 @@ pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
 pub(super) async fn add_partitions(
     sql: &mut impl TextQuery,
     version: i32,
-    relations: &mut [Relation],
+    relations: &mut [CatalogRelation],
 ) -> Result<(), Failure> {
-    let roots = relations.iter().filter(|relation| relation.kind == Kind::Partitioned);
+    let roots = relations.iter().filter(|relation| relation.kind == TableKind::Partitioned);
     let roots: Vec<Oid> = roots.map(|relation| relation.oid).collect();
     if roots.is_empty() {
         return Ok(());
@@ -83,7 +83,7 @@ pub(super) async fn add_partitions(
         let is_partitioned = row.text()? == "p";
         let mut storage = read_storage(&mut row)?;
         if is_partitioned {
-            storage.place = Place::Logged;
+            storage.place = Persistence::Logged;
         }
         let partition = Partition { oid, name: Some(name), attached_by, storage };
         if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == root) {

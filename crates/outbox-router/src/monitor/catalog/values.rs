@@ -2,7 +2,7 @@
 
 use relay::{
     Failure, TableName,
-    source::{Kind, Oid},
+    source::{Oid, TableKind},
 };
 
 use crate::postgres::{TextRow, quote_literal};
@@ -15,12 +15,12 @@ pub(super) fn read_name(row: &mut TextRow) -> Result<TableName, Failure> {
     Ok(TableName { schema: row.text()?, name: row.text()? })
 }
 
-pub(super) fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
+pub(super) fn read_kind(row: &mut TextRow) -> Result<TableKind, Failure> {
     let relkind = row.text()?;
     Ok(match (relkind.as_str(), row.boolean()?) {
-        ("p", _) => Kind::Partitioned,
-        (_, true) => Kind::Leaf,
-        (_, false) => Kind::Plain,
+        ("p", _) => TableKind::Partitioned,
+        (_, true) => TableKind::Leaf,
+        (_, false) => TableKind::Plain,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Generation and holder of the slot when a gap was found. From these, [`super::memory`] decides
 //! that the gap is over.
 
-use relay::{Snapshot, source::SlotLook};
+use relay::{Snapshot, source::SlotReading};
 
 /// Generation and holder at the moment at which a gap was found.
 #[derive(Debug, Clone, Copy)]
@@ -13,12 +13,12 @@ pub(super) struct FoundAt {
 }
 
 impl FoundAt {
-    pub(super) fn at(snapshot: &Snapshot, look: &SlotLook) -> Self {
+    pub(super) fn at(snapshot: &Snapshot, look: &SlotReading) -> Self {
         Self { generation: snapshot.witness.generation, walsender: walsender(look) }
     }
 }
 
 /// Process id of the walsender that holds the slot.
-pub(super) fn walsender(look: &SlotLook) -> Option<i32> {
+pub(super) fn walsender(look: &SlotReading) -> Option<i32> {
     look.slot.as_ref()?.active_pid
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use relay::{
     Snapshot, State,
-    source::{Catalog, LastGood, SlotLook},
+    source::{Catalog, LastGood, SlotReading},
 };
 
 use super::{Monitor, found::walsender};
@@ -64,7 +64,7 @@ impl<C> Monitor<C> {
 
     /// Called when nothing is wrong in this reading: forgets the gap if another router has begun a
     /// session since it was found.
-    pub(super) fn overtaken(&mut self, look: &SlotLook) {
+    pub(super) fn overtaken(&mut self, look: &SlotReading) {
         let Some(found) = self.found else { return };
         let is_standby = self.channels.relay.borrow().snapshot.condition.state == State::Standby;
         let holder = walsender(look);

@@ -9,7 +9,7 @@ use std::{
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotLook,
+        Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotReading,
         publication::{Watched, compare, is_note},
         slot_checks,
     },
@@ -62,7 +62,7 @@ pub enum MonitorEvent {
     /// Rows may have been left out: confirm nothing more. Sent once per code.
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
-    SourceSeen(Box<SourceState>),
+    SourceRead(Box<SourceState>),
     /// The server is stopping and waits for what is unconfirmed: release the slot and do not
     /// reconnect. Sent once per stop.
     ServerStopping,
@@ -72,7 +72,7 @@ pub enum MonitorEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceState {
     /// The slot, with the server's position and clock.
-    pub look: SlotLook,
+    pub look: SlotReading,
     /// Publication and tables.
     pub catalog: Catalog,
 }
@@ -95,7 +95,7 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 /// but it limits how often a server that closes connections is asked.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceSeen`] does not use
+/// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceRead`] does not use
 /// it.
 const RESERVED_EVENTS: usize = 2;
 
@@ -162,7 +162,7 @@ struct StopTold;
 
 /// What one reading shows.
 struct MonitorReading {
-    slot: SlotLook,
+    slot: SlotReading,
     catalog: Catalog,
     /// Notes that are neither of the slot nor of the publication.
     notes: Vec<Failure>,
@@ -318,7 +318,7 @@ impl<C> Monitor<C> {
         ))
     }
 
-    fn judge(&mut self, look: &SlotLook, catalog: Catalog, notes: Vec<Failure>) {
+    fn judge(&mut self, look: &SlotReading, catalog: Catalog, notes: Vec<Failure>) {
         let before = self.before();
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
@@ -339,7 +339,7 @@ impl<C> Monitor<C> {
             let state = SourceState { look: look.clone(), catalog: catalog.clone() };
             // There will be another reading; room is kept for reports of what is wrong.
             if self.channels.events.capacity() > RESERVED_EVENTS {
-                let event = MonitorEvent::SourceSeen(Box::new(state));
+                let event = MonitorEvent::SourceRead(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
             }
             self.remembered = Some(catalog);

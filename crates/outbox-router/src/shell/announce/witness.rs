@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use relay::{
     Code, Failure, Name, WitnessReport,
     source::{Gap, Kept, Mark},
-    witness::{Acceptance, Open},
+    witness::{Acceptance, OpenFinding},
 };
 use tokio::time::Instant;
 
@@ -114,7 +114,7 @@ impl LoggedWitness {
 }
 
 fn hint_of_beginning(mark: &Mark) -> Option<String> {
-    let name = Open::Beginning(mark.clone()).name();
+    let name = OpenFinding::Beginning(mark.clone()).name();
     hint(&Failure::new(Code::WitnessMissing, "").naming(Name::Gap, name))
 }
 

@@ -36,7 +36,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, OnFatal, OutboxTable, Outboxes, Relay, Settings, State, TableName, Timing,
+    Code, Failure, OnFatal, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
     Window, WitnessSettings,
     testing::wire::{self, TEXT, Value},
 };
@@ -68,9 +68,9 @@ const REAL_PATIENCE: Duration = Duration::from_secs(60);
 /// `shutdown` of the configuration.
 const DRAIN: Duration = Duration::from_secs(25);
 
-fn settings() -> Settings {
+fn settings() -> RelaySettings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
-    Settings {
+    RelaySettings {
         slot: "s".into(),
         publication: "p".into(),
         witness: None,
@@ -92,10 +92,10 @@ fn pipeline() -> Pipeline {
 }
 
 /// Settings with a state topic.
-fn witnessed() -> Settings {
+fn witnessed() -> RelaySettings {
     let topic = TopicName::new("state").unwrap();
     let witness = WitnessSettings { pipeline: pipeline(), process: "this".into(), topic };
-    Settings { witness: Some(witness), ..settings() }
+    RelaySettings { witness: Some(witness), ..settings() }
 }
 
 fn failure(code: Code) -> Failure {
@@ -115,7 +115,7 @@ struct World {
     monitor: mpsc::Sender<MonitorEvent>,
     reports: watch::Receiver<RelayReport>,
     stop: watch::Sender<Running>,
-    outcome: Option<Outcome>,
+    outcome: Option<ExitReason>,
     bell: Bell,
     /// Real time is up.
     late: Arc<AtomicBool>,
@@ -124,7 +124,7 @@ struct World {
 }
 
 impl Stage {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: RelaySettings) -> Self {
         let clock = Clock::start();
         let state_topic = settings.witness.as_ref().map(|_| TopicName::new("state").unwrap());
         let relay = Relay::new(settings, clock.now().at);
@@ -163,7 +163,7 @@ impl Stage {
     }
 
     /// The shell as `run` starts it.
-    fn begun(settings: Settings) -> Self {
+    fn begun(settings: RelaySettings) -> Self {
         let mut stage = Self::new(settings);
         stage.shell.start(Job::ReplaceSink(Duration::ZERO));
         stage
@@ -179,7 +179,7 @@ impl Stage {
     }
 
     /// Streaming; the tables are described, the topic of `row` is known, nothing is unconfirmed.
-    async fn streaming(settings: Settings) -> Self {
+    async fn streaming(settings: RelaySettings) -> Self {
         let mut stage = Self::begun(settings);
         stage.stream().await;
         stage
@@ -275,7 +275,7 @@ impl Stage {
     }
 
     /// Runs turns until the shell ends.
-    async fn outcome(&mut self) -> Outcome {
+    async fn outcome(&mut self) -> ExitReason {
         self.until("an outcome", |world| world.outcome.is_some()).await;
         self.world.outcome.unwrap()
     }

@@ -138,7 +138,7 @@ async fn a_deadline_comes_before_frames() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_acknowledgements_does_not_keep_frames_waiting() {
     let window = Window { events: 1_000, bytes: 1 << 20 };
-    let mut stage = Stage::streaming(Settings { window, ..settings() }).await;
+    let mut stage = Stage::streaming(RelaySettings { window, ..settings() }).await;
     for (count, at) in (1..).zip((100..1_000).step_by(100)) {
         stage.world.walsender().send(&transaction(at, &["a"]));
         let taken = |world: &mut World| world.producer().keys().len() == 1 + count;

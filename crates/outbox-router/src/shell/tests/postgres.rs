@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use relay::{
     Failure,
-    source::{Catalog, Server, SlotLook, TimelineHistory},
+    source::{Catalog, Server, SlotReading, TimelineHistory},
     testing::Source,
     witness::History,
 };
@@ -99,7 +99,7 @@ impl ScriptedPostgres {
         self.0.source.lock().unwrap().clone()
     }
 
-    fn look_now(&self) -> SlotLook {
+    fn look_now(&self) -> SlotReading {
         let mut source = self.source();
         let told = self.0.walsenders.lock().unwrap().iter().map(Walsender::told).max();
         source.slot_at = source.slot_at.max(told.unwrap_or_default());
@@ -135,12 +135,12 @@ impl Postgres for ScriptedPostgres {
         Ok((open, TimelineHistory::parse(&(1..timeline).map(left).collect::<String>())?))
     }
 
-    async fn look(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotLook), Failure> {
+    async fn look(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotReading), Failure> {
         self.asked(Ask::Slot(*open)).await?;
         Ok((open, self.look_now()))
     }
 
-    async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
+    async fn look_beside(&self, history: &History) -> Result<SlotReading, Failure> {
         self.asked(Ask::SlotBeside).await?;
         assert_eq!(history.timeline, *self.0.timeline.lock().unwrap(), "that of the stream");
         Ok(self.look_now())

@@ -3,7 +3,7 @@
 use super::{kafka::Ask as OfKafka, postgres::STEPS, walsender::Heard, *};
 
 /// Shuts down, and says how the process ends and how long it takes.
-async fn left(mut stage: Stage) -> (Outcome, Duration) {
+async fn left(mut stage: Stage) -> (ExitReason, Duration) {
     let before = Instant::now();
     stage.world.shut_down();
     let outcome = stage.outcome().await;
@@ -18,14 +18,14 @@ async fn before_there_is_a_producer_nothing_is_waited_for() {
     let mut stage = Stage::begun(settings());
     stage.world.kafka.desk().keep(|ask| matches!(ask, OfKafka::Open(_)));
     stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
-    assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
+    assert_eq!(left(stage).await, (ExitReason::Drained, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_step_of_a_connection_is_waited_for() {
     for step in STEPS {
         let stage = Stage::held_at(step).await;
-        assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
+        assert_eq!(left(stage).await, (ExitReason::Drained, Duration::ZERO));
     }
 }
 
@@ -36,7 +36,7 @@ async fn neither_is_the_next_attempt() {
     let failed =
         |world: &mut World| world.reports.borrow().snapshot.condition.state == State::Failed;
     stage.until("its failure", failed).await;
-    assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
+    assert_eq!(left(stage).await, (ExitReason::Drained, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_standby_leaves_at_once() {
     stage.world.postgres.desk().keep(|ask| matches!(ask, Ask::Watch));
     let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
     stage.until("the watch", kept).await;
-    assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
+    assert_eq!(left(stage).await, (ExitReason::Drained, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn a_halted_router_leaves_at_once() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.monitor.try_send(super::steps::a_gap()).unwrap();
     stage.until("the end of the session", |world| world.walsender().is_left()).await;
-    assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
+    assert_eq!(left(stage).await, (ExitReason::Drained, Duration::ZERO));
 }
 
 /// From the beginning to the end, as `run` does it.
@@ -75,8 +75,8 @@ async fn a_stream_is_ended_in_good_order_and_the_producer_is_closed() {
         }
         running
     });
-    assert_eq!(outcome.await, Outcome::Drained);
-    world.outcome = Some(Outcome::Drained);
+    assert_eq!(outcome.await, ExitReason::Drained);
+    world.outcome = Some(ExitReason::Drained);
     assert!(world.producer().is_closed());
     assert_eq!(world.reports.borrow().snapshot.condition.state, State::Draining);
 }
@@ -95,7 +95,7 @@ async fn records_that_are_on_their_way_are_waited_for_and_confirmed() {
     stage.world.walsender().send(&[wire::keepalive(1_000)]);
     stage.world.walsender().copy_done();
     let before = Instant::now();
-    assert_eq!(stage.outcome().await, Outcome::Drained);
+    assert_eq!(stage.outcome().await, ExitReason::Drained);
     assert!(before.elapsed() < AT_ONCE);
 }
 
@@ -106,12 +106,12 @@ async fn nobody_is_waited_for_longer_than_the_deadline() {
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.produced(1).await;
     let (outcome, time) = left(stage).await;
-    assert_eq!(outcome, Outcome::DeadlinePassed);
+    assert_eq!(outcome, ExitReason::DeadlinePassed);
     assert!(time >= DRAIN && time < DRAIN + AT_ONCE, "{time:?}");
 
     let stage = Stage::streaming(settings()).await;
     let (outcome, time) = left(stage).await;
-    assert_eq!(outcome, Outcome::Drained, "everything is confirmed");
+    assert_eq!(outcome, ExitReason::Drained, "everything is confirmed");
     assert!(time >= DRAIN && time < DRAIN + AT_ONCE, "{time:?}");
 }
 
@@ -124,6 +124,6 @@ async fn a_connection_that_breaks_meanwhile_ends_the_waiting_with_the_next_updat
     stage.pass_time(Duration::from_secs(1)).await;
     stage.world.walsender().hang_up();
     let (outcome, time) = left(stage).await;
-    assert_eq!(outcome, Outcome::DeadlinePassed);
+    assert_eq!(outcome, ExitReason::DeadlinePassed);
     assert!(time <= WAL_SENDER_TIMEOUT / 3, "{time:?}");
 }

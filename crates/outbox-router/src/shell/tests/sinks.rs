@@ -104,7 +104,7 @@ async fn no_session_begins_while_the_producer_is_replaced() {
 
     stage.world.shut_down();
     let before = Instant::now();
-    assert_eq!(stage.outcome().await, Outcome::DeadlinePassed, "the record is unacknowledged");
+    assert_eq!(stage.outcome().await, ExitReason::DeadlinePassed, "the record is unacknowledged");
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert_eq!(stage.world.kafka.producers(), 1, "the other is not there yet");
 }
@@ -208,7 +208,7 @@ async fn the_wait_for_another_producer_is_no_reason_to_stay() {
     let count = stage.world.kafka.producers();
     stage.world.shut_down();
     let before = Instant::now();
-    assert_eq!(stage.outcome().await, Outcome::Drained);
+    assert_eq!(stage.outcome().await, ExitReason::Drained);
     stage.shell.leave().await;
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert_eq!(stage.world.kafka.producers(), count);

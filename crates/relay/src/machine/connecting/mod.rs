@@ -25,7 +25,7 @@ use crate::{
     failure::{Code, Failure},
     protocol::{Action, StateRead},
     source::{
-        Catalog, Expectations, Kept, Obstacle, Server, SlotLook, TimelineHistory, check_cluster,
+        Catalog, Expectations, Kept, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
     },
     witness::Since,
@@ -81,12 +81,12 @@ impl Relay {
         }
         match &mut self.phase {
             Phase::Halted(_) => self.acceptance_read(read, at),
-            Phase::Streaming(_) => self.state_looked_at(read, at),
+            Phase::Streaming(_) => self.state_topic_checked(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
                 (Awaited::State | Awaited::StateAgain, Err(failure)) => self.lost(failure, at),
                 (Awaited::State, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
-                    self.judge_state(read, at);
+                    self.check_state(read, at);
                 }
                 (Awaited::StateAgain, Ok(read)) => self.state_read_again(read, at),
                 (
@@ -138,7 +138,7 @@ impl Relay {
         attempt.started_at.is_some_and(|started| at >= started + limit)
     }
 
-    fn judge_state(&mut self, read: StateRead, at: Moment) {
+    fn check_state(&mut self, read: StateRead, at: Moment) {
         let cluster = read.cluster.clone();
         if let Err(failure) = self.keeper.read(read) {
             self.lost(failure, at);
@@ -176,18 +176,18 @@ impl Relay {
         if needs_timelines {
             self.next(Awaited::Timelines, Action::ReadTimelines(timeline));
         } else {
-            self.judge_history(&TimelineHistory::default(), at);
+            self.check_history(&TimelineHistory::default(), at);
         }
     }
 
     /// The timeline history was read.
     pub(super) fn timelines_read(&mut self, timelines: &TimelineHistory, at: Moment) {
         if self.awaits(Awaited::Timelines) {
-            self.judge_history(timelines, at);
+            self.check_history(timelines, at);
         }
     }
 
-    fn judge_history(&mut self, timelines: &TimelineHistory, at: Moment) {
+    fn check_history(&mut self, timelines: &TimelineHistory, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(server) = &attempt.server else { return };
         if let Some(witness) = attempt.witness.take() {
@@ -204,7 +204,7 @@ impl Relay {
     }
 
     /// The slot was read.
-    pub(super) fn slot_read(&mut self, look: SlotLook, at: Moment) {
+    pub(super) fn slot_read(&mut self, look: SlotReading, at: Moment) {
         if self.awaits(Awaited::SlotAgain) {
             self.slot_read_again(&look, at);
             return;
@@ -278,10 +278,10 @@ impl Relay {
     /// The slot was read again, while this router holds it. A slot at another position was
     /// re-created, moved or held by another process. If another process holds the slot now, this
     /// router has lost it, and a witness of this router could hide what the holder writes.
-    fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
+    fn slot_read_again(&mut self, look: &SlotReading, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(first) = &attempt.look else { return };
-        let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
+        let confirmed = |look: &SlotReading| look.slot.as_ref()?.confirmed_flush_lsn;
         let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
         let changed = if confirmed(first) != confirmed(look) {
             Some(

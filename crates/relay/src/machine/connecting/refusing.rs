@@ -71,7 +71,7 @@ impl Relay {
 
     /// If the catalog could not be read, and the slot is missing or lost: takes the slot's gaps
     /// without starting a stream, since no process can hold such a slot. Returns whether it did.
-    pub(in crate::machine) fn judge_without_catalog(&mut self, at: Moment) -> bool {
+    pub(in crate::machine) fn check_without_catalog(&mut self, at: Moment) -> bool {
         let Phase::Connecting(attempt) = &mut self.phase else { return false };
         let is_known = attempt.step == Awaited::Catalog && !attempt.gaps.is_empty();
         if !is_known || attempt.has_usable_slot() {
@@ -93,7 +93,7 @@ impl Relay {
     /// The state topic was read while this router has halted: goes on if a person has accepted the
     /// gaps.
     pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
-        let look_at = self.next_look_at(at);
+        let look_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
         let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();

@@ -223,7 +223,7 @@ fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
     script.actions();
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
-    let left_behind = Action::Exit(Outcome::DeadlinePassed);
+    let left_behind = Action::Exit(ExitReason::DeadlinePassed);
     assert_eq!(script.actions().last(), Some(&left_behind), "not one wake-up later");
     assert_eq!(script.relay.deadline(), None);
 }
@@ -232,7 +232,7 @@ fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
 fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&null_key()), Step::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
     script.handle(Input::ServerStopping);
     script.run_for(Duration::from_secs(3));
     assert!(script.actions().contains(&Action::Disconnect));
@@ -263,7 +263,7 @@ fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
     script.handle(Input::ProcessStalled(Duration::from_secs(5)));
     assert_eq!(script.actions(), [REPLACED_AT_ONCE, Action::Disconnect]);
     assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
-    assert_eq!(script.frame(&row("b")), Step::Taken, "and is not produced");
+    assert_eq!(script.frame(&row("b")), FrameOutcome::Taken, "and is not produced");
     assert_eq!(script.keys()[1..], ["a"]);
 }
 
@@ -330,7 +330,7 @@ fn a_server_that_sends_one_very_large_row_is_not_silent() {
 fn a_server_that_is_not_read_is_not_silent() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), Step::Blocked);
+    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), FrameOutcome::Blocked);
     let topic = looked_up(&script.actions())[0];
     script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
     script.run_for(Duration::from_secs(60));
@@ -346,7 +346,7 @@ fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {
         script.begin(100);
-        assert_eq!(script.frame(b"nonsense"), Step::Blocked);
+        assert_eq!(script.frame(b"nonsense"), FrameOutcome::Blocked);
         let expected = if attempt < 3 { State::Starting } else { State::Failed };
         assert_eq!(script.state(), (expected, Some(Code::Protocol)), "attempt {attempt}");
         assert_eq!(script.relay.condition(script.at).reason.unwrap().lsn, Some(Lsn::from_u64(100)));
@@ -356,30 +356,31 @@ fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
 
 #[test]
 fn with_exit_on_fatal_a_gap_and_a_refused_password_end_the_process() {
-    let strict = Settings { on_fatal: OnFatal::Exit, ..settings() };
+    let strict = RelaySettings { on_fatal: OnFatal::Exit, ..settings() };
     let mut script = Script::streaming_with(strict.clone());
     script.handle(Input::GapSuspected(gap(Code::SlotLost)));
-    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Fatal)]);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(ExitReason::Fatal)]);
     let mut script = Script::new(strict);
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(script.actions(), [Action::Connect], "a passing fault does not");
     script.run_for(Duration::from_secs(5));
     script.handle(Input::Disconnected(failure(Code::AuthenticationFailed)));
-    assert_eq!(script.actions(), [Action::Connect, Action::Exit(Outcome::Fatal)]);
+    assert_eq!(script.actions(), [Action::Connect, Action::Exit(ExitReason::Fatal)]);
 }
 
 #[test]
 fn with_exit_on_fatal_what_precedes_a_bad_row_is_delivered_first() {
-    let mut script = Script::streaming_with(Settings { on_fatal: OnFatal::Exit, ..settings() });
+    let mut script =
+        Script::streaming_with(RelaySettings { on_fatal: OnFatal::Exit, ..settings() });
     script.transaction(100, &["a"]);
     script.begin(200);
-    assert_eq!(script.frame(&null_key()), Step::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
     script.tick_after(50);
-    assert!(!script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    assert!(!script.actions().contains(&Action::Exit(ExitReason::Fatal)));
     script.settle();
     script.tick_after(200);
     let actions = script.actions();
     assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
-    assert_eq!(actions.last(), Some(&Action::Exit(Outcome::Fatal)));
+    assert_eq!(actions.last(), Some(&Action::Exit(ExitReason::Fatal)));
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-const LONG_PAUSE: Pace = Pace::Coalesce(Duration::from_millis(4));
-const SHORT_PAUSE: Pace = Pace::Coalesce(Duration::from_micros(300));
+const LONG_PAUSE: ReadPace = ReadPace::Coalesce(Duration::from_millis(4));
+const SHORT_PAUSE: ReadPace = ReadPace::Coalesce(Duration::from_micros(300));
 
 #[test]
 fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
@@ -13,14 +13,14 @@ fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
     script.handle(Input::SinkReady);
     script.connect();
     script.begin(8);
-    assert_eq!(script.frame(&row("a")), Step::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
     assert!(!script.relay.wants_wal());
     let topics = looked_up(&script.actions());
     assert_eq!(topics.len(), 1);
     assert!(script.sink.produced().is_empty());
     script.handle(Input::Topic(topics[0], Ok(facts(3))));
     assert!(script.relay.wants_wal());
-    assert_eq!(script.frame(&row("a")), Step::Taken);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::Taken);
     assert_eq!(script.keys(), ["a"]);
 }
 
@@ -83,11 +83,11 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), Step::Blocked);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
     assert!(!script.relay.wants_wal());
     script.settle();
     assert!(script.relay.wants_wal());
-    assert_eq!(script.frame(&row("b")), Step::Taken);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::Taken);
     assert_eq!(script.keys(), ["a", "b"]);
 }
 
@@ -97,7 +97,7 @@ fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_pa
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), Step::Blocked);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
     for input in [Input::Tick, Input::BytesArrived, Input::Acks(&Acks::default())] {
         script.handle(input);
         assert!(!script.relay.wants_wal(), "the shell would offer it again and again");
@@ -114,7 +114,7 @@ fn acknowledgements_of_an_earlier_session_make_room_too() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.connect();
     script.begin(100);
-    assert_eq!(script.frame(&row("a")), Step::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
     script.settle();
     script.take(&row("a"));
 }
@@ -141,7 +141,7 @@ fn the_socket_is_not_read_while_the_window_is_full() {
 #[test]
 fn the_window_counts_bytes_as_well_as_events() {
     let window = Window { events: 1_000, bytes: 4_096 };
-    let mut script = Script::streaming_with(Settings { window, ..settings() });
+    let mut script = Script::streaming_with(RelaySettings { window, ..settings() });
     script.begin(100);
     script.take(&row_of("order", "a", &"x".repeat(4_096)));
     assert!(!script.relay.wants_wal());
@@ -322,7 +322,7 @@ fn latency_is_not_measured_by_another_servers_clock() {
     script.take(&wire::begin_sent_at(100, months_ago, wall));
     assert_eq!(script.relay.pace(), LONG_PAUSE);
     script.take(&wire::origin(wall));
-    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    assert_eq!(script.relay.pace(), ReadPace::AtOnce);
     script.take(&row("a"));
     script.commit(100);
     let before = script.relay.snapshot(script.at).topics[0].latencies.sum_micros;
@@ -348,16 +348,16 @@ fn a_backlog_is_read_in_long_gulps_until_the_server_has_no_more() {
     script.take(&sent_at(61_000, wire::commit(100, 100 + 8)));
     assert_eq!(script.relay.pace(), LONG_PAUSE, "however far apart they committed");
     script.take(&wire::keepalive(108));
-    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    assert_eq!(script.relay.pace(), ReadPace::AtOnce);
 }
 
 #[test]
 fn a_transaction_that_takes_long_to_send_becomes_a_backlog() {
     let mut script = Script::streaming();
     script.take(&wire::begin_sent_at(100, 1_000, 2_000));
-    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    assert_eq!(script.relay.pace(), ReadPace::AtOnce);
     script.take(&sent_at(50_000, row("a")));
-    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    assert_eq!(script.relay.pace(), ReadPace::AtOnce);
     script.take(&sent_at(52_000, row("b")));
     assert_eq!(script.relay.pace(), LONG_PAUSE);
 }
@@ -370,13 +370,13 @@ fn following_commits_close_together_share_a_gulp_and_others_are_read_at_once() {
         let sent = micros + 10_000;
         script.take(&wire::begin_sent_at(commit, micros, sent));
         script.take(&sent_at(sent, row("a")));
-        assert_eq!(script.relay.pace(), Pace::AtOnce, "the commit is right behind");
+        assert_eq!(script.relay.pace(), ReadPace::AtOnce, "the commit is right behind");
         script.take(&sent_at(sent, wire::commit(commit, commit + 8)));
         script.relay.pace()
     };
-    assert_eq!(pace_after(100, 1_000), Pace::AtOnce);
+    assert_eq!(pace_after(100, 1_000), ReadPace::AtOnce);
     assert_eq!(pace_after(200, 1_200), SHORT_PAUSE);
-    assert_eq!(pace_after(300, 1_800), Pace::AtOnce);
+    assert_eq!(pace_after(300, 1_800), ReadPace::AtOnce);
 }
 
 #[test]
@@ -387,15 +387,15 @@ fn a_broker_that_acknowledges_nothing_blocks() {
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
     script.settle();
     assert_eq!(script.state(), (State::Streaming, None));
-    script.handle(Input::SinkTrouble(Some(failure(Code::KafkaUnreachable))));
+    script.handle(Input::SinkFailed(Some(failure(Code::KafkaUnreachable))));
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
-    script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
+    script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 }
 
 #[test]
 fn one_stuck_partition_blocks_although_others_go_on() {
-    let mut script = Script::streaming_with(Settings {
+    let mut script = Script::streaming_with(RelaySettings {
         window: Window { events: 1_000, bytes: 1 << 20 },
         ..settings()
     });

@@ -16,9 +16,13 @@ fn an_idle_core_drains_at_once() {
     assert_eq!(actions.last(), Some(&Action::CopyDone));
     assert_eq!(script.state(), (State::Draining, None));
     assert!(script.relay.wants_wal(), "the server's goodbye is read");
-    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken, "and what precedes it dropped");
+    assert_eq!(
+        script.frame(&wire::begin(100, 0)),
+        FrameOutcome::Taken,
+        "and what precedes it dropped"
+    );
     script.handle(Input::StreamEnded);
-    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Drained)]);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(ExitReason::Drained)]);
 }
 
 #[test]
@@ -31,7 +35,7 @@ fn the_open_transaction_is_completed_and_no_other_begun() {
     script.take(&row("b"));
     script.commit(100);
     assert!(!script.relay.wants_wal());
-    assert_eq!(script.frame(&wire::begin(200, 0)), Step::Blocked);
+    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
     assert!(!drained(&mut script).contains(&Action::CopyDone), "not before the acks");
     script.settle();
     let actions = script.actions();
@@ -49,7 +53,7 @@ fn a_deadline_that_passes_says_so_and_confirms_what_it_can() {
     let actions = script.actions();
     assert_eq!(
         actions[actions.len() - 2..],
-        [Action::Disconnect, Action::Exit(Outcome::DeadlinePassed)]
+        [Action::Disconnect, Action::Exit(ExitReason::DeadlinePassed)]
     );
     assert_eq!(script.relay.deadline(), None);
 }
@@ -65,7 +69,7 @@ fn what_is_settled_at_the_last_moment_is_told_and_the_goodbye_is_not_waited_for(
     script.settle();
     let actions = script.actions();
     assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
-    assert_eq!(actions.last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(actions.last(), Some(&Action::Exit(ExitReason::Drained)));
     assert_eq!(script.relay.deadline(), None, "a deadline that has passed makes the shell spin");
 }
 
@@ -74,7 +78,7 @@ fn a_held_row_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&null_key()), Step::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
     script.handle(Input::Shutdown);
     assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
     assert!(!drained(&mut script).contains(&Action::CopyDone));
@@ -83,7 +87,7 @@ fn a_held_row_does_not_keep_the_process_from_stopping() {
     assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 16);
     assert_eq!(actions.last(), Some(&Action::CopyDone));
     script.handle(Input::StreamEnded);
-    let left_behind = Action::Exit(Outcome::DeadlinePassed);
+    let left_behind = Action::Exit(ExitReason::DeadlinePassed);
     assert_eq!(script.actions().last(), Some(&left_behind), "row a will come again");
 }
 
@@ -104,7 +108,7 @@ fn a_server_that_never_says_goodbye_does_not_keep_the_process_either() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     script.run_for(Duration::from_secs(26));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Drained)));
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn a_session_lost_while_stopping_leaves_events_behind() {
     script.transaction(100, &["a"]);
     script.handle(Input::Shutdown);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
 }
 
 #[test]
@@ -123,7 +127,7 @@ fn without_a_session_there_is_nothing_to_drain() {
     script.handle(Input::Shutdown);
     assert_eq!(
         script.actions(),
-        [Action::Connect, Action::Disconnect, Action::Exit(Outcome::Drained)]
+        [Action::Connect, Action::Disconnect, Action::Exit(ExitReason::Drained)]
     );
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
@@ -131,7 +135,7 @@ fn without_a_session_there_is_nothing_to_drain() {
     script.handle(Input::Shutdown);
     assert_eq!(
         script.actions(),
-        [Action::Connect, Action::Disconnect, Action::Exit(Outcome::Drained)]
+        [Action::Connect, Action::Disconnect, Action::Exit(ExitReason::Drained)]
     );
 }
 
@@ -145,7 +149,7 @@ fn a_standby_leaves_nothing_behind() {
     assert!(script.actions().contains(&Action::Connect));
     script.handle(Input::SlotHeld(Some(4711)));
     script.handle(Input::Shutdown);
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Drained)));
 }
 
 #[test]
@@ -156,7 +160,7 @@ fn a_second_signal_does_not_move_the_deadline() {
     script.run_for(Duration::from_secs(20));
     script.handle(Input::Shutdown);
     script.run_for(Duration::from_secs(6));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
     assert!(script.relay.wants_wal(), "or draining waits for the whole deadline");
-    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
+    assert_eq!(script.frame(&wire::begin(100, 0)), FrameOutcome::Taken);
 }
 
 /// Closing a socket with unread bytes can lose the last update.
@@ -182,15 +186,15 @@ fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
     let errors = script.relay.snapshot(script.at).errors;
     assert_eq!(errors.get(&Code::ProducerFatal), Some(&1));
     assert!(script.relay.wants_wal());
-    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
+    assert_eq!(script.frame(&wire::begin(100, 0)), FrameOutcome::Taken);
     script.handle(Input::StreamEnded);
-    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Drained)]);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(ExitReason::Drained)]);
 
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     script.handle(failed());
     script.run_for(Duration::from_secs(26));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)), "nor for ever");
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Drained)), "nor for ever");
 }
 
 /// The process does not wait for records that an earlier session left in flight.
@@ -204,7 +208,7 @@ fn a_sink_that_fails_with_records_of_an_earlier_session_is_left_at_once() {
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
     script.fail_next(Code::ProducerFatal);
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Drained)));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use super::*;
 
 /// With a window so large that it never needs an update by itself.
-fn wide() -> Settings {
-    Settings { window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+fn wide() -> RelaySettings {
+    RelaySettings { window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 
 /// The transaction at 200 is acknowledged but not confirmed; the one at 300 is in flight.
-fn settled_but_untold(settings: Settings) -> Script {
+fn settled_but_untold(settings: RelaySettings) -> Script {
     let mut script = Script::streaming_with(settings);
     script.transaction(100, &["a"]);
     script.settle();
@@ -48,8 +48,8 @@ fn a_server_that_is_let_go_is_told_first() {
 
 #[test]
 fn a_process_that_leaves_for_a_person_tells_first() {
-    let mut script = settled_but_untold(Settings { on_fatal: OnFatal::Exit, ..wide() });
-    script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
+    let mut script = settled_but_untold(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
+    script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }

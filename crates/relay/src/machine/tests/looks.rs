@@ -94,7 +94,7 @@ fn a_record_waits_until_the_witness_says_its_topics_partitions() {
     world.settle_down();
     world.describe();
     world.script.begin(8);
-    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
     world.script.handle(Input::BytesArrived);
@@ -269,5 +269,5 @@ fn a_session_that_has_just_ended_looks_at_nothing() {
     world.script.at = world.script.relay.drain_by.unwrap();
     world.script.actions();
     world.script.handle(Input::Tick);
-    assert_eq!(world.script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+    assert_eq!(world.script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
 }

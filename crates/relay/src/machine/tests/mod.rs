@@ -4,8 +4,8 @@ use std::num::NonZeroI32;
 
 use super::*;
 use crate::{
-    Acks, Format, OutboxTable, Outboxes, Outcome, PgTimestamp, ServerNotice, State, StatusUpdate,
-    TableName, Timing, TopicFacts, Window,
+    Acks, ExitReason, Format, OutboxTable, Outboxes, PgTimestamp, ServerNotice, State,
+    StatusUpdate, TableName, Timing, TopicFacts, Window,
     failure::{Case, Name},
     source::{self, Interval, Mark},
     testing::{
@@ -47,9 +47,9 @@ const TIMING: Timing =
 /// What a producer causes that fails after it has lasted.
 const REPLACED_AT_ONCE: Action = Action::ReplaceSink { wait: Duration::ZERO };
 
-fn settings() -> Settings {
+fn settings() -> RelaySettings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
-    Settings {
+    RelaySettings {
         slot: "s".into(),
         publication: "p".into(),
         witness: None,
@@ -86,7 +86,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: RelaySettings) -> Self {
         let relay = Relay::new(settings, Moment::default());
         Self {
             relay,
@@ -102,7 +102,7 @@ impl Script {
         Self::streaming_with(settings())
     }
 
-    fn streaming_with(settings: Settings) -> Self {
+    fn streaming_with(settings: RelaySettings) -> Self {
         let mut script = Self::new(settings);
         script.handle(Input::SinkReady);
         script.connect();
@@ -185,7 +185,7 @@ impl Script {
         self.frame(&wire::relation(OTHER, "orders", &COLUMNS));
     }
 
-    fn frame(&mut self, payload: &[u8]) -> Step {
+    fn frame(&mut self, payload: &[u8]) -> FrameOutcome {
         let step = self.relay.frame(payload, self.now(), &mut self.sink);
         self.collect();
         step
@@ -196,7 +196,7 @@ impl Script {
     fn take(&mut self, payload: &[u8]) {
         for _ in 0..3 {
             assert!(self.relay.wants_wal());
-            if self.frame(payload) == Step::Taken {
+            if self.frame(payload) == FrameOutcome::Taken {
                 return;
             }
             let Some(Action::LookUpTopic(id, _)) = self.actions.pop_back() else {

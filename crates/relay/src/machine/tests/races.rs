@@ -123,7 +123,7 @@ fn without_a_state_topic_whatever_comes_again_is_produced_again() {
     // Two transactions are settled, and neither is confirmed. Another router may have produced one
     // of them again meanwhile; then the other has to follow it.
     let window = Window { events: 1_000, bytes: 1 << 20 };
-    let mut script = Script::streaming_with(Settings { window, ..settings() });
+    let mut script = Script::streaming_with(RelaySettings { window, ..settings() });
     script.handle(Input::BytesArrived);
     script.run_for(Duration::from_secs(3));
     script.transaction(100, &["a"]);
@@ -171,7 +171,7 @@ fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
     world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
     // The script asserts that no deadline lies in the past.
     world.script.run_for(Duration::from_secs(60));
-    assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::DeadlinePassed)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
     world.server.wal_end = Lsn::from_u64(16);
     world.connect();
     world.script.begin(100);
-    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     assert_eq!(world.script.relay.topics.facts(id), None, "the witness says three");

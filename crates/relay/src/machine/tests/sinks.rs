@@ -145,7 +145,7 @@ fn what_a_person_has_to_mend_is_told_as_such() {
     }
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 
-    let mut script = Script::new(Settings { on_fatal: OnFatal::Exit, ..settings() });
+    let mut script = Script::new(RelaySettings { on_fatal: OnFatal::Exit, ..settings() });
     script.handle(Input::SinkReady);
     let wait = breaks_down(&mut script, Code::KafkaAuthentication).unwrap();
     is_replaced(&mut script, wait);
@@ -153,7 +153,7 @@ fn what_a_person_has_to_mend_is_told_as_such() {
         transaction: None,
         failure: failure(Code::KafkaAuthentication),
     });
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Fatal)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Fatal)));
 }
 
 #[test]
@@ -202,5 +202,5 @@ fn a_process_that_waits_for_a_producer_leaves_at_once() {
     let mut script = forbidden_twice();
     assert!(is_forbidden(&mut script) > Duration::ZERO);
     script.handle(Input::Shutdown);
-    assert_eq!(script.actions(), [Action::Exit(Outcome::Drained)]);
+    assert_eq!(script.actions(), [Action::Exit(ExitReason::Drained)]);
 }

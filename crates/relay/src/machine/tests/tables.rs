@@ -53,7 +53,7 @@ fn what_was_an_outbox_can_become_broken_but_never_foreign() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox_v2", &COLUMNS[..4]));
     let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
-    assert_eq!(script.frame(&short), Step::Blocked);
+    assert_eq!(script.frame(&short), FrameOutcome::Blocked);
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     // Although the outbox cannot be read, its rows are still known as an outbox's.
     script.take_time(Duration::from_secs(31));
@@ -95,7 +95,7 @@ fn the_name_at_its_place_in_the_wal_comes_before_the_oid() {
         ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })
     };
     let outboxes = Outboxes { tables: vec![table("outbox", "old"), table("outbox_v2", "new")] };
-    let mut script = Script::new(Settings { outboxes, ..settings() });
+    let mut script = Script::new(RelaySettings { outboxes, ..settings() });
     let was = std::mem::replace(&mut script.source.table.name, "outbox_v2".to_owned());
     script.source.others = vec![(TableName { schema: "public".into(), name: was }, OTHER)];
     script.handle(Input::SinkReady);
@@ -116,6 +116,6 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
     let row = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), Step::Blocked);
+    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), FrameOutcome::Blocked);
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
 }

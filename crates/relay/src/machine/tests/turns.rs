@@ -5,11 +5,11 @@ use crate::{
     StateRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::Pipeline,
 };
 
-fn witnessed() -> Settings {
+fn witnessed() -> RelaySettings {
     let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
     let witness = WitnessSettings { pipeline, process: "this".into(), topic };
-    Settings { witness: Some(witness), ..settings() }
+    RelaySettings { witness: Some(witness), ..settings() }
 }
 
 fn state(number: u64, cluster: &str) -> Input<'static> {

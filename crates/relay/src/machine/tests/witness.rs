@@ -7,7 +7,7 @@ use crate::{
     protocol::StateRecord,
     session::BlockReason,
     source::History,
-    witness::{Open, Witness},
+    witness::{OpenFinding, Witness},
 };
 
 #[test]
@@ -144,7 +144,7 @@ fn a_gap_that_is_written_down_beside_an_acceptance_of_another_stays_open() {
     let other = [gap(Code::PublicationLacksTable)];
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     let accepted = before.with_gaps(&other);
-    let accepted = accepted.accept(&[Open::Gap(other[0].clone())], accepted.clone(), "ann");
+    let accepted = accepted.accept(&[OpenFinding::Gap(other[0].clone())], accepted.clone(), "ann");
     world.another_writes(&accepted);
     for _ in 0..3 {
         world.settle_down();
@@ -165,9 +165,9 @@ fn a_process_that_exits_for_a_gap_writes_it_down_first() {
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1);
-    assert!(!world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
     world.store();
-    assert!(world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
     // Kafka cannot be reached: the process reports that for ten seconds, then exits.
     let mut world = World::streaming();
     world.script.relay.on_fatal = OnFatal::Exit;
@@ -175,9 +175,9 @@ fn a_process_that_exits_for_a_gap_writes_it_down_first() {
     world.script.run_for(Duration::from_secs(9));
     let report = world.script.relay.snapshot(world.script.at).witness;
     assert!(!report.are_gaps_recorded);
-    assert!(!world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
     world.script.run_for(Duration::from_secs(2));
-    assert!(world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
 }
 
 #[test]
@@ -245,23 +245,23 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_ag
     world.script.begin(150);
     world.script.take(&row("x"));
     world.script.take(&wire::commit(150, 158));
-    assert_eq!(world.script.frame(&wire::begin(216, 0)), Step::Blocked);
+    assert_eq!(world.script.frame(&wire::begin(216, 0)), FrameOutcome::Blocked);
     is_another(&world);
     // A transaction that ends past the witness's last.
     let mut world = restored();
     world.script.begin(204);
     world.script.take(&row("x"));
-    assert_eq!(world.script.frame(&wire::commit(204, 212)), Step::Blocked);
+    assert_eq!(world.script.frame(&wire::commit(204, 212)), FrameOutcome::Blocked);
     is_another(&world);
     // The same end, another commit time.
     let mut world = restored();
     world.script.take(&wire::begin(200, 77));
     world.script.take(&row("b"));
-    assert_eq!(world.script.frame(&wire::commit(200, 208)), Step::Blocked);
+    assert_eq!(world.script.frame(&wire::commit(200, 208)), FrameOutcome::Blocked);
     is_another(&world);
     // No transaction at all.
     let mut world = restored();
-    assert_eq!(world.script.frame(&wire::keepalive(900)), Step::Blocked);
+    assert_eq!(world.script.frame(&wire::keepalive(900)), FrameOutcome::Blocked);
     is_another(&world);
 }
 
@@ -400,7 +400,7 @@ fn keys_stay_where_they_went_until_what_was_in_flight_has_passed() {
     world.restart();
     world.connect();
     world.script.begin(100);
-    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     while !world.script.relay.wants_wal() {
@@ -439,7 +439,7 @@ fn a_row_that_is_taken_with_care_waits_for_the_witness() {
     world.script.new_sink();
     world.connect();
     world.transaction(100, &["a"]);
-    assert_eq!(world.script.frame(&wire::begin(200, 0)), Step::Blocked);
+    assert_eq!(world.script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
     world.script.settle();
     world.settle_down();
     assert_eq!(world.script.confirmed(), 108);

@@ -18,11 +18,11 @@ pub(super) struct World {
     pub(super) in_flight: Vec<crate::protocol::Write>,
 }
 
-fn with_witness(process: u32) -> Settings {
+fn with_witness(process: u32) -> RelaySettings {
     let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
     let witness = Some(WitnessSettings { pipeline, process: process.to_string(), topic });
-    Settings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+    RelaySettings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 
 impl World {
@@ -56,7 +56,7 @@ impl World {
     pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
         self.script.begin(at);
         for key in keys {
-            if self.script.frame(&row(key)) == Step::Blocked {
+            if self.script.frame(&row(key)) == FrameOutcome::Blocked {
                 while !self.script.relay.wants_wal() {
                     assert!(self.answer() || self.store(), "held for ever");
                 }
@@ -75,7 +75,7 @@ impl World {
     pub(super) fn answer(&mut self) -> bool {
         let Some(action) = self.script.actions.pop_front() else { return false };
         match action {
-            Action::ReadState(number) | Action::LookAtState(number) => {
+            Action::ReadState(number) | Action::CheckStateTopic(number) => {
                 let read = StateRead { cluster: self.cluster.clone(), records: self.topic.clone() };
                 self.script.handle(Input::State(number, Ok(read)));
             }

@@ -38,7 +38,7 @@ pub(super) struct Entry {
     committed_at: PgTimestamp,
     /// The time that latency is measured from: the commit time, unless another server set it.
     pub(super) since: PgTimestamp,
-    pub(super) progress: Progress,
+    pub(super) progress: EntryProgress,
     /// All events of the transaction that were produced.
     pub(super) load: Load,
     /// The events among them that the broker has not acknowledged.
@@ -53,7 +53,7 @@ impl Entry {
             xid: begin.xid,
             committed_at: begin.committed_at,
             since: begin.committed_at,
-            progress: Progress::Open,
+            progress: EntryProgress::Open,
             load: Load::default(),
             unacked: Load::default(),
         }
@@ -76,7 +76,7 @@ impl Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum EntryProgress {
     /// The commit has not been seen.
     Open,
     /// Received completely. No event follows it before this position.

@@ -49,10 +49,10 @@ use crate::{
     },
 };
 pub(crate) use attestation::{Attestation, Evidence};
-pub(crate) use credit::{Credit, Place};
+pub(crate) use credit::{Credit, QueuePosition};
 pub(crate) use disorder::Disorder;
 pub(crate) use entry::Carried;
-use entry::{Entry, Load, Progress};
+use entry::{Entry, EntryProgress, Load};
 
 mod attestation;
 mod credit;
@@ -150,7 +150,7 @@ impl Ledger {
     /// server's.
     pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
         if let Some(entry) = self.entries.back_mut()
-            && entry.progress == Progress::Open
+            && entry.progress == EntryProgress::Open
         {
             entry.since = since;
         }
@@ -166,7 +166,7 @@ impl Ledger {
         let units = Ticket::units(bytes);
         let number = self.back_number();
         let entry = match self.entries.back_mut() {
-            Some(entry) if entry.progress == Progress::Open => entry,
+            Some(entry) if entry.progress == EntryProgress::Open => entry,
             _ => return Err(Disorder::RowOutsideTransaction),
         };
         let load = Load { events: 1, units };
@@ -198,7 +198,8 @@ impl Ledger {
     /// No transaction is open, the open one announced another commit position, or `end_lsn` is not
     /// past `commit_lsn`, or lies before what was received.
     pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
-        let Some(entry) = self.entries.back_mut().filter(|e| e.progress == Progress::Open) else {
+        let Some(entry) = self.entries.back_mut().filter(|e| e.progress == EntryProgress::Open)
+        else {
             return Err(Disorder::CommitWithoutBegin);
         };
         if entry.commit_lsn != commit_lsn {
@@ -212,7 +213,7 @@ impl Ledger {
             self.advance(end_lsn);
             return Ok(Carried::Nothing);
         }
-        entry.progress = Progress::Complete(end_lsn);
+        entry.progress = EntryProgress::Complete(end_lsn);
         entry.end_lsn = end_lsn;
         self.received = end_lsn;
         self.settle();
@@ -245,8 +246,8 @@ impl Ledger {
         entry.unacked.remove(load);
         let since = entry.since;
         let place = match self.index(run.transaction.number) {
-            Some(0) => Place::Oldest,
-            Some(_) | None => Place::Behind,
+            Some(0) => QueuePosition::Oldest,
+            Some(_) | None => QueuePosition::Behind,
         };
         self.unacked.remove(load);
         self.settle();
@@ -389,7 +390,7 @@ impl Ledger {
     fn advance(&mut self, end: Lsn) {
         self.received = end;
         match self.entries.back_mut() {
-            Some(last) => last.progress = Progress::Complete(end),
+            Some(last) => last.progress = EntryProgress::Complete(end),
             None => self.settled = end,
         }
     }
@@ -398,7 +399,7 @@ impl Ledger {
     fn settle(&mut self) {
         while let Some(entry) = self.entries.front() {
             match entry.progress {
-                Progress::Complete(end) if entry.is_acked() => {
+                EntryProgress::Complete(end) if entry.is_acked() => {
                     failpoint::reached(Failpoint::BeforeAdvance);
                     self.settled = end;
                     self.last = Some(entry.identity());
@@ -407,17 +408,17 @@ impl Ledger {
                     self.front += 1;
                     failpoint::reached(Failpoint::AfterAdvance);
                 }
-                Progress::Open if entry.is_acked() && entry.load.events > 0 => {
+                EntryProgress::Open if entry.is_acked() && entry.load.events > 0 => {
                     failpoint::reached(Failpoint::AckedButOpen);
                     return;
                 }
-                Progress::Complete(_) | Progress::Open => return,
+                EntryProgress::Complete(_) | EntryProgress::Open => return,
             }
         }
     }
 
     fn open(&self) -> Option<&Entry> {
-        self.entries.back().filter(|entry| entry.progress == Progress::Open)
+        self.entries.back().filter(|entry| entry.progress == EntryProgress::Open)
     }
 
     fn back_number(&self) -> u64 {

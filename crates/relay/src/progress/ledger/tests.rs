@@ -307,7 +307,7 @@ impl Model {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum FrameOutcome {
     Begin,
     Record,
     Commit,
@@ -318,16 +318,16 @@ enum Step {
     Tell,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<FrameOutcome>> {
     let step = prop_oneof![
-        2 => Just(Step::Begin),
-        4 => Just(Step::Record),
-        2 => Just(Step::Commit),
-        1 => Just(Step::Keepalive),
-        4 => any::<prop::sample::Index>().prop_map(Step::Ack),
-        1 => Just(Step::Attest),
-        1 => Just(Step::Attested),
-        1 => Just(Step::Tell),
+        2 => Just(FrameOutcome::Begin),
+        4 => Just(FrameOutcome::Record),
+        2 => Just(FrameOutcome::Commit),
+        1 => Just(FrameOutcome::Keepalive),
+        4 => any::<prop::sample::Index>().prop_map(FrameOutcome::Ack),
+        1 => Just(FrameOutcome::Attest),
+        1 => Just(FrameOutcome::Attested),
+        1 => Just(FrameOutcome::Tell),
     ];
     prop::collection::vec(step, 0..200)
 }
@@ -350,51 +350,51 @@ proptest! {
             position += 8;
             let open = model.transactions.last().is_some_and(|t| t.end.is_none());
             match step {
-                Step::Begin if !open => {
+                FrameOutcome::Begin if !open => {
                     ledger.begin(&begin(position)).unwrap();
                     model.transactions.push(ModelTransaction { end: None, acked: Vec::new() });
                 }
-                Step::Record if open => {
+                FrameOutcome::Record if open => {
                     let number = model.transactions.len() - 1;
                     let acked = &mut model.transactions[number].acked;
                     tickets.push((number, acked.len(), ledger.issue(64).unwrap()));
                     acked.push(false);
                 }
-                Step::Commit if open => {
+                FrameOutcome::Commit if open => {
                     let begin = ledger.open_commit_lsn().unwrap();
                     ledger.commit(begin, lsn(position)).unwrap();
                     model.transactions.last_mut().unwrap().end = Some(position);
                 }
-                Step::Keepalive => {
+                FrameOutcome::Keepalive => {
                     ledger.keepalive(lsn(position));
                     if !open {
                         model.transactions
                             .push(ModelTransaction { end: Some(position), acked: Vec::new() });
                     }
                 }
-                Step::Ack(which) if !tickets.is_empty() => {
+                FrameOutcome::Ack(which) if !tickets.is_empty() => {
                     let (number, record, ticket) = tickets.swap_remove(which.index(tickets.len()));
                     credit(&mut ledger, vec![ticket]);
                     model.transactions[number].acked[record] = true;
                 }
-                Step::Attest if evidence == Evidence::Witness && attestation.is_none() => {
+                FrameOutcome::Attest if evidence == Evidence::Witness && attestation.is_none() => {
                     attestation = Some(ledger.attest());
                     model.attesting = Some(model.settled());
                 }
-                Step::Attested => {
+                FrameOutcome::Attested => {
                     if let Some(attestation) = attestation.take() {
                         ledger.attested(attestation);
                         model.confirmable = model.attesting.take().unwrap();
                     }
                 }
-                Step::Tell => {
+                FrameOutcome::Tell => {
                     if evidence == Evidence::None {
                         model.confirmable = model.settled();
                     }
                     model.confirmed = ledger.confirm().lsn().as_u64();
                     prop_assert_eq!(model.confirmed, model.confirmable);
                 }
-                Step::Begin | Step::Record | Step::Commit | Step::Ack(_) | Step::Attest => {}
+                FrameOutcome::Begin | FrameOutcome::Record | FrameOutcome::Commit | FrameOutcome::Ack(_) | FrameOutcome::Attest => {}
             }
             prop_assert_eq!(ledger.settled().as_u64(), model.settled());
             prop_assert!(ledger.settled().as_u64() >= last_settled);

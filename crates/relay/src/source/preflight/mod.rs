@@ -11,7 +11,7 @@ use super::{
     obstacle::Obstacle,
     publication::{Watched, alterations, compare, is_note},
     server::{Server, TimelineHistory},
-    slot::{SlotHealth, SlotLook},
+    slot::{SlotHealth, SlotReading},
     slot_checks,
     tables::TableOids,
     unconfigured::unconfigured,
@@ -32,7 +32,7 @@ use crate::{
 pub fn preflight(
     expected: Expectations<'_>,
     server: Server,
-    look: &SlotLook,
+    look: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let (judged, mut gaps) = match check_slot(expected, look) {
@@ -92,7 +92,7 @@ pub fn preflight(
 
 /// The last moment at which a defect of the catalog was certainly not there; `None` if no such
 /// moment is known.
-fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotLook) -> Option<Mark> {
+fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotReading) -> Option<Mark> {
     let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
     match looked {
         // WAL from before a publication was created is decoded without it. So a slot that stands
@@ -122,7 +122,7 @@ pub struct Present<'a> {
     /// Its timelines.
     pub timelines: &'a TimelineHistory,
     /// The slot.
-    pub look: &'a SlotLook,
+    pub look: &'a SlotReading,
     /// Publication and tables.
     pub catalog: Catalog,
 }
@@ -163,7 +163,7 @@ fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
 
 /// The gap for what was committed in another history before the slot's position. The gap of the
 /// changed history names what Kafka has in excess; this gap names what Kafka lacks.
-fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
+fn unsent(slot: &str, from: Option<Mark>, look: &SlotReading) -> Option<Gap> {
     let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
     if from.as_ref().is_some_and(|from| from.lsn >= lsn) {
         return None;
@@ -205,7 +205,7 @@ pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
 /// It is [`Obstacle::Gaps`] where rows are at risk, and else [`Obstacle::Failed`].
 pub fn check_slot<'l>(
     expected: Expectations<'_>,
-    look: &'l SlotLook,
+    look: &'l SlotReading,
 ) -> Result<&'l SlotHealth, Obstacle> {
     let ours = || expected.witness.map(Witness::mark);
     let slot = slot_checks::fit(expected.slot, look).map_err(|failure| {

@@ -27,7 +27,7 @@ fn witness(position: u64) -> Witness {
 fn judged_as(
     witness: Option<&Witness>,
     kept: Kept,
-    look: &SlotLook,
+    look: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let outboxes = Outboxes::default();
@@ -37,14 +37,14 @@ fn judged_as(
 
 fn judged(
     witness: Option<&Witness>,
-    look: &SlotLook,
+    look: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     judged_as(witness, Kept::InKafka, look, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
-fn refused(witness: Option<&Witness>, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+fn refused(witness: Option<&Witness>, look: &SlotReading, catalog: Catalog) -> (Code, Option<u64>) {
     let failure = match judged(witness, look, catalog).unwrap_err() {
         Obstacle::Gaps(gaps) => gaps[0].failure.clone(),
         Obstacle::Failed(failure) => failure,

@@ -2,7 +2,7 @@
 //! That row holds the owner, the name, and which changes are published and how; the tables have
 //! entries of their own.
 
-use super::{comparison::Judge, renamed, rows, xmin::FROZEN};
+use super::{comparison::Comparison, renamed, rows, xmin::FROZEN};
 use crate::{
     failure::{Case, Code, Failure},
     source::{
@@ -70,7 +70,7 @@ fn of_publication(
     })
 }
 
-impl Judge<'_> {
+impl Comparison<'_> {
     /// What was published in between is not known: the catalog shows only that there was an
     /// alteration.
     pub(super) fn altered_and_back(&self) -> Option<Failure> {

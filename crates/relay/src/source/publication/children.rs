@@ -2,19 +2,19 @@
 //! but PostgreSQL publishes each of them under its own name or not at all (CREATE PUBLICATION,
 //! "Parameters": descendants are added when the publication is made, and not later).
 
-use super::{comparison::Judge, statements};
+use super::{comparison::Comparison, statements};
 use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::TableName,
     source::{
-        catalog::{Child, Relation},
+        catalog::{CatalogRelation, Child},
         tables::TableOids,
     },
 };
 
-impl Judge<'_> {
+impl Comparison<'_> {
     /// Children whose rows would not be produced.
-    pub(super) fn inherited(&self, relation: &Relation) -> Option<Failure> {
+    pub(super) fn inherited(&self, relation: &CatalogRelation) -> Option<Failure> {
         let ours = TableOids::of(self.watched.outboxes, self.now, self.before);
         let is_outbox = |child: &&Child| {
             if self.watched.outboxes.tables.is_empty() {

@@ -7,7 +7,9 @@ use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, Outboxes, TableName},
     source::{
-        catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
+        catalog::{
+            Catalog, CatalogRelation, Inserts, Partitions, Publication, PublishedTable, TableKind,
+        },
         mapping::mapped,
         quote::quote_identifier,
     },
@@ -28,7 +30,7 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
     };
-    let judge = Judge { watched, before, now, publication };
+    let judge = Comparison { watched, before, now, publication };
     let mut failures = Vec::new();
     failures.extend(judge.replaced());
     failures.extend(judge.inserts());
@@ -54,14 +56,14 @@ fn missing(name: &str) -> Failure {
     Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist"))
 }
 
-pub(super) struct Judge<'a> {
+pub(super) struct Comparison<'a> {
     pub(super) watched: Watched<'a>,
     pub(super) before: Option<&'a Catalog>,
     pub(super) now: &'a Catalog,
     pub(super) publication: &'a Publication,
 }
 
-impl Judge<'_> {
+impl Comparison<'_> {
     fn replaced(&self) -> Option<Failure> {
         let before = self.before?.publication.as_ref()?;
         (before.oid != self.publication.oid).then(|| {
@@ -97,7 +99,7 @@ impl Judge<'_> {
         }
         failures.extend(gone);
         for table in &self.publication.tables {
-            if table.kind == Kind::Leaf && self.publication.partitions == Partitions::ByLeaf {
+            if table.kind == TableKind::Leaf && self.publication.partitions == Partitions::ByLeaf {
                 failures.push(self.by_leaf(&table.name));
                 continue;
             }
@@ -149,7 +151,9 @@ impl Judge<'_> {
             failures.push(no_table(outbox));
             return;
         };
-        if relation.kind == Kind::Partitioned && self.publication.partitions == Partitions::ByLeaf {
+        if relation.kind == TableKind::Partitioned
+            && self.publication.partitions == Partitions::ByLeaf
+        {
             failures.push(self.by_leaf(&relation.name));
             return;
         }
@@ -166,7 +170,7 @@ impl Judge<'_> {
         &self,
         outbox: &OutboxTable,
         published: &PublishedTable,
-        relation: &Relation,
+        relation: &CatalogRelation,
     ) -> Option<Failure> {
         self.narrowed(outbox, published, relation)
             .or_else(|| self.not_in_the_wal(relation))
@@ -179,7 +183,7 @@ impl Judge<'_> {
         &self,
         outbox: &OutboxTable,
         published: &PublishedTable,
-        relation: &Relation,
+        relation: &CatalogRelation,
     ) -> Option<Failure> {
         let (name, publication) = (&relation.name, self.watched.publication);
         if published.row_filter.is_some() {
@@ -213,7 +217,7 @@ impl Judge<'_> {
     fn lacks(&self, table: &TableName) -> Failure {
         let publication = self.watched.publication;
         // PostgreSQL does not add a partition that is published with its parent.
-        let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
+        let is_leaf = self.now.named(table).is_some_and(|now| now.kind == TableKind::Leaf);
         let what = format!("table {table} is not in publication \"{publication}\"");
         let failure = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
             let why = "it is a partition now, published under another table's name";

@@ -5,7 +5,7 @@
 //! another OID after it was removed and added again. A table that is published FOR ALL TABLES, or
 //! with its partitioned parent, has no entry and cannot be taken out by itself.
 
-use super::{comparison::Judge, xmin::is_written_again};
+use super::{comparison::Comparison, xmin::is_written_again};
 use crate::{
     failure::{Case, Failure},
     source::catalog::PublishedTable,
@@ -43,7 +43,7 @@ fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
     })
 }
 
-impl Judge<'_> {
+impl Comparison<'_> {
     pub(super) fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
         let before = self.before?.publication.as_ref()?;
         // In a re-created publication every entry differs.

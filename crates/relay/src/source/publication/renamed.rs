@@ -6,14 +6,14 @@ use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, TableName},
     source::{
-        catalog::{Catalog, Publication, Relation},
+        catalog::{Catalog, CatalogRelation, Publication},
         gap::Interval,
         quote::{quote_identifier, quote_table},
     },
 };
 
 /// The stream recognises the table by its OID, so nothing is missing.
-pub(super) fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
+pub(super) fn renamed_to(outbox: &OutboxTable, now: &CatalogRelation) -> Failure {
     let name = &outbox.name;
     Failure::new(
         Code::TableRenamed,

@@ -3,30 +3,30 @@
 
 use pgoutput::Oid;
 
-use super::{comparison::Judge, xmin::is_written_again};
+use super::{comparison::Comparison, xmin::is_written_again};
 use crate::{
     failure::{Case, Failure, Name},
     routing::table::TableName,
     source::{
-        catalog::{Catalog, Publication, PublishedTable, Relation},
+        catalog::{Catalog, CatalogRelation, Publication, PublishedTable},
         gap::Interval,
         quote::quote_table,
-        storage::{Made, Partition, Place, Storage},
+        storage::{Partition, Persistence, Storage, ToastOrigin},
     },
 };
 
 /// How many partitions a message names: people read it, and a table may have hundreds.
 const NAMED_MAX: usize = 5;
 
-impl Judge<'_> {
+impl Comparison<'_> {
     /// A partition whose rows are not in the WAL now: unlogged, or a foreign table.
-    pub(super) fn not_in_the_wal(&self, relation: &Relation) -> Option<Failure> {
-        let elsewhere = |partition: &&Partition| partition.storage.place != Place::Logged;
+    pub(super) fn not_in_the_wal(&self, relation: &CatalogRelation) -> Option<Failure> {
+        let elsewhere = |partition: &&Partition| partition.storage.place != Persistence::Logged;
         let partition = relation.partitions.iter().find(elsewhere)?;
         let (name, table) = (named(partition), &relation.name);
         let (case, is) = match partition.storage.place {
-            Place::Foreign => (Case::PartitionForeign, "a foreign table"),
-            Place::Unlogged | Place::Logged => (Case::PartitionUnlogged, "unlogged"),
+            Persistence::Foreign => (Case::PartitionForeign, "a foreign table"),
+            Persistence::Unlogged | Persistence::Logged => (Case::PartitionUnlogged, "unlogged"),
         };
         let quoted = partition.name.as_ref().map_or_else(|| name.clone(), quote_table);
         let what = format!(
@@ -45,7 +45,7 @@ impl Judge<'_> {
     /// Partitions that were detached and attached again. A partition that was only created,
     /// attached, detached or dropped is no defect: rows of a table that is no part of the outbox
     /// are no events.
-    pub(super) fn attached_again(&self, now: &Relation) -> Option<Failure> {
+    pub(super) fn attached_again(&self, now: &CatalogRelation) -> Option<Failure> {
         let before = self.before?.with_oid(now.oid)?;
         let again = both(before, now)
             .filter(|(before, now)| is_written_again(before.attached_by, now.attached_by))
@@ -66,10 +66,10 @@ impl Judge<'_> {
     pub(super) fn unlogged_meanwhile(
         &self,
         published: &PublishedTable,
-        now: &Relation,
+        now: &CatalogRelation,
     ) -> Option<Failure> {
         let before = self.before?.with_oid(now.oid)?;
-        let names = rewritten(before, now, published, Made::WithoutColumns)?;
+        let names = rewritten(before, now, published, ToastOrigin::WithoutColumns)?;
         Some(Failure::of(
             Case::UnloggedMeanwhile,
             format!("{names} was unlogged for a while: what was written then is in no wal"),
@@ -87,7 +87,7 @@ pub(super) fn explained<'a>(
 ) -> impl Iterator<Item = Failure> {
     publication.tables.iter().filter_map(|published| {
         let (before, now) = (before.with_oid(published.oid)?, now.with_oid(published.oid)?);
-        let names = rewritten(before, now, published, Made::WithColumns)?;
+        let names = rewritten(before, now, published, ToastOrigin::WithColumns)?;
         let Interval { from, to } = between;
         let from = from.as_ref()?;
         Some(Failure::of(
@@ -104,10 +104,10 @@ pub(super) fn explained<'a>(
 /// was made as `made` says. A table that the publication names cannot have been unlogged; its
 /// partitions can.
 fn rewritten(
-    before: &Relation,
-    now: &Relation,
+    before: &CatalogRelation,
+    now: &CatalogRelation,
     published: &PublishedTable,
-    made: Made,
+    made: ToastOrigin,
 ) -> Option<String> {
     let is_made = |before: Storage, now: Storage| {
         let is_another = before.toast.is_some() && now.toast.is_some() && before.toast != now.toast;
@@ -123,8 +123,8 @@ fn rewritten(
 
 /// The partitions that are in both readings, as (before, now).
 fn both<'a>(
-    before: &'a Relation,
-    now: &'a Relation,
+    before: &'a CatalogRelation,
+    now: &'a CatalogRelation,
 ) -> impl Iterator<Item = (&'a Partition, &'a Partition)> {
     // Both are in the order of their OIDs, the newest first, and there may be hundreds.
     now.partitions.iter().filter_map(|now| {

@@ -26,14 +26,14 @@ pub(super) enum Changed {
 
 /// Something in a record that a person has to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenFinding {
     /// Rows may be missing.
     Gap(Gap),
     /// The pipeline began here without a witness.
     Beginning(Mark),
 }
 
-impl Open {
+impl OpenFinding {
     /// The gap's code, or [`Code::WitnessMissing`] for a beginning.
     pub fn code(&self) -> Code {
         match self {
@@ -94,9 +94,9 @@ impl Witness {
     }
 
     /// What a person has to accept, the gaps first.
-    pub fn open(&self) -> Vec<Open> {
-        let gaps = self.gaps.iter().cloned().map(Open::Gap);
-        gaps.chain(self.began_without.clone().map(Open::Beginning)).collect()
+    pub fn open(&self) -> Vec<OpenFinding> {
+        let gaps = self.gaps.iter().cloned().map(OpenFinding::Gap);
+        gaps.chain(self.began_without.clone().map(OpenFinding::Beginning)).collect()
     }
 
     /// Checks that a stream which starts from this baseline would be complete once `closed` is
@@ -105,8 +105,8 @@ impl Witness {
     ///
     /// # Errors
     /// [`Code::PublicationReplaced`]: the slot still stands before the publication was re-created.
-    pub fn may_accept(&self, closed: &[Open], baseline: &Baseline) -> Result<(), Failure> {
-        let is_remade = |open: &&Open| {
+    pub fn may_accept(&self, closed: &[OpenFinding], baseline: &Baseline) -> Result<(), Failure> {
+        let is_remade = |open: &&OpenFinding| {
             matches!(open.code(), Code::PublicationMissing | Code::PublicationReplaced)
         };
         // Positions of another history are not comparable, and its slot is another slot, too.
@@ -114,8 +114,8 @@ impl Witness {
             return Ok(());
         }
         let seen = closed.iter().filter(is_remade).filter_map(|open| match open {
-            Open::Gap(gap) => Some(gap.interval.to.lsn),
-            Open::Beginning(_) => None,
+            OpenFinding::Gap(gap) => Some(gap.interval.to.lsn),
+            OpenFinding::Beginning(_) => None,
         });
         let (confirmed, Some(seen)) = (baseline.confirmed(), seen.max()) else { return Ok(()) };
         if confirmed > seen {
@@ -134,7 +134,7 @@ impl Witness {
     /// The next generation of this record, with the baseline of `anew`. What a person has accepted
     /// (`closed`) is no longer open in it; everything else that was open stays open.
     #[must_use]
-    pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
+    pub fn accept(&self, closed: &[OpenFinding], anew: Self, by: &str) -> Self {
         let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
         // Tables that were outboxes and are not configured any more stay in the record: the next
         // session reports them.
@@ -161,8 +161,8 @@ impl Witness {
     #[must_use]
     pub fn accept_beginning(&self, by: &str, at: &str) -> Self {
         let mut next = self.clone();
-        let beginning: Vec<Open> =
-            self.began_without.clone().map(Open::Beginning).into_iter().collect();
+        let beginning: Vec<OpenFinding> =
+            self.began_without.clone().map(OpenFinding::Beginning).into_iter().collect();
         next.close(&beginning, by, at);
         next
     }
@@ -204,10 +204,10 @@ impl Witness {
 
     /// Whether the last transaction of this record is also the last before the position of `anew`:
     /// the server and Kafka are the same, and the slot was not replaced meanwhile.
-    fn goes_on(&self, closed: &[Open], anew: &Self, last: &LastTransaction) -> bool {
-        let is_of_table = |open: &Open| match open {
-            Open::Gap(gap) => gap.lasts(),
-            Open::Beginning(_) => true,
+    fn goes_on(&self, closed: &[OpenFinding], anew: &Self, last: &LastTransaction) -> bool {
+        let is_of_table = |open: &OpenFinding| match open {
+            OpenFinding::Gap(gap) => gap.lasts(),
+            OpenFinding::Beginning(_) => true,
         };
         (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
             && (last.end_lsn..=self.position).contains(&anew.position)
@@ -218,10 +218,10 @@ impl Witness {
             && closed.iter().chain(&self.open()).all(is_of_table)
     }
 
-    fn close(&mut self, closed: &[Open], by: &str, at: &str) {
-        let is_closed = |open: &Open| closed.iter().any(|closed| closed.is_same(open));
-        self.gaps.retain(|gap| !is_closed(&Open::Gap(gap.clone())));
-        self.began_without.take_if(|mark| is_closed(&Open::Beginning(mark.clone())));
+    fn close(&mut self, closed: &[OpenFinding], by: &str, at: &str) {
+        let is_closed = |open: &OpenFinding| closed.iter().any(|closed| closed.is_same(open));
+        self.gaps.retain(|gap| !is_closed(&OpenFinding::Gap(gap.clone())));
+        self.began_without.take_if(|mark| is_closed(&OpenFinding::Beginning(mark.clone())));
         let accepted: Vec<Acceptance> =
             closed.iter().map(|open| open.accepted(by, at, self.generation)).collect();
         self.note_accepted(&accepted);
@@ -233,7 +233,7 @@ impl Witness {
         self.note_accepted(&other.accepted);
         let accepted = &self.accepted;
         self.began_without.take_if(|mark| {
-            let name = Open::Beginning(mark.clone()).name();
+            let name = OpenFinding::Beginning(mark.clone()).name();
             accepted.iter().any(|acceptance| acceptance.name() == name)
         });
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }

@@ -73,7 +73,7 @@ fn a_first_record_is_the_source_as_it_is() {
 
 #[test]
 fn what_is_open_is_named_by_code_and_position() {
-    let names: Vec<String> = before().open().iter().map(Open::name).collect();
+    let names: Vec<String> = before().open().iter().map(OpenFinding::name).collect();
     assert_eq!(names, ["P010@0/5", "P026@0/6", "K022@0/1"]);
 }
 
@@ -108,7 +108,7 @@ fn what_is_not_accepted_stays_open() {
 /// A gap that is not written down yet, such as a slot that was moved while no router ran.
 #[test]
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
-    let found = Open::Gap(gap(Code::SlotMoved, 5, 9));
+    let found = OpenFinding::Gap(gap(Code::SlotMoved, 5, 9));
     let accepted = before().accept(std::slice::from_ref(&found), anew(), "ann");
     assert_eq!(accepted.open(), before().open());
     assert_eq!(accepted.accepted.last().unwrap().name(), "P014@0/5");
@@ -118,7 +118,7 @@ fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
 fn the_last_acceptances_are_kept() {
     let mut witness = Witness::at(Lsn::ZERO);
     for n in 0..30 {
-        let closed = [Open::Gap(gap(Code::SlotMissing, n, n))];
+        let closed = [OpenFinding::Gap(gap(Code::SlotMissing, n, n))];
         witness = witness.accept(&closed, anew(), "ann");
     }
     let begun: Vec<u64> = witness.accepted.iter().map(|accepted| accepted.lsn.as_u64()).collect();
@@ -150,7 +150,7 @@ fn after_an_acceptance_a_stream_may_start() {
 #[test]
 fn a_slot_from_before_the_publication_was_made_again_is_refused() {
     let seen = |code, to: u64| {
-        let closed = [Open::Gap(gap(code, 5, to << 20)), Open::Beginning(mark(1))];
+        let closed = [OpenFinding::Gap(gap(code, 5, to << 20)), OpenFinding::Beginning(mark(1))];
         let same = Witness { history: Some(samples::server().history), ..before() };
         let refused = same.may_accept(&closed, &baseline()).err();
         assert_eq!(before().may_accept(&closed, &baseline()), Ok(()), "another history");

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     routing::table::TableName,
     source::{
-        Inserts, Kind, Oid, Partition, Partitions, Publication, PublishedTable, Relation,
-        SchemaEntry, Storage,
+        CatalogRelation, Inserts, Oid, Partition, Partitions, Publication, PublishedTable,
+        SchemaEntry, Storage, TableKind,
     },
 };
 
@@ -94,19 +94,19 @@ enum KindText {
 }
 
 impl KindText {
-    fn of(kind: Kind) -> Self {
+    fn of(kind: TableKind) -> Self {
         match kind {
-            Kind::Plain => Self::Plain,
-            Kind::Partitioned => Self::Partitioned,
-            Kind::Leaf => Self::Leaf,
+            TableKind::Plain => Self::Plain,
+            TableKind::Partitioned => Self::Partitioned,
+            TableKind::Leaf => Self::Leaf,
         }
     }
 
-    fn read(self) -> Kind {
+    fn read(self) -> TableKind {
         match self {
-            Self::Plain => Kind::Plain,
-            Self::Partitioned => Kind::Partitioned,
-            Self::Leaf => Kind::Leaf,
+            Self::Plain => TableKind::Plain,
+            Self::Partitioned => TableKind::Partitioned,
+            Self::Leaf => TableKind::Leaf,
         }
     }
 }
@@ -193,9 +193,9 @@ impl NameText {
 }
 
 impl RelationText {
-    pub(super) fn all(relations: &[Relation]) -> Vec<Self> {
+    pub(super) fn all(relations: &[CatalogRelation]) -> Vec<Self> {
         let mut room = TABLE_PARTITIONS_MAX;
-        let text = |relation: &Relation| {
+        let text = |relation: &CatalogRelation| {
             let text = Self::of(relation, room);
             room -= text.partitions.len();
             text
@@ -203,7 +203,7 @@ impl RelationText {
         relations.iter().map(text).collect()
     }
 
-    fn of(relation: &Relation, room: usize) -> Self {
+    fn of(relation: &CatalogRelation, room: usize) -> Self {
         Self {
             oid: relation.oid.as_u32(),
             schema: relation.name.schema.clone(),
@@ -216,8 +216,8 @@ impl RelationText {
         }
     }
 
-    pub(super) fn read(self) -> Relation {
-        Relation {
+    pub(super) fn read(self) -> CatalogRelation {
+        CatalogRelation {
             oid: Oid::from_u32(self.oid),
             name: TableName { schema: self.schema, name: self.name },
             named_by: self.named_by,

@@ -62,7 +62,7 @@ pub(crate) struct Keeper {
     /// The records as they were last read.
     read: Vec<StateRecord>,
     /// What the present session writes; `None` before the first, and without a state topic.
-    present: Option<Box<Present>>,
+    present: Option<Box<SessionRecord>>,
     remembered: Option<Box<Remembered>>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
@@ -83,18 +83,18 @@ struct Remembered {
     keys: BTreeSet<Vec<u8>>,
 }
 
-struct Present {
+struct SessionRecord {
     key: Vec<u8>,
     witness: Witness,
     /// The partition counts in the record that Kafka has under the key.
     vouched: BTreeMap<String, i32>,
     /// Whether something that this session noted is not in Kafka yet.
-    news: News,
+    news: Unwritten,
     stored: Stored,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum News {
+enum Unwritten {
     #[default]
     None,
     Some,
@@ -121,7 +121,7 @@ enum What {
 
 /// What other routers and commands have written while a session streams.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum OthersChange {
     /// Nothing that matters to the session.
     Nothing,
     /// Gaps that this session knows nothing of.
@@ -197,37 +197,39 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn look(&mut self, read: StateRead) -> Result<Seen, Failure> {
+    pub(crate) fn look(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
         let StateRead { cluster, records } = read;
         let combined = combine(&records)?;
-        let Some(present) = &mut self.present else { return Ok(Seen::Nothing) };
+        let Some(present) = &mut self.present else { return Ok(OthersChange::Nothing) };
         if !cluster.is_empty() && cluster != present.witness.cluster {
-            return Ok(Seen::AnotherHistory);
+            return Ok(OthersChange::AnotherHistory);
         }
         // Somebody has deleted this session's record, or the topic: write the record again.
         if present.stored == Stored::Yes && !records.iter().any(|record| record.key == present.key)
         {
-            present.news = News::Some;
+            present.news = Unwritten::Some;
         }
         self.read = records;
         let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
-            return Ok(Seen::Nothing);
+            return Ok(OthersChange::Nothing);
         };
         // A promotion begins a generation, too, so an unknown gap may be of this session's own
         // generation.
         let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
             // The writer of that record has held the slot after this session.
             (Ordering::Equal, []) if known.holder() > present.witness.holder() => {
-                Seen::AnotherHistory
+                OthersChange::AnotherHistory
             }
-            (Ordering::Less, _) | (Ordering::Equal, []) => Seen::Nothing,
-            (Ordering::Equal | Ordering::Greater, gaps @ [_, ..]) => Seen::Gaps(gaps.to_vec()),
-            (Ordering::Greater, []) => Seen::AnotherHistory,
+            (Ordering::Less, _) | (Ordering::Equal, []) => OthersChange::Nothing,
+            (Ordering::Equal | Ordering::Greater, gaps @ [_, ..]) => {
+                OthersChange::Gaps(gaps.to_vec())
+            }
+            (Ordering::Greater, []) => OthersChange::AnotherHistory,
         };
         if known.generation == present.witness.generation
             && present.witness.take_over_acceptances(&known) == Changed::Yes
         {
-            present.news = News::Some;
+            present.news = Unwritten::Some;
         }
         self.known = Some(known);
         Ok(seen)
@@ -244,8 +246,8 @@ impl Keeper {
         self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
         self.outdated.extend(self.present.take().map(|present| present.key));
         self.outdated.retain(|other| *other != key);
-        let (vouched, news, stored) = (BTreeMap::new(), News::Some, Stored::NotYet);
-        self.present = Some(Box::new(Present { key, witness, vouched, news, stored }));
+        let (vouched, news, stored) = (BTreeMap::new(), Unwritten::Some, Stored::NotYet);
+        self.present = Some(Box::new(SessionRecord { key, witness, vouched, news, stored }));
     }
 
     /// Changes the record that the present session writes, without writing it: the next write takes
@@ -313,7 +315,7 @@ impl Keeper {
         let present = self.present.as_mut()?;
         present.witness.position = attestation.position();
         present.witness.last = last;
-        present.news = News::None;
+        present.news = Unwritten::None;
         let (key, witness) = (present.key.clone(), present.witness.clone());
         Some(self.write(key, What::Position(witness, attestation), at))
     }
@@ -322,7 +324,7 @@ impl Keeper {
     /// earlier session's key, once a record of this session is in Kafka.
     pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
-        if std::mem::take(&mut present.news) == News::Some {
+        if std::mem::take(&mut present.news) == Unwritten::Some {
             let (key, witness) = (present.key.clone(), present.witness.clone());
             return Some(self.write(key, What::Record(witness), at));
         }
@@ -377,7 +379,7 @@ impl Keeper {
     pub(crate) fn sink_replaced(&mut self) {
         self.in_flight = None;
         if let Some(present) = &mut self.present {
-            present.news = News::Some;
+            present.news = Unwritten::Some;
         }
     }
 
@@ -390,7 +392,7 @@ impl Keeper {
             let is_new = noted.get(name) != Some(&count);
             if is_new && (noted.len() < PARTITIONS_MAX || noted.contains_key(name)) {
                 noted.insert(name.to_owned(), count);
-                present.news = News::Some;
+                present.news = Unwritten::Some;
             }
         }
     }

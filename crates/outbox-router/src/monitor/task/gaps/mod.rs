@@ -4,7 +4,7 @@
 use relay::{
     Failure,
     source::{
-        Baseline, Catalog, Interval, Mark, SlotLook,
+        Baseline, Catalog, Interval, Mark, SlotReading,
         publication::{alterations, is_note},
         suspected_gap,
     },
@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
     /// Reports a gap to the relay, if the failure is one and its code was not reported yet.
-    pub(super) fn gap(&mut self, failure: Failure, look: &SlotLook) {
+    pub(super) fn gap(&mut self, failure: Failure, look: &SlotReading) {
         if self.told.contains(&failure.code) {
             return;
         }

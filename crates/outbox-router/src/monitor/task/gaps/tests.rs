@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, OutboxTable, Outboxes, State, TableName, WitnessReport,
-    source::SlotLook,
+    source::SlotReading,
     testing::{Source, wire::TEXT},
 };
 use tokio::{
@@ -48,11 +48,11 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let state = SourceState { look: source.look(), catalog: source.catalog() };
-    monitor.channels.events.try_send(MonitorEvent::SourceSeen(Box::new(state))).unwrap();
+    monitor.channels.events.try_send(MonitorEvent::SourceRead(Box::new(state))).unwrap();
 }
 
 fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
-    assert!(matches!(told.try_recv(), Ok(MonitorEvent::SourceSeen(_))));
+    assert!(matches!(told.try_recv(), Ok(MonitorEvent::SourceRead(_))));
     assert!(told.is_empty(), "there was no room");
 }
 
@@ -62,7 +62,7 @@ fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.judge(&source.look(), source.catalog(), Vec::new());
     assert_eq!(monitor.report.findings, []);
-    let gone = SlotLook { slot: None, ..source.look() };
+    let gone = SlotReading { slot: None, ..source.look() };
     fill(&monitor);
     monitor.judge(&gone, source.catalog(), Vec::new());
     assert_nothing_but_the_good_look(&mut told);
@@ -106,7 +106,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     let mut snapshot = snapshot(State::Streaming);
     let server = relay::source::Server {
         version: 18_00_01,
-        encoding: relay::source::Encoding::SqlAscii,
+        encoding: relay::source::ServerEncoding::SqlAscii,
         history: History { system_id: "1".to_owned(), timeline: 1 },
         wal_end: source.look().current_wal_lsn,
     };
@@ -163,7 +163,7 @@ fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Ve
 }
 
 /// The slot as it is while another router's walsender holds it.
-fn held_by(source: &Source, pid: Option<i32>) -> SlotLook {
+fn held_by(source: &Source, pid: Option<i32>) -> SlotReading {
     let mut look = source.look();
     look.slot.as_mut().unwrap().active_pid = pid;
     look
@@ -248,7 +248,7 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     while told.try_recv().is_ok() {}
-    let gone = SlotLook { slot: None, ..source.look() };
+    let gone = SlotReading { slot: None, ..source.look() };
     monitor.judge(&gone, source.catalog(), Vec::new());
     for state in [State::Streaming, State::Failed, State::Starting] {
         relay_says(&mut monitor, state, 1, vec![]);

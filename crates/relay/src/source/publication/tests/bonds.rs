@@ -1,7 +1,7 @@
 //! Tables that left the publication, and rows that were not in the WAL, between two readings.
 
 use super::*;
-use crate::source::{Made, Partition, Place, SchemaEntry, Storage};
+use crate::source::{Partition, Persistence, SchemaEntry, Storage, ToastOrigin};
 
 fn schema_entry(entry: u32, placed_by: u32) -> Option<SchemaEntry> {
     Some(SchemaEntry { entry: Oid::from_u32(entry), placed_by })
@@ -107,8 +107,8 @@ fn partition(oid: u32, attached_by: u32) -> Partition {
 
 /// Partitions 34, 32 and 30, the newest first.
 fn partitioned(catalog: &mut Catalog) {
-    publication(catalog).tables[0].kind = Kind::Partitioned;
-    catalog.relations[0].kind = Kind::Partitioned;
+    publication(catalog).tables[0].kind = TableKind::Partitioned;
+    catalog.relations[0].kind = TableKind::Partitioned;
     catalog.relations[0].partitions = [34, 32, 30].map(|oid| partition(oid, 600 + oid)).to_vec();
 }
 
@@ -150,17 +150,21 @@ fn a_partition_whose_rows_are_in_no_wal_is_refused() {
         }
     };
     let unlogged = "partition public.part_32 of table public.outbox is unlogged";
-    expect_gap(partitioned, place(Place::Unlogged), (Case::PartitionUnlogged, unlogged));
-    expect_gap(partitioned, place(Place::Foreign), (Case::PartitionForeign, "is a foreign table"));
+    expect_gap(partitioned, place(Persistence::Unlogged), (Case::PartitionUnlogged, unlogged));
+    expect_gap(
+        partitioned,
+        place(Persistence::Foreign),
+        (Case::PartitionForeign, "is a foreign table"),
+    );
     let mut now = healthy();
-    place(Place::Unlogged)(&mut now);
+    place(Persistence::Unlogged)(&mut now);
     assert_eq!(codes(&configured(), None, &now), [Code::PublicationLacksTable], "without memory");
 }
 
 /// As SET LOGGED leaves it.
 fn unlogged_once(toast: u32) -> Storage {
     let toast = Some(Oid::from_u32(toast));
-    Storage { place: Place::Logged, toast, made: Made::WithoutColumns }
+    Storage { place: Persistence::Logged, toast, made: ToastOrigin::WithoutColumns }
 }
 
 fn for_all_tables(catalog: &mut Catalog) {
@@ -190,7 +194,7 @@ fn a_table_that_was_unlogged_for_a_while_left_rows_out() {
 fn rows_that_were_written_anew_for_another_reason_stop_nothing() {
     let mut before = healthy();
     for_all_tables(&mut before);
-    for (made, is_told) in [(Made::ByTool, false), (Made::WithColumns, true)] {
+    for (made, is_told) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
         let again = |now: &mut Catalog| {
             now.relations[0].storage = Storage { made, ..unlogged_once(51) };
         };

@@ -5,7 +5,7 @@ use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, Outboxes, TableName},
     source::{
-        catalog::{Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable},
+        catalog::{Catalog, Child, Inserts, Partitions, Publication, PublishedTable, TableKind},
         gap::Interval,
         samples::{healthy, look, name, published, relation, texts},
     },
@@ -303,9 +303,9 @@ fn a_table_whose_entry_could_not_be_seen_keeps_the_one_that_was() {
 #[test]
 fn a_table_that_became_a_partition_is_to_be_detached() {
     let mut now = healthy();
-    now.relations[0].kind = Kind::Leaf;
+    now.relations[0].kind = TableKind::Leaf;
     publication(&mut now).tables =
-        vec![PublishedTable { kind: Kind::Partitioned, ..published(12, "events") }];
+        vec![PublishedTable { kind: TableKind::Partitioned, ..published(12, "events") }];
     let watched = Watched { publication: "p", outboxes: &configured() };
     let found = compare(watched, Some(&healthy()), &now);
     assert_eq!(found[0].code, Code::PublicationLacksTable);
@@ -344,10 +344,10 @@ fn a_dropped_table_loses_nothing_until_another_takes_its_name() {
 #[test]
 fn a_partitioned_table_must_be_published_by_its_root() {
     let mut now = healthy();
-    now.relations[0].kind = Kind::Partitioned;
+    now.relations[0].kind = TableKind::Partitioned;
     publication(&mut now).partitions = Partitions::ByLeaf;
     publication(&mut now).tables =
-        vec![PublishedTable { kind: Kind::Leaf, ..published(30, "leaf") }];
+        vec![PublishedTable { kind: TableKind::Leaf, ..published(30, "leaf") }];
     assert_eq!(codes(&configured(), None, &now), [Code::PublicationByLeaf]);
     assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationByLeaf]);
 }
