@@ -111,7 +111,7 @@ const READS_MAX: u32 = 5;
 /// again and again, and a record newer than the reading of the server would name WAL that the
 /// reading has not seen. While a router streams, no such moment can be found, and none is needed:
 /// see [`found`].
-pub(super) async fn see(
+pub(super) async fn read_together(
     records: &Records,
     source: &Source,
 ) -> Result<(SourceReading, PipelineRecords), Failure> {
@@ -119,7 +119,7 @@ pub(super) async fn see(
     let mut looks = 0;
     loop {
         let known = stored.record.as_ref().map(|known| &known.catalog);
-        let seen = Box::pin(source.see(known)).await?;
+        let seen = Box::pin(source.read(known)).await?;
         same_database(records, &seen)?;
         let again = records.read().await?;
         let is_same = again.record == stored.record;
@@ -133,7 +133,7 @@ pub(super) async fn see(
 
 /// Whether a process streams from the slot.
 pub(super) fn is_held(seen: &SourceReading) -> bool {
-    seen.look.slot.as_ref().is_some_and(SlotHealth::is_active)
+    seen.reading.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
 
 fn first(gaps: Vec<Gap>) -> Failure {
@@ -152,7 +152,7 @@ pub(super) fn baseline(
     seen: SourceReading,
     open: &[OpenFinding],
 ) -> Result<Baseline, Failure> {
-    let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
+    let pid = seen.reading.slot.as_ref().and_then(|slot| slot.active_pid);
     check_source(config, None, seen).map_err(|obstacle| match obstacle {
         Obstacle::Gaps(gaps) => {
             let wrong = first(gaps);
@@ -227,7 +227,7 @@ fn check_source(
 ) -> Result<Baseline, Obstacle> {
     let outboxes = config.outboxes();
     let expected = expected(config, &outboxes, witness);
-    preflight(expected, seen.server, &seen.look, seen.catalog)
+    preflight(expected, seen.server, &seen.reading, seen.catalog)
 }
 
 fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
@@ -245,7 +245,7 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
 /// # Errors
 /// The connection is to another database.
 pub(super) fn same_database(records: &Records, seen: &SourceReading) -> Result<(), Failure> {
-    let (here, routers) = (&seen.look.database, records.database());
+    let (here, routers) = (&seen.reading.database, records.database());
     if here == routers {
         return Ok(());
     }
@@ -296,17 +296,17 @@ pub(super) fn found(
         cluster,
         server: seen.server.clone(),
         timelines: &seen.timelines,
-        look: &seen.look,
+        reading: &seen.reading,
         catalog: seen.catalog.clone(),
     };
     let gaps = gaps_since(record, expected(config, &outboxes, Some(record)), present);
-    record.with_found(&gaps, &seen.look.mark())
+    record.with_found(&gaps, &seen.reading.mark())
 }
 
 /// Alterations since the record was written that are no gap, because the catalog shows what was
 /// altered. A router would report them at its next start.
 pub(super) fn alterations(config: &Config, record: &Witness, seen: &SourceReading) -> Vec<Failure> {
-    let between = Interval { from: record.checked.clone(), to: seen.look.mark() };
+    let between = Interval { from: record.checked.clone(), to: seen.reading.mark() };
     publication::alterations(
         &record.catalog,
         &seen.catalog,

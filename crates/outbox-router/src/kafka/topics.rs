@@ -116,7 +116,7 @@ impl TopicDirectory {
     ///
     /// # Errors
     /// No broker answered.
-    pub fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
+    pub fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         let known = self
             .producer
             .known_topics(ANSWER_WITHIN)

@@ -35,17 +35,17 @@ const MAY_MOVE: &str = "\
 ///
 /// # Errors
 /// The server refused the statement, or the connection broke.
-pub async fn look(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Failure> {
+pub async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Failure> {
     let partitioned = catalog.relations.iter().filter(|table| table.kind == TableKind::Partitioned);
     let partitioned: Vec<u32> = partitioned.map(|table| table.oid.as_u32()).collect();
     if partitioned.is_empty() {
         return Ok(Vec::new());
     }
     let rows = client.query(MAY_MOVE, &[&partitioned]).await.map_err(sql_failure)?;
-    rows.iter().map(read).collect::<Result<_, _>>().map_err(sql_failure)
+    rows.iter().map(moves).collect::<Result<_, _>>().map_err(sql_failure)
 }
 
-fn read(row: &Row) -> Result<Moves, tokio_postgres::Error> {
+fn moves(row: &Row) -> Result<Moves, tokio_postgres::Error> {
     let table = TableName { schema: row.try_get("schema")?, name: row.try_get("name")? };
     Ok(Moves { table, columns: row.try_get("columns")?, roles: row.try_get("roles")? })
 }

@@ -18,12 +18,12 @@ const FAILOVER_SINCE: i32 = 17_00_00;
 /// # Errors
 /// The server refused the statement, the connection broke, or the answer does not have the expected
 /// columns.
-pub async fn look(
+pub async fn read(
     sql: &mut impl TextQuery,
     version: i32,
     slot: &str,
 ) -> Result<SlotReading, Failure> {
-    read(one_row(sql, "the slot", &statement(version, slot)).await?)
+    reading(one_row(sql, "the slot", &statement(version, slot)).await?)
 }
 
 /// The statement for this version. `left join`, because position and clock are needed also when
@@ -56,7 +56,7 @@ fn statement(version: i32, slot: &str) -> String {
     )
 }
 
-fn read(mut row: TextRow) -> Result<SlotReading, Failure> {
+fn reading(mut row: TextRow) -> Result<SlotReading, Failure> {
     let current_wal_lsn = row.lsn()?.unwrap_or(Lsn::from_u64(0));
     let (at, clock_micros) = (row.text()?, row.parsed()?);
     let database = row.text()?;

@@ -49,7 +49,7 @@ pub(crate) struct SourceReading {
     /// Its timelines.
     pub(crate) timelines: TimelineHistory,
     /// The slot.
-    pub(crate) look: SlotReading,
+    pub(crate) reading: SlotReading,
     /// Publication and tables.
     pub(crate) catalog: Catalog,
 }
@@ -128,16 +128,19 @@ impl Endpoint {
 impl Source {
     /// Reads everything that is checked, for commands, and disconnects. Tables of `remembered`, an
     /// earlier catalog, are found by their OIDs.
-    pub(crate) async fn see(&self, remembered: Option<&Catalog>) -> Result<SourceReading, Failure> {
+    pub(crate) async fn read(
+        &self,
+        remembered: Option<&Catalog>,
+    ) -> Result<SourceReading, Failure> {
         let (mut open, server) = self.open().await?;
         let mut timelines = TimelineHistory::default();
         // The first timeline has no history file.
         if server.history.timeline > 1 {
             (open, timelines) = self.timelines(open, server.history.timeline).await?;
         }
-        let (open, look) = self.look(open).await?;
+        let (open, reading) = self.read_slot(open).await?;
         let (_, catalog) = self.catalog(open, remembered).await?;
-        Ok(SourceReading { server, timelines, look, catalog })
+        Ok(SourceReading { server, timelines, reading, catalog })
     }
 
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
@@ -205,20 +208,20 @@ impl Postgres for Source {
         Ok((open, timelines))
     }
 
-    async fn look(&self, mut open: Open) -> Result<(Open, SlotReading), Failure> {
-        let look = monitor::slot::look(&mut open.connection, open.version, &self.slot);
-        let look = self.endpoint.within(look).await?;
-        Ok((open, look))
+    async fn read_slot(&self, mut open: Open) -> Result<(Open, SlotReading), Failure> {
+        let reading = monitor::slot::read(&mut open.connection, open.version, &self.slot);
+        let reading = self.endpoint.within(reading).await?;
+        Ok((open, reading))
     }
 
     /// By SQL, because a second replication connection may exceed `max_wal_senders`. The same
     /// address may now lead to another server, without the slot or with another of the same name,
     /// so the server's identity is compared first.
-    async fn look_beside(&self, history: &History) -> Result<SlotReading, Failure> {
-        let look = async {
+    async fn read_slot_beside(&self, history: &History) -> Result<SlotReading, Failure> {
+        let reading = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
             let mut sql = &client;
-            let look = async {
+            let reading = async {
                 // The role may lack the right to ask. Any other failure occurs again in the next
                 // query.
                 match monitor::server::identity(&mut sql).await {
@@ -230,11 +233,11 @@ impl Postgres for Source {
                     ),
                 }
                 let version = monitor::server::settings(&mut sql).await?.version;
-                monitor::slot::look(&mut sql, version, &self.slot).await
+                monitor::slot::read(&mut sql, version, &self.slot).await
             };
-            drive(&mut driver, look).await
+            drive(&mut driver, reading).await
         };
-        self.endpoint.within(look).await
+        self.endpoint.within(reading).await
     }
 
     async fn catalog(
@@ -244,8 +247,8 @@ impl Postgres for Source {
     ) -> Result<(Open, Catalog), Failure> {
         let sought =
             Sought { publication: &self.publication, outboxes: &self.outboxes, remembered };
-        let look = monitor::catalog::look(&mut open.connection, open.version, sought);
-        let catalog = self.endpoint.within(look).await?;
+        let reading = monitor::catalog::read(&mut open.connection, open.version, sought);
+        let catalog = self.endpoint.within(reading).await?;
         Ok((open, catalog))
     }
 
@@ -292,10 +295,10 @@ impl Postgres for Source {
         );
         let SqlSession { client, mut driver } = self.endpoint.sql().await?;
         loop {
-            let look = async { client.query_opt(&held, &[]).await.map_err(sql_failure) };
+            let reading = async { client.query_opt(&held, &[]).await.map_err(sql_failure) };
             // A slot that is gone counts as free here: the core checks it when everything is read
             // again.
-            if drive(&mut driver, look).await?.is_none() {
+            if drive(&mut driver, reading).await?.is_none() {
                 return Ok(());
             }
             tokio::time::sleep(POLL_INTERVAL).await;

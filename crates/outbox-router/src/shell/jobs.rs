@@ -53,8 +53,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Done::Timelines(read.map(|(open, timelines)| (Box::new(open), timelines)))
             }),
             (ConnectStep::Slot, Some(open)) => self.jobs.spawn(async move {
-                let read = postgres.look(open).await;
-                Done::Slot(read.map(|(open, look)| (Box::new(open), look)))
+                let read = postgres.read_slot(open).await;
+                Done::Slot(read.map(|(open, reading)| (Box::new(open), reading)))
             }),
             (ConnectStep::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
                 let read = postgres.catalog(open, remembered.as_deref()).await;
@@ -66,8 +66,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             // The core asks for the remaining steps only while there is a connection.
             (ConnectStep::Slot, None) if self.stream.is_some() => {
                 let Some(history) = self.history.clone() else { return };
-                self.jobs
-                    .spawn(async move { Done::SlotBeside(postgres.look_beside(&history).await) })
+                self.jobs.spawn(async move {
+                    Done::SlotBeside(postgres.read_slot_beside(&history).await)
+                })
             }
             (
                 ConnectStep::Timelines(_)
@@ -108,7 +109,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         let generation = self.refresher.generation();
         let (prefix, untouched) = (self.pipeline.prefix(), cache.untouched());
-        self.jobs.spawn_blocking(move || match state::look(&state, &prefix, &untouched) {
+        self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &untouched) {
             Ok(None) => Done::StateUntouched(number),
             Ok(Some(read)) => Done::StateRead(generation, number, Ok(read)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
@@ -149,7 +150,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             let seen = if names.is_empty() {
                 directory.ping().map(|()| Vec::new())
             } else {
-                directory.see(&names)
+                directory.read_topics(&names)
             };
             let topics = ids.into_iter().zip(names);
             let told = |seen: Vec<TopicReading>| {
@@ -177,8 +178,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::Timelines(Ok((open, timelines))) => {
                 self.stepped(open, Input::Timelines(timelines));
             }
-            Done::Slot(Ok((open, look))) => self.stepped(open, Input::Slot(look)),
-            Done::SlotBeside(Ok(look)) => self.input(Input::Slot(look)),
+            Done::Slot(Ok((open, reading))) => self.stepped(open, Input::Slot(reading)),
+            Done::SlotBeside(Ok(reading)) => self.input(Input::Slot(reading)),
             Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
             Done::Started(Ok(Started::Streaming(stream, walsender))) => {
                 self.connected(*stream, walsender);

@@ -196,7 +196,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::GapSuspected(*gap));
             }
             ShellEvent::Monitor(MonitorEvent::SourceRead(lookup)) => {
-                self.input(Input::SourceRead(&lookup.look, &lookup.catalog));
+                self.input(Input::SourceRead(&lookup.reading, &lookup.catalog));
             }
             ShellEvent::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             ShellEvent::Job(done) => self.finished(*done),

@@ -38,14 +38,14 @@ pub trait Postgres: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(Self::Open, TimelineHistory), Failure>> + Send;
 
     /// Reads the slot.
-    fn look(
+    fn read_slot(
         &self,
         open: Self::Open,
     ) -> impl Future<Output = Result<(Self::Open, SlotReading), Failure>> + Send;
 
     /// Reads the slot on a second connection, while a stream holds it. Fails if that connection
     /// reaches a server with another history.
-    fn look_beside(
+    fn read_slot_beside(
         &self,
         history: &History,
     ) -> impl Future<Output = Result<SlotReading, Failure>> + Send;
@@ -130,7 +130,7 @@ pub trait Directory: Clone + Send + 'static {
     /// Looks a topic up.
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure>;
     /// Reads the topics in use, in the order of `names`.
-    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure>;
+    fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure>;
     /// Whether any broker answers.
     fn ping(&self) -> Result<(), Failure>;
 }
@@ -231,8 +231,8 @@ impl Directory for TopicDirectory {
         self.look_up(name)
     }
 
-    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
-        self.see(names)
+    fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
+        self.read_topics(names)
     }
 
     fn ping(&self) -> Result<(), Failure> {

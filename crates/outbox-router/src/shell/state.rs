@@ -78,7 +78,7 @@ pub(super) fn read(
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn look(
+pub(super) fn read_changed(
     topic: &impl StateTopic,
     prefix: &[u8],
     untouched: &Untouched,

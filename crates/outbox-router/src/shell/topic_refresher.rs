@@ -42,7 +42,7 @@ enum RefreshPhase<K: Kafka> {
     Unavailable { again_at: Instant },
     /// There is a producer. `look_at` is the time of the next read of its topics; `None` while a
     /// read is under way.
-    Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, look_at: Option<Instant> },
+    Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, check_at: Option<Instant> },
 }
 
 /// What is due.
@@ -71,8 +71,8 @@ impl<K: Kafka> TopicRefresher<K> {
     }
 
     pub(super) fn opened(&mut self, directory: K::Directory, state: Option<K::StateTopic>) {
-        let look_at = Some(Instant::now() + REFRESH_INTERVAL);
-        self.phase = RefreshPhase::Open { directory, state: state.map(Box::new), look_at };
+        let check_at = Some(Instant::now() + REFRESH_INTERVAL);
+        self.phase = RefreshPhase::Open { directory, state: state.map(Box::new), check_at };
     }
 
     pub(super) fn failed_to_open(&mut self) {
@@ -104,16 +104,16 @@ impl<K: Kafka> TopicRefresher<K> {
 
     /// Kafka has trouble, or may have: brings the next read forward.
     pub(super) fn failed(&mut self) {
-        if let RefreshPhase::Open { look_at: Some(look_at), .. } = &mut self.phase {
-            *look_at = (*look_at).min(Instant::now() + RETRY_INTERVAL);
+        if let RefreshPhase::Open { check_at: Some(check_at), .. } = &mut self.phase {
+            *check_at = (*check_at).min(Instant::now() + RETRY_INTERVAL);
         }
     }
 
     /// A read of the topics in use is done: sets the time of the next.
     pub(super) fn looked(&mut self) {
         self.looks = self.looks.wrapping_add(1);
-        if let RefreshPhase::Open { look_at, .. } = &mut self.phase {
-            *look_at = Some(Instant::now() + REFRESH_INTERVAL);
+        if let RefreshPhase::Open { check_at, .. } = &mut self.phase {
+            *check_at = Some(Instant::now() + REFRESH_INTERVAL);
         }
     }
 
@@ -150,10 +150,10 @@ impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn due(&mut self, now: Instant) -> Option<RefreshDue<K>> {
         match &mut self.phase {
             RefreshPhase::Unavailable { again_at } if *again_at <= now => Some(RefreshDue::Open),
-            RefreshPhase::Open { directory, look_at, .. }
-                if look_at.is_some_and(|look_at| look_at <= now) =>
+            RefreshPhase::Open { directory, check_at, .. }
+                if check_at.is_some_and(|check_at| check_at <= now) =>
             {
-                *look_at = None;
+                *check_at = None;
                 Some(RefreshDue::Look(directory.clone()))
             }
             RefreshPhase::Opening
@@ -168,7 +168,7 @@ impl<K: Kafka> TopicRefresher<K> {
         match &self.phase {
             RefreshPhase::Opening => None,
             RefreshPhase::Unavailable { again_at } => Some(*again_at),
-            RefreshPhase::Open { look_at, .. } => *look_at,
+            RefreshPhase::Open { check_at, .. } => *check_at,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::broker::{DEADLINE, blocking, settings, shared, topic_name};
 
 async fn see(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReading> {
     let (directory, names) = (directory.clone(), names.to_vec());
-    blocking(move || directory.see(&names)).await.unwrap()
+    blocking(move || directory.read_topics(&names)).await.unwrap()
 }
 
 /// Between two looks at it: nobody ever saw it gone.

@@ -46,9 +46,9 @@ async fn another_server_says_nothing_about_the_slot() {
     set_up(&streamed.client().await, "x").await;
     let source = source_at(&streamed);
     let history = server_of(&source).await.history;
-    let look = source.look_beside(&history).await.unwrap();
-    assert!(look.slot.is_some());
-    let failure = source_at(&other).look_beside(&history).await.unwrap_err();
+    let reading = source.read_slot_beside(&history).await.unwrap();
+    assert!(reading.slot.is_some());
+    let failure = source_at(&other).read_slot_beside(&history).await.unwrap_err();
     let another = server_of(&source_at(&other)).await.history;
     assert_passes_over(&failure, &[&history.system_id, &another.system_id]);
 }
@@ -66,8 +66,8 @@ async fn a_server_that_was_promoted_a_moment_ago_is_the_one_that_streams() {
     let history = server_of(&source).await.history;
     assert_eq!((before.timeline, history.timeline), (1, 2));
     assert_eq!(by_sql, history);
-    source.look_beside(&history).await.unwrap();
-    let failure = source.look_beside(&before).await.unwrap_err();
+    source.read_slot_beside(&history).await.unwrap();
+    let failure = source.read_slot_beside(&before).await.unwrap_err();
     assert_passes_over(&failure, &["timeline 1", "timeline 2"]);
 }
 
@@ -83,7 +83,7 @@ async fn a_role_that_may_not_ask_for_the_identity_looks_all_the_same() {
     let mut source = source_at(&postgres);
     let history = server_of(&source).await.history;
     source.endpoint.conninfo.user = "kept".to_owned();
-    assert!(source.look_beside(&history).await.unwrap().slot.is_some());
+    assert!(source.read_slot_beside(&history).await.unwrap().slot.is_some());
 }
 
 /// Before a promotion there is nothing to write WAL with.

@@ -28,14 +28,14 @@ async fn judged(
     let MonitorSettings { slot, publication, outboxes, .. } = &settings(name);
     let ServerSettings { version, encoding, .. } = server::settings(&mut &*client).await?;
     let history = server::identity(&mut &*client).await?;
-    let look = slot::look(&mut &*client, version, slot).await?;
-    let server = Server { version, encoding, history, wal_end: look.current_wal_lsn };
+    let reading = slot::read(&mut &*client, version, slot).await?;
+    let server = Server { version, encoding, history, wal_end: reading.current_wal_lsn };
     let expected = Expectations { slot, publication, outboxes, witness, kept: Kept::InKafka };
-    check_slot(expected, &look)?;
+    check_slot(expected, &reading)?;
     let remembered = witness.map(|witness| &witness.catalog);
     let sought = Sought { publication, outboxes, remembered };
-    let catalog = catalog::look(&mut &*client, version, sought).await?;
-    preflight(expected, server, &look, catalog)
+    let catalog = catalog::read(&mut &*client, version, sought).await?;
+    preflight(expected, server, &reading, catalog)
 }
 
 pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) -> Baseline {

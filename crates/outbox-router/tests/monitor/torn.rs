@@ -51,7 +51,7 @@ async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
     let MonitorSettings { publication, outboxes, .. } = &settings("x");
     let sought = Sought { publication, outboxes, remembered: None };
     let entry = |catalog: &Catalog| catalog.publication.as_ref().unwrap().tables[0].entry;
-    let before = catalog::look(&mut &client, version, sought).await.unwrap();
+    let before = catalog::read(&mut &client, version, sought).await.unwrap();
     assert!(entry(&before).is_some());
 
     other.batch_execute("alter publication p_x drop table outbox_x").await.unwrap();
@@ -62,7 +62,7 @@ async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
         what: Some("alter publication p_x add table outbox_x"),
         times: 0,
     };
-    let torn = catalog::look(&mut interrupted, version, sought).await.unwrap();
+    let torn = catalog::read(&mut interrupted, version, sought).await.unwrap();
     assert_eq!(interrupted.times, 2, "the first look is not believed, the second is");
     assert!(entry(&torn).is_some() && entry(&torn) != entry(&before), "{torn:?}");
 }
@@ -77,7 +77,7 @@ async fn a_publication_that_is_replaced_while_the_catalog_is_read_is_the_new_one
     let version = server::version(&mut &client).await.unwrap();
     let MonitorSettings { publication, outboxes, .. } = &settings("x");
     let sought = Sought { publication, outboxes, remembered: None };
-    let before = catalog::look(&mut &client, version, sought).await.unwrap();
+    let before = catalog::read(&mut &client, version, sought).await.unwrap();
     let mut interrupted = Interrupted {
         client: &client,
         other: &other,
@@ -85,7 +85,7 @@ async fn a_publication_that_is_replaced_while_the_catalog_is_read_is_the_new_one
         what: Some("drop publication p_x; create publication p_x"),
         times: 0,
     };
-    let torn = catalog::look(&mut interrupted, version, sought).await.unwrap();
+    let torn = catalog::read(&mut interrupted, version, sought).await.unwrap();
     assert_eq!(interrupted.times, 2, "the first reading is not believed, the second is");
     let oid = |catalog: &Catalog| catalog.publication.as_ref().unwrap().oid;
     assert_ne!(oid(&torn), oid(&before), "{torn:?}");
@@ -105,7 +105,7 @@ async fn a_publication_of_all_tables_is_read_at_once() {
     let sought = Sought { publication, outboxes, remembered: None };
     let before = "the published tables";
     let mut read = Interrupted { client: &client, other: &client, before, what: None, times: 0 };
-    let seen = catalog::look(&mut read, version, sought).await.unwrap();
+    let seen = catalog::read(&mut read, version, sought).await.unwrap();
     assert!(!seen.publication.unwrap().tables[0].has_entry());
     assert_eq!(read.times, 1);
 }

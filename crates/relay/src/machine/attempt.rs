@@ -14,7 +14,7 @@ pub(super) struct Attempt {
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
     pub(super) server: Option<Server>,
-    pub(super) look: Option<SlotReading>,
+    pub(super) reading: Option<SlotReading>,
     pub(super) baseline: Option<Baseline>,
     /// Gaps that were found; they count if the witness is unchanged when it is read again.
     pub(super) gaps: Vec<Gap>,
@@ -67,7 +67,7 @@ impl Attempt {
 
     /// Whether there is a slot that a stream can be started from.
     pub(super) fn has_usable_slot(&self) -> bool {
-        let slot = self.look.as_ref().and_then(|look| look.slot.as_ref());
+        let slot = self.reading.as_ref().and_then(|reading| reading.slot.as_ref());
         slot.is_some_and(|slot| !slot.is_lost())
     }
 }

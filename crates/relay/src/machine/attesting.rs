@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// How long a process that exits because of a gap waits for the gap to be written down.
-const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const RECORD_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often a router reads what other processes have written to the state topic: a halted router
 /// to find an acceptance, a streaming router to find another router's gap.
-pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+pub(super) const CHECK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Relay {
     /// Writes the witness, if a write is due.
@@ -91,8 +91,8 @@ impl Relay {
         if !matches!(self.phase, Phase::Streaming(_)) {
             return;
         }
-        if self.look_at.is_some_and(|look_at| look_at <= now.at) {
-            self.look_at = None;
+        if self.check_at.is_some_and(|check_at| check_at <= now.at) {
+            self.check_at = None;
             self.ask(Action::CheckStateTopic);
         }
     }
@@ -100,17 +100,17 @@ impl Relay {
     /// No other process has written to the state topic.
     pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
         if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
-            self.look_at = self.next_check_at(at);
+            self.check_at = self.next_check_at(at);
         }
     }
 
     /// The state topic was read while this router streams. A router that lost the slot may have
     /// found a gap, or a person may have accepted that the pipeline began without a witness.
     pub(super) fn state_topic_checked(&mut self, read: Result<StateRead, Failure>, at: Moment) {
-        self.look_at = self.next_check_at(at);
+        self.check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let Ok(read) = read else { return };
-        match self.keeper.look(read) {
+        match self.keeper.others_wrote(read) {
             Ok(OthersChange::Nothing) => {}
             Ok(OthersChange::Gaps(gaps)) => self.halt(gaps, at),
             Ok(OthersChange::AnotherHistory) => {
@@ -132,9 +132,10 @@ impl Relay {
             return;
         }
         let Phase::Halted(halt) = &mut self.phase else { return };
-        if self.keeper.has_recorded_gaps() && halt.look_at.is_some_and(|look_at| look_at <= now.at)
+        if self.keeper.has_recorded_gaps()
+            && halt.check_at.is_some_and(|check_at| check_at <= now.at)
         {
-            halt.look_at = None;
+            halt.check_at = None;
             self.read_state();
         }
     }
@@ -142,15 +143,15 @@ impl Relay {
     /// Whether a process that exits because of a gap has waited long enough for the gap to be
     /// written down.
     pub(super) fn has_waited(halt: &Halt, at: Moment) -> bool {
-        at >= halt.since + RECORD_PATIENCE
+        at >= halt.since + RECORD_TIMEOUT
     }
 
     pub(super) fn halt_deadline(&self, halt: &Halt) -> Option<Moment> {
         let leaves = self.drain_by.is_some() || self.on_fatal == OnFatal::Exit;
         let patience =
-            (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_PATIENCE);
-        let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
-        let work = [self.keeper.deadline(), look];
+            (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_TIMEOUT);
+        let reading = halt.check_at.filter(|_| self.keeper.has_recorded_gaps());
+        let work = [self.keeper.deadline(), reading];
         // While the sink is being replaced nothing can be written or read;
         // [`crate::Input::SinkReady`] is an input of its own.
         let work = work.into_iter().flatten().filter(|_| self.sink.is_ready());
@@ -159,6 +160,6 @@ impl Relay {
 
     /// When this router next reads what other processes have written; `None` without a state topic.
     pub(super) fn next_check_at(&self, at: Moment) -> Option<Moment> {
-        (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_EVERY)
+        (self.keeper.kept() == Kept::InKafka).then(|| at + CHECK_EVERY)
     }
 }

@@ -43,7 +43,7 @@ impl Relay {
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
         self.topics.vouch(self.keeper.vouched());
         self.topics.report_again();
-        self.look_at = self.next_check_at(at);
+        self.check_at = self.next_check_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
@@ -93,10 +93,10 @@ impl Relay {
     }
 
     /// The monitor checked the source and found no defect: the next witness says so.
-    pub(super) fn source_read(&mut self, look: &SlotReading, catalog: &Catalog) {
+    pub(super) fn source_read(&mut self, reading: &SlotReading, catalog: &Catalog) {
         let outboxes = &self.terms.outboxes;
-        self.keeper.see(|witness| {
-            witness.checked = Some(look.mark());
+        self.keeper.update(|witness| {
+            witness.checked = Some(reading.mark());
             witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
             witness.count(witness.catalog.outbox_tables(outboxes));
         });

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long to wait before the next attempt after a failure that a person must mend.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const CHECK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Relay {
     /// The connection failed or must be closed; what follows depends on the failure's class alone.
@@ -50,7 +50,7 @@ impl Relay {
             self.isolate_at = Some(place);
         }
         let wait = match self.failures.note(failure, during) {
-            Class::Mendable | Class::Gap => LOOK_AGAIN,
+            Class::Mendable | Class::Gap => CHECK_AGAIN,
             Class::Transport | Class::Replay => self.backoff.next(),
         };
         self.slot_holder = None;
@@ -92,8 +92,8 @@ impl Relay {
             self.totals.count_error(gap.failure.code);
         }
         let Some(gap) = gaps.into_iter().next() else { return };
-        let look_at = self.next_check_at(at);
-        self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
+        let check_at = self.next_check_at(at);
+        self.phase = Phase::Halted(Box::new(Halt { gap, since: at, check_at }));
     }
 
     /// Closes the connection that an attempt has made or is making.

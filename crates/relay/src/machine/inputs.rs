@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// How long a standby waits before it reads again whether the slot is free.
-const STANDBY_LOOK: Duration = Duration::from_millis(300);
+const STANDBY_CHECK: Duration = Duration::from_millis(300);
 /// How long a stopping server may wait for what is still in flight.
-const STOPPING_PATIENCE: Duration = Duration::from_secs(2);
+const STOPPING_DELAY: Duration = Duration::from_secs(2);
 
 impl Relay {
     pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
@@ -29,13 +29,13 @@ impl Relay {
             Input::StateWritten(number) => self.state_written(number),
             Input::Opened(server) => self.opened(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
-            Input::Slot(look) => self.slot_read(look, at),
+            Input::Slot(reading) => self.slot_read(reading, at),
             Input::Catalog(catalog) => self.catalog_read(catalog, at),
             Input::Connected(walsender) => self.connected(walsender, at),
             Input::Disconnected(failure) => self.lost(failure, at),
             Input::BytesArrived => {
                 if let Phase::Streaming(session) = &mut self.phase {
-                    session.heard(now);
+                    session.received_from_server(now);
                 }
             }
             Input::SlotHeld(holder) => self.slot_held(holder, at),
@@ -67,10 +67,10 @@ impl Relay {
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(gap) => self.gap_suspected(gap, at),
-            Input::SourceRead(look, catalog) => self.source_read(look, catalog),
+            Input::SourceRead(reading, catalog) => self.source_read(reading, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
-                    session.release_by(at + STOPPING_PATIENCE);
+                    session.release_by(at + STOPPING_DELAY);
                 }
             }
             Input::ProcessStalled(duration) => self.process_stalled(duration, at),
@@ -88,7 +88,7 @@ impl Relay {
             self.slot_holder = holder;
             // The holder of the slot is sent what this process left unconfirmed.
             self.left_unconfirmed = 0;
-            self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
+            self.phase = Phase::Standby { check_at: Some(at + self.backoff.spread(STANDBY_CHECK)) };
         }
     }
 

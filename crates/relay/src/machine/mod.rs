@@ -68,7 +68,7 @@ enum Phase {
     /// Connecting, from reading the witness to the start of the stream.
     Connecting(Box<Attempt>),
     /// Another process holds the slot; when to read the slot again, `None` while it is being read.
-    Standby { look_at: Option<Moment> },
+    Standby { check_at: Option<Moment> },
     /// Streaming, with one session.
     Streaming(Box<Session>),
     /// A gap was found: only a person's acceptance ends this.
@@ -83,7 +83,7 @@ struct Halt {
     since: Moment,
     /// When to read whether the gap was accepted; `None` while that is being read, or without a
     /// state topic.
-    look_at: Option<Moment>,
+    check_at: Option<Moment>,
 }
 
 /// See the module's documentation.
@@ -133,7 +133,7 @@ pub struct Relay {
     /// The number of the last read of the state topic; an answer with another number is ignored.
     reads: u64,
     /// When to read what other processes have written there; `None` while that is being read.
-    look_at: Option<Moment>,
+    check_at: Option<Moment>,
     totals: Totals,
     /// Alterations that sessions found when they began, until [`Relay::take_alterations`].
     alterations: Vec<Failure>,
@@ -197,7 +197,7 @@ impl Relay {
             slot_holder: None,
             confirmed: Lsn::ZERO,
             reads: 0,
-            look_at: None,
+            check_at: None,
             totals: Totals::default(),
             alterations: Vec::new(),
             actions: VecDeque::new(),
@@ -291,9 +291,9 @@ impl Relay {
         let phase = match &self.phase {
             // Without a sink there is nothing to do: [`Input::SinkReady`] is an input of its own.
             Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
-            Phase::Standby { look_at } => *look_at,
+            Phase::Standby { check_at } => *check_at,
             Phase::Streaming(session) => {
-                let due = [session.deadline(&self.topics), self.attest_at(session), self.look_at];
+                let due = [session.deadline(&self.topics), self.attest_at(session), self.check_at];
                 due.into_iter().flatten().min()
             }
             // Not bound by `drain_by`: a process that stops waits for its gap to be written down.

@@ -48,9 +48,9 @@ impl Relay {
                     self.connect();
                 }
             }
-            Phase::Standby { look_at } => {
-                if look_at.is_some_and(|look_at| look_at <= now.at) {
-                    *look_at = None;
+            Phase::Standby { check_at } => {
+                if check_at.is_some_and(|check_at| check_at <= now.at) {
+                    *check_at = None;
                     self.actions.push_back(Action::WatchSlot);
                 }
             }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The least time between two updates, unless the window needs an update sooner.
-const GAP: Duration = Duration::from_millis(100);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// When one connection last sent and received, and who owes whom a reply.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Feedback {
 
     /// Something arrived, so the server is alive.
     #[inline]
-    pub(crate) fn heard(&mut self, at: Moment) {
+    pub(crate) fn received(&mut self, at: Moment) {
         self.heard_at = at;
         self.asked_at = None;
     }
@@ -117,7 +117,7 @@ impl Feedback {
         listening: Listening,
     ) -> Due {
         if listening == Listening::No {
-            self.heard(at);
+            self.received(at);
         }
         match self.asked_at {
             Some(asked) if at >= asked + self.timing.silence_limit / 2 => return Due::Silence,
@@ -125,7 +125,7 @@ impl Feedback {
             Some(_) | None => {}
         }
         let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
-        let waits = at < self.sent_at + GAP;
+        let waits = at < self.sent_at + SHORTEST_INTERVAL;
         if ledger.is_worth_confirming(window)
             || (!waits && (has_news || self.owed == Owed::Reply))
             || at >= self.sent_at + self.timing.status_interval
@@ -140,7 +140,7 @@ impl Feedback {
     pub(crate) fn deadline(&self, ledger: &Ledger, received: Lsn) -> Moment {
         let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
         let update = if has_news || self.owed == Owed::Reply {
-            self.sent_at + GAP
+            self.sent_at + SHORTEST_INTERVAL
         } else {
             self.sent_at + self.timing.status_interval
         };
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn an_idle_connection_is_kept_alive() {
         let (mut feedback, ledger) = idle();
-        feedback.heard(at(2_500));
+        feedback.received(at(2_500));
         assert_eq!(
             feedback.due(at(2_999), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
             Due::Nothing
@@ -186,7 +186,7 @@ mod tests {
         let (mut feedback, ledger) = idle();
         let mut replies = 0;
         for millis in 0..1_000 {
-            feedback.heard(at(millis));
+            feedback.received(at(millis));
             feedback.owe();
             let due = feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes);
             if due == Due::Update {
@@ -207,7 +207,7 @@ mod tests {
         feedback.sent(Due::Question, Lsn::ZERO, at(5_000));
         assert_eq!(ask(&mut feedback, 8_000), Due::Update);
         assert_eq!(ask(&mut feedback, 10_000), Due::Silence);
-        feedback.heard(at(10_000));
+        feedback.received(at(10_000));
         assert_ne!(ask(&mut feedback, 10_001), Due::Silence);
     }
 
@@ -228,7 +228,7 @@ mod tests {
         feedback.sent(Due::Update, Lsn::ZERO, at(1_000));
         ledger.keepalive(Lsn::from_u64(8));
         let due = |feedback: &mut Feedback, ledger: &Ledger, millis| {
-            feedback.heard(at(millis));
+            feedback.received(at(millis));
             feedback.due(at(millis), ledger, Lsn::from_u64(8), WINDOW, Listening::Yes)
         };
         assert_eq!(due(&mut feedback, &ledger, 1_050), Due::Nothing);

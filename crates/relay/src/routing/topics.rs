@@ -32,7 +32,7 @@ pub struct TopicFacts {
 }
 
 /// The time from a refused look-up to the next.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The time after which a look-up without an answer is repeated: the answer may have been lost with
 /// a replaced producer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -265,7 +265,7 @@ impl Topics {
             }
             Err(failure) => {
                 topic.knowledge = Knowledge::Refused(failure);
-                topic.ask_at = at + LOOK_AGAIN;
+                topic.ask_at = at + ASK_AGAIN;
             }
         }
     }

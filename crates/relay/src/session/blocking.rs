@@ -20,9 +20,9 @@ use crate::{
 
 /// When a record is offered again to a full queue if nothing is acknowledged. Acknowledgements make
 /// room, but room can also come otherwise, and then no other input would offer the frame again.
-const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
+const QUEUE_ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 /// How long a row that cannot become a record waits before it is offered again.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Session {
     pub(super) fn block(&mut self, reason: BlockReason) -> FrameOutcome {
@@ -41,11 +41,11 @@ impl Session {
             None => failure,
         };
         self.retried_failure = None;
-        self.block(BlockReason::Row { failure, again_at: at + LOOK_AGAIN, topic })
+        self.block(BlockReason::Row { failure, again_at: at + ASK_AGAIN, topic })
     }
 
     pub(super) fn block_until_room(&mut self, at: Moment) -> FrameOutcome {
-        self.block(BlockReason::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
+        self.block(BlockReason::QueueFull { again_at: at + QUEUE_ASK_AGAIN })
     }
 
     /// Records were acknowledged, of this session or an earlier one: the producer's queue has room.
@@ -124,7 +124,7 @@ impl Session {
             },
             Some(BlockReason::Row { again_at, .. }) if *again_at > at => None,
             Some(BlockReason::Row { again_at, topic: Some(topic), .. }) => {
-                *again_at = at + LOOK_AGAIN;
+                *again_at = at + ASK_AGAIN;
                 Some(*topic)
             }
             Some(BlockReason::Row { topic: None, .. }) => {

@@ -175,7 +175,7 @@ impl Session {
         topics: &mut Topics,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
-        self.feedback.heard(now.at);
+        self.feedback.received(now.at);
         if self.course == Course::Finishing {
             return Ok(FrameOutcome::Taken);
         }

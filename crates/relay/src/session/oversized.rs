@@ -24,7 +24,7 @@ impl Session {
         now: Now,
         terms: &Terms,
     ) -> Result<FrameOutcome, Failure> {
-        self.feedback.heard(now.at);
+        self.feedback.received(now.at);
         if self.course == Course::Finishing {
             return Ok(FrameOutcome::Taken);
         }

@@ -61,8 +61,8 @@ impl Session {
     }
 
     /// Part of a frame arrived, so the server is alive.
-    pub(crate) fn heard(&mut self, now: Now) {
-        self.feedback.heard(now.at);
+    pub(crate) fn received_from_server(&mut self, now: Now) {
+        self.feedback.received(now.at);
     }
 
     fn status(&mut self, now: Now, due: Due, reply: ReplyRequest) -> StatusUpdate {

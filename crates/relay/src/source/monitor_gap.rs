@@ -76,7 +76,7 @@ fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::samples::{look, snapshot};
+    use crate::source::samples::{reading, snapshot};
 
     const MIB: u64 = 1 << 20;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn suspected(code: Code, last_good: Option<LastGood>, relay: &Snapshot) -> Option<Gap> {
-        suspected_gap(Failure::new(code, "x"), last_good, relay, &look(None).mark())
+        suspected_gap(Failure::new(code, "x"), last_good, relay, &reading(None).mark())
     }
 
     fn from(gap: Option<Gap>) -> Lsn {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(suspected(code, None, &snapshot(State::Starting)), None);
         assert_eq!(suspected(code, None, &snapshot(State::Failed)), None);
         let gap = suspected(code, None, &snapshot(State::Streaming)).unwrap();
-        assert_eq!(gap.interval, Interval { from: None, to: look(None).mark() });
+        assert_eq!(gap.interval, Interval { from: None, to: reading(None).mark() });
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) fn slot() -> SlotHealth {
 }
 
 /// What is seen when that is the slot.
-pub(crate) fn look(slot: Option<SlotHealth>) -> SlotReading {
+pub(crate) fn reading(slot: Option<SlotHealth>) -> SlotReading {
     SlotReading {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         at: "2026-01-01T00:00:00Z".to_owned(),

@@ -17,9 +17,9 @@ const PLUGIN: &str = "pgoutput";
 /// # Errors
 /// [`Code::SlotMissing`]: it does not exist. [`Code::SlotUnsuitable`]: it was created for something
 /// else. [`Code::SlotLost`]: it is lost.
-pub fn fit<'l>(name: &str, look: &'l SlotReading) -> Result<&'l SlotHealth, Failure> {
-    let slot = look.slot.as_ref().ok_or_else(|| missing(name))?;
-    match unsuitable(name, &look.database, slot).or_else(|| lost(name, slot)) {
+pub fn fit<'l>(name: &str, reading: &'l SlotReading) -> Result<&'l SlotHealth, Failure> {
+    let slot = reading.slot.as_ref().ok_or_else(|| missing(name))?;
+    match unsuitable(name, &reading.database, slot).or_else(|| lost(name, slot)) {
         Some(failure) => Err(failure),
         None => Ok(slot),
     }
@@ -89,12 +89,12 @@ pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> 
 mod tests {
     use super::*;
     use crate::source::{
-        samples::{look, slot},
+        samples::{reading, slot},
         slot::WalStatus,
     };
 
     fn judged(slot: Option<SlotHealth>) -> Option<Code> {
-        fit("s", &look(slot)).err().map(|failure| failure.code)
+        fit("s", &reading(slot)).err().map(|failure| failure.code)
     }
 
     #[test]

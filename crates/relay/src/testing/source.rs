@@ -57,7 +57,7 @@ impl Source {
         }
         match action {
             Action::Connect => Some(Input::Opened(self.server())),
-            Action::ReadSlot => Some(Input::Slot(self.look())),
+            Action::ReadSlot => Some(Input::Slot(self.slot_reading())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
             Action::StartReplication => Some(Input::Connected(Some(WALSENDER))),
             Action::ReadState(_)
@@ -85,7 +85,7 @@ impl Source {
     }
 
     /// What a reading of its slot shows.
-    pub fn look(&self) -> SlotReading {
+    pub fn slot_reading(&self) -> SlotReading {
         let current_wal_lsn = Lsn::from_u64(self.wal_end);
         let slot = SlotHealth {
             current_wal_lsn,

@@ -104,10 +104,10 @@ impl World {
             cluster: &self.kafka.cluster(),
             server: self.server.server(),
             timelines: &self.server.timelines(),
-            look: &self.server.read_slot(),
+            reading: &self.server.read_slot(),
             catalog: self.server.read_catalog(),
         };
-        let now = present.look.mark();
+        let now = present.reading.mark();
         best.with_found(&gaps_since(&best, expected, present), &now)
     }
 

@@ -52,21 +52,21 @@ impl World {
         if self.server.phase != ServerPhase::Up || self.is_cut_off {
             return;
         }
-        let look = self.server.read_slot();
+        let reading = self.server.read_slot();
         let catalog = self.server.read_catalog();
         let snapshot = self.routers[router].relay.snapshot(self.at);
         self.set_baseline(router, snapshot.baseline.clone());
         let outboxes = queries::outboxes();
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
         let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
-        let mut findings: Vec<_> = slot_checks::fit(SLOT, &look).err().into_iter().collect();
+        let mut findings: Vec<_> = slot_checks::fit(SLOT, &reading).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
-        let now = look.mark();
+        let now = reading.mark();
         if findings.iter().all(publication::is_note) {
-            let confirmed = look.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
+            let confirmed = reading.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
             let last_good = LastGood { checked: now, confirmed };
             self.routers[router].last_good = Some(last_good);
-            self.input(router, Input::SourceRead(&look, &catalog));
+            self.input(router, Input::SourceRead(&reading, &catalog));
             return;
         }
         let last_good = self.routers[router].last_good.clone();

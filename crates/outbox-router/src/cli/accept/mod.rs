@@ -120,7 +120,7 @@ async fn read_facts(
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
-    let (seen, mut stored) = record::see(records, source).await?;
+    let (seen, mut stored) = record::read_together(records, source).await?;
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
@@ -157,7 +157,7 @@ fn decide(
     let by = args.by.clone().unwrap_or_else(|| person(access.environment));
     let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
-        return Ok(facts.recorded.accept_beginning(&by, &facts.seen.look.at));
+        return Ok(facts.recorded.accept_beginning(&by, &facts.seen.reading.at));
     }
     let baseline = record::baseline(config, facts.seen, &facts.record.open())?;
     let recorded = facts.recorded.open();

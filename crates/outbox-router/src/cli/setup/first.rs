@@ -56,7 +56,7 @@ async fn find(
 ) -> Result<Option<(Records, SourceReading, PipelineRecords)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
     let source = prepare::source(config, access.endpoint("setup")?);
-    let (seen, mut stored) = record::see(&records, &source).await?;
+    let (seen, mut stored) = record::read_together(&records, &source).await?;
     records.make_topic().await?;
     // The id of the cluster is known only when the topic exists.
     if stored.record.is_none() {

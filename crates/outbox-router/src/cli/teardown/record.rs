@@ -111,7 +111,7 @@ async fn see(
     access: Access<'_>,
     records: &Records,
 ) -> Result<SourceReading, Failure> {
-    let seen = prepare::source(config, access.endpoint("teardown")?).see(None).await?;
+    let seen = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
     record::same_database(records, &seen)?;
     Ok(seen)
 }

@@ -34,16 +34,16 @@ pub(super) fn cautions(
     cluster: &Cluster,
     name: &TopicName,
     known: &Known,
-    told: &TopicSettings<'_>,
+    settings: &TopicSettings<'_>,
 ) -> Vec<Failure> {
     let replicas = known.replicas.len();
     let alter = |why: &str, setting: &str| to_alter(cluster, name, why, setting);
     let mut cautions = Vec::new();
-    if told.policy.is_none() {
+    if settings.policy.is_none() {
         let why = "may not be compacted: the broker does not report its cleanup.policy";
         cautions.push(caution(cluster, name, Case::StateTopicUntold, why));
     }
-    if let Some(limit) = told.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
+    if let Some(limit) = settings.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
         let why = format!(
             "takes records of {limit} bytes at most, and a pipeline with many topics or tables may need more"
         );
@@ -57,7 +57,7 @@ pub(super) fn cautions(
         let failure = caution(cluster, name, Case::StateTopicReplicas, &why);
         cautions.push(failure.naming(Name::Reassignment, reassignment(name, known)));
     }
-    match told.in_sync {
+    match settings.in_sync {
         Some(in_sync) if replicas > 0 && in_sync > replicas => {
             let why = format!(
                 "has {replicas} replicas and min.insync.replicas={in_sync}: no record will ever be acknowledged"
@@ -108,7 +108,7 @@ mod tests {
     const WELL: TopicSettings<'_> =
         TopicSettings { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
 
-    fn said(replicas: &[i32], brokers: &[i32], told: &TopicSettings<'_>) -> Vec<String> {
+    fn said(replicas: &[i32], brokers: &[i32], settings: &TopicSettings<'_>) -> Vec<String> {
         let known = Known {
             partitions: std::num::NonZeroI32::MIN,
             broker: 1,
@@ -116,7 +116,7 @@ mod tests {
             brokers: brokers.to_vec(),
         };
         let name = TopicName::new("s").unwrap();
-        let said = cautions(&Cluster::new("kafka:9092"), &name, &known, told).into_iter();
+        let said = cautions(&Cluster::new("kafka:9092"), &name, &known, settings).into_iter();
         said.map(|caution| {
             assert_eq!(caution.code, Code::StateTopicUnsuitable);
             assert!(caution.message.starts_with("the state topic s "), "{caution}");

@@ -135,7 +135,7 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
     let directory = sink.directory(&cluster.settings());
-    let seen = directory.see(&[orders_name(), another]).unwrap();
+    let seen = directory.read_topics(&[orders_name(), another]).unwrap();
     let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
     assert_ne!(own, other);
     for _ in 0..2 {

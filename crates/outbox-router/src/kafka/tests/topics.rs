@@ -19,7 +19,7 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
     let facts = directory.look_up(&orders_name()).unwrap().facts;
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
-    let seen = directory.see(&[orders_name()]).unwrap();
+    let seen = directory.read_topics(&[orders_name()]).unwrap();
     assert_eq!(seen[0].lookup, TopicLookup::Partitions(facts.partitions));
 }
 
@@ -72,7 +72,7 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
     sink.bind_topic(orders(), &name, None);
     let directory = sink.directory(&cluster.settings());
     assert_eq!(
-        directory.see(&[name]),
+        directory.read_topics(&[name]),
         Ok(vec![TopicReading { lookup: TopicLookup::Gone, uuid: None }])
     );
 }
@@ -97,10 +97,10 @@ async fn all_topics_in_use_are_seen_at_once() {
     cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();
     let directory = sink.directory(&settings);
     // librdkafka asks for the metadata of new handles by itself; this is not to be counted.
-    let settled = directory.see(&names).unwrap();
+    let settled = directory.read_topics(&names).unwrap();
     let mut log = RequestLog::start();
     drop(log.sent(&mut sink));
-    let seen = directory.see(&names).unwrap();
+    let seen = directory.read_topics(&names).unwrap();
     let sent = log.sent(&mut sink);
     // librdkafka may add one of its own.
     let requests = sent.iter().filter(|request| *request == "MetadataRequest").count();
@@ -116,7 +116,7 @@ async fn all_topics_in_use_are_seen_at_once() {
         assert_eq!(seen.lookup, expected, "{n}");
         assert_eq!(seen.uuid.is_some(), matches!(expected, TopicLookup::Partitions(_)), "{n}");
     }
-    let same = directory.see(&names).unwrap();
+    let same = directory.read_topics(&names).unwrap();
     assert_eq!(same, seen, "ids stay");
 }
 
@@ -140,6 +140,6 @@ async fn nobody_there_is_told_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
     let directory = sink.directory(&cluster.settings());
     drop(cluster);
-    let failure = directory.see(&[orders_name()]).unwrap_err();
+    let failure = directory.read_topics(&[orders_name()]).unwrap_err();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }

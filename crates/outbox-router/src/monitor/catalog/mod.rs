@@ -50,7 +50,7 @@ const READS_MAX: u32 = 5;
 /// # Errors
 /// The server refused a statement, the connection broke, or an answer does not have the expected
 /// columns.
-pub async fn look(
+pub async fn read(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,

@@ -13,12 +13,12 @@ pub(super) struct FoundAt {
 }
 
 impl FoundAt {
-    pub(super) fn at(snapshot: &Snapshot, look: &SlotReading) -> Self {
-        Self { generation: snapshot.witness.generation, walsender: walsender(look) }
+    pub(super) fn at(snapshot: &Snapshot, reading: &SlotReading) -> Self {
+        Self { generation: snapshot.witness.generation, walsender: walsender(reading) }
     }
 }
 
 /// Process id of the walsender that holds the slot.
-pub(super) fn walsender(look: &SlotReading) -> Option<i32> {
-    look.slot.as_ref()?.active_pid
+pub(super) fn walsender(reading: &SlotReading) -> Option<i32> {
+    reading.slot.as_ref()?.active_pid
 }

@@ -64,10 +64,10 @@ impl<C> Monitor<C> {
 
     /// Called when nothing is wrong in this reading: forgets the gap if another router has begun a
     /// session since it was found.
-    pub(super) fn overtaken(&mut self, look: &SlotReading) {
+    pub(super) fn overtaken(&mut self, reading: &SlotReading) {
         let Some(found) = self.found else { return };
         let is_standby = self.channels.relay.borrow().snapshot.condition.state == State::Standby;
-        let holder = walsender(look);
+        let holder = walsender(reading);
         if is_standby && holder.is_some() && holder != found.walsender {
             self.forget_gaps();
         }

@@ -72,7 +72,7 @@ pub enum MonitorEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceState {
     /// The slot, with the server's position and clock.
-    pub look: SlotReading,
+    pub reading: SlotReading,
     /// Publication and tables.
     pub catalog: Catalog,
 }
@@ -107,11 +107,11 @@ pub async fn run(
 ) {
     let mut monitor = Monitor::new(settings, connect, channels);
     loop {
-        let looked = monitor.look().await;
+        let looked = monitor.next_reading().await;
         monitor.report.ticked_at = Instant::now();
         match looked {
-            Ok(look) => monitor.seen(look),
-            Err(failure) => monitor.unseen(failure),
+            Ok(reading) => monitor.take(reading),
+            Err(failure) => monitor.not_read(failure),
         }
         monitor.channels.report.send_replace(monitor.report.clone());
         if monitor.wait().await == Next::End {
@@ -176,13 +176,13 @@ fn notes(moves: &[Moves], version: i32) -> Vec<Failure> {
 }
 
 impl<C: Connect> Monitor<C> {
-    async fn look(&mut self) -> Result<MonitorReading, Failure> {
+    async fn next_reading(&mut self) -> Result<MonitorReading, Failure> {
         // A failure of an old connection says nothing about the server; a new connection learns the
         // reason.
         if let Some(session) = self.session.take()
-            && let Ok(look) = self.read(session).await
+            && let Ok(reading) = self.read(session).await
         {
-            return Ok(look);
+            return Ok(reading);
         }
         let session = self.open().await?;
         self.read(session).await
@@ -214,10 +214,10 @@ impl<C: Connect> Monitor<C> {
         let MonitorSession { connection: SqlSession { client, driver }, version, history } =
             &mut session;
         let history = history.clone();
-        let look = drive(driver, async {
-            let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
-            let catalog = catalog::look(&mut &*client, *version, sought).await?;
-            let moves = moves::look(client, &catalog).await?;
+        let reading = drive(driver, async {
+            let slot = slot::read(&mut &*client, *version, &self.settings.slot).await?;
+            let catalog = catalog::read(&mut &*client, *version, sought).await?;
+            let moves = moves::read(client, &catalog).await?;
             let pin = match &slot.slot {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
@@ -226,7 +226,7 @@ impl<C: Connect> Monitor<C> {
         })
         .await?;
         self.session = Some(session);
-        Ok(look)
+        Ok(reading)
     }
 
     async fn wait(&mut self) -> Next {
@@ -274,19 +274,19 @@ impl<C> Monitor<C> {
     }
 
     /// Evaluates a reading: ends a reported trouble, checks slot and catalog, measures the slot.
-    fn seen(&mut self, look: MonitorReading) {
+    fn take(&mut self, reading: MonitorReading) {
         if self.report.trouble.take().is_some() {
             tracing::info!(slot = %self.settings.slot, "the monitor sees postgresql again");
         }
         self.stop = None;
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
-        self.report.pin = look.pin;
-        match self.elsewhere(look.history.as_ref()) {
-            None => self.judge(&look.slot, look.catalog, look.notes),
+        self.report.pin = reading.pin;
+        match self.elsewhere(reading.history.as_ref()) {
+            None => self.check(&reading.slot, reading.catalog, reading.notes),
             Some(finding) => self.report.findings = vec![finding],
         }
-        self.report.slot = match look.slot.slot {
+        self.report.slot = match reading.slot.slot {
             Some(slot) => {
                 self.measure(&slot, at);
                 SlotView::Seen(slot)
@@ -318,25 +318,25 @@ impl<C> Monitor<C> {
         ))
     }
 
-    fn judge(&mut self, look: &SlotReading, catalog: Catalog, notes: Vec<Failure>) {
+    fn check(&mut self, reading: &SlotReading, catalog: Catalog, notes: Vec<Failure>) {
         let before = self.before();
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
-        let checked = look.mark();
-        let slot = slot_checks::fit(&self.settings.slot, look);
+        let checked = reading.mark();
+        let slot = slot_checks::fit(&self.settings.slot, reading);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(notes).collect();
         self.announce_notes(&findings);
         self.report.findings = findings;
         for failure in self.report.findings.clone() {
-            self.gap(failure, look);
+            self.gap(failure, reading);
         }
         if self.report.findings.iter().all(is_note) {
-            self.overtaken(look);
+            self.overtaken(reading);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
-            let state = SourceState { look: look.clone(), catalog: catalog.clone() };
+            let state = SourceState { reading: reading.clone(), catalog: catalog.clone() };
             // There will be another reading; room is kept for reports of what is wrong.
             if self.channels.events.capacity() > RESERVED_EVENTS {
                 let event = MonitorEvent::SourceRead(Box::new(state));
@@ -375,7 +375,7 @@ impl<C> Monitor<C> {
 
     /// Called when PostgreSQL did not answer, or answered that it accepts no connections: clears
     /// what is no longer known.
-    fn unseen(&mut self, failure: Failure) {
+    fn not_read(&mut self, failure: Failure) {
         self.catch_up();
         self.report.slot = SlotView::Unknown;
         self.report.pin = None;

@@ -199,8 +199,8 @@ impl Producer {
     }
 
     /// Sets what is done before each record is taken.
-    pub(super) fn on_produce(&self, look: impl FnMut() + Send + 'static) {
-        self.books().on_produce = Some(Box::new(look));
+    pub(super) fn on_produce(&self, reading: impl FnMut() + Send + 'static) {
+        self.books().on_produce = Some(Box::new(reading));
     }
 
     /// Whether the shell has closed it.
@@ -274,8 +274,8 @@ pub(super) struct ScriptedSink {
 impl RecordSink for ScriptedSink {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
         let mut books = self.producer.books();
-        if let Some(look) = &mut books.on_produce {
-            look();
+        if let Some(hook) = &mut books.on_produce {
+            hook();
         }
         books.records.produce(record, ticket)
     }
@@ -360,7 +360,7 @@ impl Directory for Client {
         Ok(TopicDescription { facts, caution: None })
     }
 
-    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
+    fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         self.kafka.asked(Ask::See(self.producer))?;
         let lookup = TopicLookup::Partitions(PARTITIONS);
         Ok(names.iter().map(|_| TopicReading { lookup, uuid: None }).collect())

@@ -103,7 +103,7 @@ impl ScriptedPostgres {
         let mut source = self.source();
         let told = self.0.walsenders.lock().unwrap().iter().map(Walsender::told).max();
         source.slot_at = source.slot_at.max(told.unwrap_or_default());
-        source.look()
+        source.slot_reading()
     }
 
     async fn asked(&self, question: Ask) -> Result<(), Failure> {
@@ -135,12 +135,12 @@ impl Postgres for ScriptedPostgres {
         Ok((open, TimelineHistory::parse(&(1..timeline).map(left).collect::<String>())?))
     }
 
-    async fn look(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotReading), Failure> {
+    async fn read_slot(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotReading), Failure> {
         self.asked(Ask::Slot(*open)).await?;
         Ok((open, self.look_now()))
     }
 
-    async fn look_beside(&self, history: &History) -> Result<SlotReading, Failure> {
+    async fn read_slot_beside(&self, history: &History) -> Result<SlotReading, Failure> {
         self.asked(Ask::SlotBeside).await?;
         assert_eq!(history.timeline, *self.0.timeline.lock().unwrap(), "that of the stream");
         Ok(self.look_now())

@@ -88,9 +88,9 @@ async fn within_the_session(stage: &mut Stage, what: &str, seen: impl Fn(&World)
 async fn a_topic_that_another_pipeline_writes_to_is_read_on_at_each_look() {
     let mut stage = super::order::witnessed_stage().await;
     let reads = stage.world.kafka.desk().count(&Ask::StateRead(0));
-    for look in 1..5 {
+    for reading in 1..5 {
         stage.world.kafka.write(b"another/pipeline", Some(b"{}"));
-        let is_read = |world: &World| readings(world) >= look;
+        let is_read = |world: &World| readings(world) >= reading;
         within_the_session(&mut stage, "what is new", is_read).await;
     }
     assert_eq!(stage.world.kafka.desk().count(&Ask::StateRead(0)), reads);

@@ -41,7 +41,7 @@ impl Relay {
             witness: self.keeper.known().cloned(),
             cluster: String::new(),
             server: None,
-            look: None,
+            reading: None,
             baseline: None,
             gaps: Vec::new(),
             started_at: None,
@@ -204,18 +204,18 @@ impl Relay {
     }
 
     /// The slot was read.
-    pub(super) fn slot_read(&mut self, look: SlotReading, at: Moment) {
+    pub(super) fn slot_read(&mut self, reading: SlotReading, at: Moment) {
         if self.awaits(Awaited::SlotAgain) {
-            self.slot_read_again(&look, at);
+            self.slot_read_again(&reading, at);
             return;
         }
         if !self.awaits(Awaited::Slot) {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
-        let judged = check_slot(self.expectations(attempt), &look).map(drop);
+        let judged = check_slot(self.expectations(attempt), &reading).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        attempt.look = Some(look);
+        attempt.reading = Some(reading);
         match judged {
             Ok(()) => {}
             // The catalog may show more gaps.
@@ -245,10 +245,11 @@ impl Relay {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
-        let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
+        let (Some(server), Some(reading)) = (attempt.server.clone(), attempt.reading.as_ref())
+        else {
             return;
         };
-        match preflight(self.expectations(attempt), server, look, catalog) {
+        match preflight(self.expectations(attempt), server, reading, catalog) {
             Ok(baseline) => {
                 failpoint::reached(Failpoint::SlotChecked);
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
@@ -278,12 +279,12 @@ impl Relay {
     /// The slot was read again, while this router holds it. A slot at another position was
     /// re-created, moved or held by another process. If another process holds the slot now, this
     /// router has lost it, and a witness of this router could hide what the holder writes.
-    fn slot_read_again(&mut self, look: &SlotReading, at: Moment) {
+    fn slot_read_again(&mut self, reading: &SlotReading, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let Some(first) = &attempt.look else { return };
-        let confirmed = |look: &SlotReading| look.slot.as_ref()?.confirmed_flush_lsn;
-        let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
-        let changed = if confirmed(first) != confirmed(look) {
+        let Some(first) = &attempt.reading else { return };
+        let confirmed = |reading: &SlotReading| reading.slot.as_ref()?.confirmed_flush_lsn;
+        let holder = reading.slot.as_ref().and_then(|slot| slot.active_pid);
+        let changed = if confirmed(first) != confirmed(reading) {
             Some(
                 "the slot stands elsewhere than before this router held it: its last holder has confirmed more since, or somebody has advanced or re-created it",
             )
@@ -298,7 +299,7 @@ impl Relay {
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }
-        attempt.held = Some(look.moment());
+        attempt.held = Some(reading.moment());
         match self.keeper.kept() {
             Kept::InKafka => self.next_read_state(Awaited::StateAgain),
             Kept::InMemory => self.begin_session(at),

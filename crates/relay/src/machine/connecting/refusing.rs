@@ -4,7 +4,7 @@
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
-    machine::{Phase, Relay, attempt::Awaited, attesting::LOOK_EVERY, failure_history::During},
+    machine::{Phase, Relay, attempt::Awaited, attesting::CHECK_EVERY, failure_history::During},
     protocol::{Action, StateRead},
     source::{Gap, Interval, Kept, Mark, Obstacle},
     witness::Witness,
@@ -22,7 +22,7 @@ impl Relay {
                 self.elsewhere = Some(gap);
                 self.fail(failure, During::Connecting, at);
                 if let Phase::Waiting { until } = &mut self.phase {
-                    *until = at + LOOK_EVERY;
+                    *until = at + CHECK_EVERY;
                 }
             }
             Obstacle::Failed(failure) => self.lost(failure, at),
@@ -93,12 +93,12 @@ impl Relay {
     /// The state topic was read while this router has halted: goes on if a person has accepted the
     /// gaps.
     pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
-        let look_at = self.next_check_at(at);
+        let check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
         let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
         let Phase::Halted(halt) = &mut self.phase else { return };
-        halt.look_at = look_at;
+        halt.check_at = check_at;
         match open {
             Some(gap) if is_read => {
                 halt.gap = gap;

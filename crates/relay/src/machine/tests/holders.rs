@@ -47,10 +47,10 @@ fn a_slot_that_another_has_taken_while_this_one_connected_carries_no_session() {
     {
         assert!(world.answer());
     }
-    let mut look = world.script.source.look();
-    look.slot.as_mut().unwrap().active_pid = Some(7);
+    let mut reading = world.script.source.slot_reading();
+    reading.slot.as_mut().unwrap().active_pid = Some(7);
     world.script.actions.clear();
-    world.script.handle(Input::Slot(look));
+    world.script.handle(Input::Slot(reading));
     let (state, reason) = world.script.state();
     assert_eq!((state, reason), (State::Starting, Some(Code::SlotInUse)));
 }

@@ -174,12 +174,12 @@ impl World {
     /// A person accepts what is open, as the command does.
     pub(super) fn accept(&mut self) {
         let (witness, source) = (self.witness(), &self.script.source);
-        let look = source.look();
+        let reading = source.slot_reading();
         let baseline = source::Baseline {
             server: self.server.clone(),
-            checked: look.mark(),
-            seen: look.moment(),
-            slot: look.slot.expect("a slot"),
+            checked: reading.mark(),
+            seen: reading.moment(),
+            slot: reading.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),
             tables: source::TableOids::default(),

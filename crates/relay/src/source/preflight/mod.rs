@@ -32,10 +32,10 @@ use crate::{
 pub fn preflight(
     expected: Expectations<'_>,
     server: Server,
-    look: &SlotReading,
+    reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    let (judged, mut gaps) = match check_slot(expected, look) {
+    let (judged, mut gaps) = match check_slot(expected, reading) {
         Ok(slot) => (Some(slot), Vec::new()),
         Err(Obstacle::Gaps(gaps)) => (None, gaps),
         Err(obstacle) => return Err(obstacle),
@@ -52,8 +52,8 @@ pub fn preflight(
         if is_note(&failure) {
             continue;
         }
-        let from = last_safe(expected, &failure, look);
-        match at_risk(failure, from, look.mark()) {
+        let from = last_safe(expected, &failure, reading);
+        match at_risk(failure, from, reading.mark()) {
             Ok(gap) => gaps.push(gap),
             Err(failure) => failed = failed.or(Some(failure)),
         }
@@ -68,7 +68,7 @@ pub fn preflight(
         return Err(Obstacle::SlotInUse { pid });
     }
     let seen = expected.witness.and_then(|witness| witness.checked.clone());
-    let between = Interval { from: seen, to: look.mark() };
+    let between = Interval { from: seen, to: reading.mark() };
     let tables = TableOids::of(expected.outboxes, &catalog, remembered);
     let slot_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
     let tables = match expected.witness {
@@ -85,28 +85,28 @@ pub fn preflight(
         slot: slot.clone(),
         tables,
         catalog: catalog.remember(expected.outboxes, remembered),
-        checked: look.mark(),
-        seen: look.moment(),
+        checked: reading.mark(),
+        seen: reading.moment(),
     })
 }
 
 /// The last moment at which a defect of the catalog was certainly not there; `None` if no such
 /// moment is known.
-fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotReading) -> Option<Mark> {
+fn last_safe(expected: Expectations<'_>, failure: &Failure, reading: &SlotReading) -> Option<Mark> {
     let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
     match looked {
         // WAL from before a publication was created is decoded without it. So a slot that stands
         // before that can no longer be used, and what it still has is at risk, too.
         Some((witness, _)) if failure.code.is_of_whole_publication() => Some(witness.mark()),
         // The slot still has what was written before the last preflight.
-        Some((_, checked)) if checked.lsn <= look.current_wal_lsn => Some(checked.clone()),
+        Some((_, checked)) if checked.lsn <= reading.current_wal_lsn => Some(checked.clone()),
         // WAL is shorter than it was at the last preflight: that position is of another history.
         Some((witness, _)) => Some(witness.mark()),
         // A child that was there before the first session was never promised to be produced.
         None if failure.code == Code::TableInherited => None,
         // Without a witness the slot's own position is the last that is safe.
         None => {
-            let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
+            let lsn = reading.slot.as_ref()?.confirmed_flush_lsn?;
             Some(Mark { lsn, at: None })
         }
     }
@@ -122,7 +122,7 @@ pub struct Present<'a> {
     /// Its timelines.
     pub timelines: &'a TimelineHistory,
     /// The slot.
-    pub look: &'a SlotReading,
+    pub reading: &'a SlotReading,
     /// Publication and tables.
     pub catalog: Catalog,
 }
@@ -130,25 +130,25 @@ pub struct Present<'a> {
 /// Every gap that a router would find if it continued from this witness now. Other failures are
 /// left out.
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
-    let Present { cluster, server, timelines, look, catalog } = present;
+    let Present { cluster, server, timelines, reading, catalog } = present;
     let mut gaps = check_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
     // This gap was found by what the server sent; where the two histories parted is not known.
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
-        gaps.extend(unsent(expected.slot, None, look));
+        gaps.extend(unsent(expected.slot, None, reading));
     }
     let (witness, kept) = match continued(witness.clone(), &server, timelines) {
         Ok(witness) => (witness, expected.kept),
         Err(obstacle) => {
             let parted = gaps_of(obstacle);
             let from = parted.first().and_then(|gap| gap.interval.from.clone());
-            let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), look);
+            let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), reading);
             gaps.extend(parted.into_iter().chain(unsent));
             // The slot's position cannot be compared with positions of the other history.
             (witness.clone(), Kept::InMemory)
         }
     };
     let expected = Expectations { witness: Some(&witness), kept, ..expected };
-    let judged = preflight(expected, server, look, catalog);
+    let judged = preflight(expected, server, reading, catalog);
     gaps.extend(judged.map_or_else(gaps_of, |_| Vec::new()));
     gaps
 }
@@ -163,8 +163,8 @@ fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
 
 /// The gap for what was committed in another history before the slot's position. The gap of the
 /// changed history names what Kafka has in excess; this gap names what Kafka lacks.
-fn unsent(slot: &str, from: Option<Mark>, look: &SlotReading) -> Option<Gap> {
-    let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
+fn unsent(slot: &str, from: Option<Mark>, reading: &SlotReading) -> Option<Gap> {
+    let lsn = reading.slot.as_ref()?.confirmed_flush_lsn?;
     if from.as_ref().is_some_and(|from| from.lsn >= lsn) {
         return None;
     }
@@ -205,26 +205,26 @@ pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
 /// It is [`Obstacle::Gaps`] where rows are at risk, and else [`Obstacle::Failed`].
 pub fn check_slot<'l>(
     expected: Expectations<'_>,
-    look: &'l SlotReading,
+    reading: &'l SlotReading,
 ) -> Result<&'l SlotHealth, Obstacle> {
     let ours = || expected.witness.map(Witness::mark);
-    let slot = slot_checks::fit(expected.slot, look).map_err(|failure| {
+    let slot = slot_checks::fit(expected.slot, reading).map_err(|failure| {
         // A lost slot still has its `confirmed_flush_lsn`.
         let remembered = || {
-            let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
+            let slot = reading.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
         let from = ours().or_else(remembered);
         let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
         let failure = if was_fit { slot_checks::made_unfit(failure) } else { failure };
-        obstacle(at_risk(failure, from, look.mark()))
+        obstacle(at_risk(failure, from, reading.mark()))
     })?;
     // While another process holds the slot, that process may have moved it past this witness.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
         && expected.kept == Kept::InKafka
     {
         slot_checks::unmoved(expected.slot, witness.position, slot)
-            .map_err(|failure| obstacle(at_risk(failure, ours(), look.mark())))?;
+            .map_err(|failure| obstacle(at_risk(failure, ours(), reading.mark())))?;
     }
     Ok(slot)
 }

@@ -6,7 +6,7 @@ use crate::{
     routing::table::{OutboxTable, Outboxes},
     source::{
         Child, Inserts, WalStatus,
-        samples::{healthy, look, name, published, relation, server, slot},
+        samples::{healthy, name, published, reading, relation, server, slot},
     },
 };
 
@@ -27,25 +27,29 @@ fn witness(position: u64) -> Witness {
 fn judged_as(
     witness: Option<&Witness>,
     kept: Kept,
-    look: &SlotReading,
+    reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let outboxes = Outboxes::default();
     let expected = Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
-    preflight(expected, server(), look, catalog)
+    preflight(expected, server(), reading, catalog)
 }
 
 fn judged(
     witness: Option<&Witness>,
-    look: &SlotReading,
+    reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    judged_as(witness, Kept::InKafka, look, catalog)
+    judged_as(witness, Kept::InKafka, reading, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
-fn refused(witness: Option<&Witness>, look: &SlotReading, catalog: Catalog) -> (Code, Option<u64>) {
-    let failure = match judged(witness, look, catalog).unwrap_err() {
+fn refused(
+    witness: Option<&Witness>,
+    reading: &SlotReading,
+    catalog: Catalog,
+) -> (Code, Option<u64>) {
+    let failure = match judged(witness, reading, catalog).unwrap_err() {
         Obstacle::Gaps(gaps) => gaps[0].failure.clone(),
         Obstacle::Failed(failure) => failure,
         other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
@@ -55,30 +59,30 @@ fn refused(witness: Option<&Witness>, look: &SlotReading, catalog: Catalog) -> (
 
 #[test]
 fn what_setup_makes_is_let_through_and_remembered() {
-    let baseline = judged(None, &look(Some(slot())), healthy()).unwrap();
+    let baseline = judged(None, &reading(Some(slot())), healthy()).unwrap();
     assert_eq!((&baseline.slot, &baseline.catalog), (&slot(), &healthy()));
     assert_eq!(
         (baseline.confirmed(), baseline.checked),
-        (Lsn::from_u64(40 * MIB), look(None).mark())
+        (Lsn::from_u64(40 * MIB), reading(None).mark())
     );
 }
 
 #[test]
 fn a_slot_that_is_gone_puts_at_risk_what_was_written_past_the_witness() {
-    assert_eq!(refused(None, &look(None), healthy()), (Code::SlotMissing, None));
+    assert_eq!(refused(None, &reading(None), healthy()), (Code::SlotMissing, None));
     let known = witness(60 * MIB);
-    assert_eq!(refused(Some(&known), &look(None), healthy()), (Code::SlotMissing, Some(60)));
+    assert_eq!(refused(Some(&known), &reading(None), healthy()), (Code::SlotMissing, Some(60)));
 }
 
 #[test]
 fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
-    let lost = look(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
+    let lost = reading(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
     assert_eq!(refused(None, &lost, healthy()), (Code::SlotLost, Some(40)));
 }
 
 #[test]
 fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     assert_eq!(refused(Some(&witness(39 * MIB)), &seen, healthy()), (Code::SlotMoved, Some(39)));
     assert!(judged(Some(&witness(40 * MIB)), &seen, healthy()).is_ok());
     assert!(judged(Some(&witness(41 * MIB)), &seen, healthy()).is_ok());
@@ -86,7 +90,7 @@ fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
 
 #[test]
 fn without_a_state_topic_another_router_may_have_moved_the_slot() {
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let known = witness(39 * MIB);
     assert!(judged_as(Some(&known), Kept::InMemory, &seen, healthy()).is_ok());
 }
@@ -105,7 +109,7 @@ fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
 fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let last = LastTransaction {
         commit_lsn: Lsn::from_u64(59 * MIB),
         end_lsn: Lsn::from_u64(59 * MIB + 8),
@@ -126,7 +130,7 @@ fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
 
 #[test]
 fn a_held_slot_is_stood_by_unless_something_is_wrong() {
-    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     let obstacle = judged(None, &held, healthy()).unwrap_err();
     assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
     let none = Catalog::default();
@@ -136,12 +140,12 @@ fn a_held_slot_is_stood_by_unless_something_is_wrong() {
 #[test]
 fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
     let known = witness(39 * MIB);
-    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     assert_eq!(judged(Some(&known), &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
     // A defect is reported although another process holds the slot.
     assert_eq!(refused(Some(&known), &held, Catalog::default()).0, Code::PublicationMissing);
     let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
-    assert_eq!(refused(Some(&known), &look(Some(lost)), healthy()).0, Code::SlotLost);
+    assert_eq!(refused(Some(&known), &reading(Some(lost)), healthy()).0, Code::SlotLost);
 }
 
 /// An acceptance makes the present state the measure, so all defects must be known before.
@@ -152,7 +156,7 @@ fn everything_that_is_wrong_is_told() {
     publication.inserts = Inserts::Withheld;
     let entry = publication.tables[0].entry.as_mut().unwrap();
     *entry = Oid::from_u32(entry.as_u32() + 1);
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let obstacle = judged(Some(&witness(39 * MIB)), &seen, catalog).unwrap_err();
     let Obstacle::Gaps(gaps) = obstacle else { panic!("{obstacle:?}") };
     let told: Vec<(Code, u64)> = gaps
@@ -171,14 +175,14 @@ fn everything_that_is_wrong_is_told() {
 
 #[test]
 fn the_slot_comes_before_the_publication() {
-    assert_eq!(refused(None, &look(None), Catalog::default()), (Code::SlotMissing, None));
+    assert_eq!(refused(None, &reading(None), Catalog::default()), (Code::SlotMissing, None));
 }
 
 #[test]
 fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
     let mut catalog = healthy();
     catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let first = refused(None, &seen, catalog.clone());
     assert_eq!(first, (Code::TableInherited, None));
     let later = refused(Some(&witness(40 * MIB)), &seen, catalog);
@@ -189,7 +193,7 @@ fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
 fn a_publication_altered_and_back_since_the_last_session_is_a_gap() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().written_by = 701;
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let later = refused(Some(&witness(40 * MIB)), &seen, catalog.clone());
     assert_eq!(later, (Code::PublicationAltered, Some(90)));
     assert!(judged(None, &seen, catalog).is_ok(), "nobody knows how it was");
@@ -204,7 +208,7 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
         catalog
     };
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let judged = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
         let (witness, kept) = (witness.as_ref(), Kept::InKafka);
@@ -232,7 +236,7 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let kept = Kept::InKafka;
         let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
-        preflight(expected, server(), &look(Some(slot)), now)
+        preflight(expected, server(), &reading(Some(slot)), now)
     };
     let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
         judged_for(&outboxes, witness, slot_at, now)
@@ -254,7 +258,7 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     let record = record.with_gaps(&gaps);
     let record = record.accept(&record.open(), anew, "ann");
 
-    let wal_end = look(None).current_wal_lsn.as_u64();
+    let wal_end = reading(None).current_wal_lsn.as_u64();
     let table = |slot_at: u64| {
         let record = Witness { position: Lsn::from_u64(slot_at), ..record.clone() };
         let baseline = judged(Some(&record), slot_at, taken.clone()).unwrap();
@@ -283,7 +287,7 @@ fn an_outbox_that_is_not_configured_any_more_is_told() {
     let mut both = healthy();
     both.relations.push(relation(11, "second"));
     both.publication.as_mut().unwrap().tables.push(published(11, "second"));
-    let seen = look(Some(slot()));
+    let seen = reading(Some(slot()));
     let alterations = |outboxes: &Outboxes, tables: &[u32], now: &Catalog| {
         let tables = tables.iter().map(|oid| Oid::from_u32(*oid)).collect();
         let witness = Witness { tables, catalog: both.clone(), ..witness(40 * MIB) };

@@ -20,15 +20,15 @@ fn gap(code: Code, from: u64, to: u64) -> Gap {
 
 /// The source as `setup` leaves it, with the slot at 40 MiB.
 fn baseline() -> Baseline {
-    let look = samples::look(Some(samples::slot()));
+    let reading = samples::reading(Some(samples::slot()));
     Baseline {
         server: samples::server(),
         slot: samples::slot(),
         catalog: samples::healthy(),
         alterations: Vec::new(),
         tables: TableOids::default(),
-        checked: look.mark(),
-        seen: look.moment(),
+        checked: reading.mark(),
+        seen: reading.moment(),
     }
 }
 
@@ -142,8 +142,8 @@ fn after_an_acceptance_a_stream_may_start() {
     };
     check_cluster(&accepted, "there").unwrap();
     history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
-    let look = samples::look(Some(samples::slot()));
-    preflight(expected, server, &look, samples::healthy()).unwrap();
+    let reading = samples::reading(Some(samples::slot()));
+    preflight(expected, server, &reading, samples::healthy()).unwrap();
 }
 
 /// The slot of the samples stands at 40 MiB.
@@ -295,7 +295,7 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
 fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
-        Witness { held: Some(samples::look(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
+        Witness { held: Some(samples::reading(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
     let shown = record.with_found(std::slice::from_ref(&gap), &mark(1_000));
     let accepted = shown.accept(&shown.open(), anew(), "ann");
     let late = record.with_gaps(std::slice::from_ref(&gap));

@@ -38,7 +38,7 @@ use unrecorded::{Opened, Unrecorded};
 /// during a write waits a little longer for its own acknowledgement. A write takes one or two
 /// milliseconds, so two writes a second affect less than one commit in a hundred, at any rate of
 /// commits, and do not move the 99th percentile. Ten writes a second moved it.
-const GAP: Duration = Duration::from_millis(500);
+const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// The time between two writes where no event was acknowledged since the last.
 const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 
@@ -197,7 +197,7 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn look(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
+    pub(crate) fn others_wrote(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
         let StateRead { cluster, records } = read;
         let combined = combine(&records)?;
         let Some(present) = &mut self.present else { return Ok(OthersChange::Nothing) };
@@ -252,10 +252,10 @@ impl Keeper {
 
     /// Changes the record that the present session writes, without writing it: the next write takes
     /// it along.
-    pub(crate) fn see(&mut self, see: impl FnOnce(&mut Witness)) {
+    pub(crate) fn update(&mut self, change: impl FnOnce(&mut Witness)) {
         match (&mut self.present, &mut self.known) {
-            (Some(present), _) => see(&mut present.witness),
-            (None, Some(known)) if self.settings.is_none() => see(known),
+            (Some(present), _) => change(&mut present.witness),
+            (None, Some(known)) if self.settings.is_none() => change(known),
             (None, _) => {}
         }
     }
@@ -299,7 +299,7 @@ impl Keeper {
     pub(crate) fn due_at(&self, want: Want) -> Option<Moment> {
         let gap = match want {
             Want::Now => return None,
-            Want::Events => GAP,
+            Want::Events => WRITE_INTERVAL,
             Want::Quiet => GAP_WITHOUT_EVENTS,
         };
         self.written_at.map(|written| written + gap)

@@ -18,18 +18,18 @@ const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
     /// Reports a gap to the relay, if the failure is one and its code was not reported yet.
-    pub(super) fn gap(&mut self, failure: Failure, look: &SlotReading) {
+    pub(super) fn gap(&mut self, failure: Failure, reading: &SlotReading) {
         if self.told.contains(&failure.code) {
             return;
         }
         let snapshot = self.snapshot();
-        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, &look.mark())
+        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, &reading.mark())
         else {
             return;
         };
         let code = gap.failure.code;
         self.report.gap.get_or_insert_with(|| gap.clone());
-        self.found = Some(FoundAt::at(&snapshot, look));
+        self.found = Some(FoundAt::at(&snapshot, reading));
         // When the channel is full, the gap is reported again after the next reading.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);

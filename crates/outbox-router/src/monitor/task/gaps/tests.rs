@@ -47,7 +47,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
 /// Fills the channel, as if the relay did not read it for a while.
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    let state = SourceState { look: source.look(), catalog: source.catalog() };
+    let state = SourceState { reading: source.slot_reading(), catalog: source.catalog() };
     monitor.channels.events.try_send(MonitorEvent::SourceRead(Box::new(state))).unwrap();
 }
 
@@ -60,17 +60,17 @@ fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
 fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&source.look(), source.catalog(), Vec::new());
+    monitor.check(&source.slot_reading(), source.catalog(), Vec::new());
     assert_eq!(monitor.report.findings, []);
-    let gone = SlotReading { slot: None, ..source.look() };
+    let gone = SlotReading { slot: None, ..source.slot_reading() };
     fill(&monitor);
-    monitor.judge(&gone, source.catalog(), Vec::new());
+    monitor.check(&gone, source.catalog(), Vec::new());
     assert_nothing_but_the_good_look(&mut told);
 
-    monitor.judge(&gone, source.catalog(), Vec::new());
+    monitor.check(&gone, source.catalog(), Vec::new());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::SlotMissing);
-    monitor.judge(&gone, source.catalog(), Vec::new());
+    monitor.check(&gone, source.catalog(), Vec::new());
     assert!(told.is_empty(), "it was told");
 }
 
@@ -81,7 +81,7 @@ fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() 
     let (mut monitor, _told) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let notes = notes(&[], 17_00_04);
-    monitor.judge(&source.look(), source.catalog(), notes.clone());
+    monitor.check(&source.slot_reading(), source.catalog(), notes.clone());
     assert_eq!(monitor.report.findings, notes);
     assert_eq!(notes[0].code, Code::ServerOutdated);
     assert!(monitor.last_good.is_some());
@@ -92,12 +92,12 @@ fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
     let stops = || Failure::new(Code::ServerNotReady, "the database system is shutting down");
     fill(&monitor);
-    monitor.unseen(stops());
+    monitor.not_read(stops());
     assert_nothing_but_the_good_look(&mut told);
 
-    monitor.unseen(stops());
+    monitor.not_read(stops());
     assert_eq!(told.try_recv(), Ok(MonitorEvent::ServerStopping));
-    monitor.unseen(stops());
+    monitor.not_read(stops());
     assert!(told.is_empty(), "it was told");
 }
 
@@ -108,14 +108,14 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
         version: 18_00_01,
         encoding: relay::source::ServerEncoding::SqlAscii,
         history: History { system_id: "1".to_owned(), timeline: 1 },
-        wal_end: source.look().current_wal_lsn,
+        wal_end: source.slot_reading().current_wal_lsn,
     };
-    let look = source.look();
+    let reading = source.slot_reading();
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
-        checked: look.mark(),
-        seen: look.moment(),
-        slot: look.slot.unwrap(),
+        checked: reading.mark(),
+        seen: reading.moment(),
+        slot: reading.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],
         tables: relay::source::TableOids::default(),
@@ -138,15 +138,15 @@ fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_loo
     let source = Source::of("outbox", 16_400, &COLUMNS);
     // The monitor of a new process has read only the altered publication.
     let (mut late, _told) = monitor();
-    late.judge(&source.look(), owned_by_another(&source), Vec::new());
+    late.check(&source.slot_reading(), owned_by_another(&source), Vec::new());
     begin(&mut late, &source);
     assert_eq!(late.report.alterations.len(), 1);
     assert_eq!(late.report.alterations[0].message, "it was altered");
 
     // Another monitor has read the publication before and after the alteration.
     let (mut early, _told) = monitor();
-    early.judge(&source.look(), source.catalog(), Vec::new());
-    early.judge(&source.look(), owned_by_another(&source), Vec::new());
+    early.check(&source.slot_reading(), source.catalog(), Vec::new());
+    early.check(&source.slot_reading(), owned_by_another(&source), Vec::new());
     assert_eq!(early.report.alterations.len(), 1);
     begin(&mut early, &source);
     assert_eq!(early.report.alterations.len(), 1, "{:?}", early.report.alterations);
@@ -164,9 +164,9 @@ fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Ve
 
 /// The slot as it is while another router's walsender holds it.
 fn held_by(source: &Source, pid: Option<i32>) -> SlotReading {
-    let mut look = source.look();
-    look.slot.as_mut().unwrap().active_pid = pid;
-    look
+    let mut reading = source.slot_reading();
+    reading.slot.as_mut().unwrap().active_pid = pid;
+    reading
 }
 
 /// A standby that has read a good state, and then a re-created publication.
@@ -178,11 +178,11 @@ fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<Monito
     let (mut monitor, mut told) = monitor();
     relay_says(&mut monitor, State::Standby, generation, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(told.is_empty(), "there is room for what is wrong alone");
     let mut replaced = source.catalog();
     replaced.publication.as_mut().unwrap().oid = relay::source::Oid::from_u32(99_999);
-    monitor.judge(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
+    monitor.check(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
     assert!(monitor.report.gap.is_some());
@@ -196,16 +196,16 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let open = monitor.report.gap.clone().unwrap();
     relay_says(&mut monitor, State::Failed, 2, vec![open]);
-    monitor.judge(&held_by(&source, None), replaced.clone(), Vec::new());
+    monitor.check(&held_by(&source, None), replaced.clone(), Vec::new());
     assert!(monitor.report.gap.is_some(), "nobody has accepted it");
 
     relay_says(&mut monitor, State::Standby, 3, vec![]);
-    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
+    monitor.check(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert_eq!((&monitor.report.gap, &*monitor.report.findings), (&None, &[][..]));
-    monitor.judge(&held_by(&source, Some(8)), replaced, Vec::new());
+    monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
     while told.try_recv().is_ok() {}
 
-    monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
@@ -216,7 +216,7 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
 fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
     let (mut monitor, _told, _) = standby_with_a_gap();
     relay_says(&mut monitor, State::Standby, 3, vec![]);
-    monitor.unseen(Failure::new(Code::ServerUnreachable, "no route"));
+    monitor.not_read(Failure::new(Code::ServerUnreachable, "no route"));
     assert_eq!(monitor.report.gap, None);
 }
 
@@ -227,16 +227,16 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     let (mut monitor, mut told, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "the session of before");
-    monitor.judge(&held_by(&source, None), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, None), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "nobody has judged it");
-    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
+    monitor.check(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert!(monitor.report.gap.is_some(), "it is wrong still");
-    monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert_eq!(monitor.report.gap, None);
     while told.try_recv().is_ok() {}
-    monitor.judge(&held_by(&source, Some(8)), replaced, Vec::new());
+    monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
     assert!(matches!(told.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
 }
 
@@ -246,13 +246,13 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     let (mut monitor, mut told) = monitor();
     relay_says(&mut monitor, State::Streaming, 1, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
+    monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     while told.try_recv().is_ok() {}
-    let gone = SlotReading { slot: None, ..source.look() };
-    monitor.judge(&gone, source.catalog(), Vec::new());
+    let gone = SlotReading { slot: None, ..source.slot_reading() };
+    monitor.check(&gone, source.catalog(), Vec::new());
     for state in [State::Streaming, State::Failed, State::Starting] {
         relay_says(&mut monitor, state, 1, vec![]);
-        monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
+        monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
         assert!(monitor.report.gap.is_some(), "{state:?}");
     }
 }
@@ -264,7 +264,7 @@ fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is()
     let source = Source::of("outbox", 16_400, &COLUMNS);
     for (generation, is_open) in [(5, true), (5, true), (6, false)] {
         relay_says(&mut monitor, State::Standby, generation, vec![]);
-        monitor.judge(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
+        monitor.check(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
         assert_eq!(monitor.report.gap.is_some(), is_open, "generation {generation}");
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     source::{
         catalog::{Catalog, Child, Inserts, Partitions, Publication, PublishedTable, TableKind},
         gap::Interval,
-        samples::{healthy, look, name, published, relation, texts},
+        samples::{healthy, name, published, reading, relation, texts},
     },
 };
 
@@ -83,7 +83,7 @@ fn a_table_that_was_put_back_was_out_for_a_moment() {
 }
 
 fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
-    let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
+    let interval = Interval { from: Some(reading(None).mark()), to: reading(None).mark() };
     alterations(before, now, "p", &interval).pop()
 }
 
