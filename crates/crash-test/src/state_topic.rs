@@ -5,7 +5,10 @@
 //! records counts: the next session goes by that interpretation.
 
 use anyhow::Context;
-use relay::witness::{Pipeline, StateRecord, combine};
+use relay::{
+    StateRecord,
+    witness::{Pipeline, combine},
+};
 use testbed::postgres::DATABASE;
 use testbed::reader::ConsumedRecord;
 use testbed::tail::{EndOffsets, Tail};

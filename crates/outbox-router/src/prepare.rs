@@ -17,7 +17,7 @@ use crate::{
         Code, Config, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
         is_secret_property,
     },
-    kafka::{self, CreateTopics, KafkaSettings, SettingRefused},
+    kafka::{self, KafkaSettings, SettingRefused, TopicCreation},
     postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
     wording::chain,
@@ -189,7 +189,7 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
             .iter()
             .map(|(name, value)| (name.to_owned(), value.expose().clone()))
             .collect(),
-        create_topics: kafka.create_topics.map(|create| CreateTopics {
+        create_topics: kafka.create_topics.map(|create| TopicCreation {
             partitions: create.partitions,
             replication_factor: i32::from(create.replication_factor),
         }),

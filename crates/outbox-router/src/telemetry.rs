@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::{EnvFilter, fmt};
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogFormat, LogSection};
 
 /// Opens the log of the process. A second call changes nothing.
-pub fn start(log: &Log) {
+pub fn start(log: &LogSection) {
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let is_text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),

@@ -24,10 +24,9 @@ use relay::{
     PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay, RelaySettings, Role,
     TableName, Ticket, Timing, TopicFacts, TopicId, Window,
     source::{
-        Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable, Server,
-        ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
+        Catalog, CatalogRelation, History, Inserts, Oid, Partitions, Publication, PublishedTable,
+        Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
     },
-    witness::History,
 };
 use wire::Value;
 

@@ -3,7 +3,7 @@
 
 /// A key, or a table that holds keys.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct KeyEntry {
     /// The full name. `[]` stands for one of several tables, `*` for a name that the user chooses.
     pub name: String,
     /// The help text, line by line.
@@ -22,12 +22,12 @@ pub enum Content {
     /// A table within a section.
     Group,
     /// A value.
-    Value(Value),
+    Value(KeyType),
 }
 
 /// What a key takes.
 #[derive(Debug, Clone)]
-pub struct Value {
+pub struct KeyType {
     /// Type, range and unit, or the words to choose from.
     pub takes: String,
     /// The default, as TOML; `None` where nothing is set unless the user sets it.
@@ -47,9 +47,9 @@ pub enum Secrecy {
     Secret,
 }
 
-impl Entry {
+impl KeyEntry {
     /// What the key takes; `None` for a table.
-    pub const fn value(&self) -> Option<&Value> {
+    pub const fn value(&self) -> Option<&KeyType> {
         match &self.content {
             Content::Value(value) => Some(value),
             Content::Section | Content::Sections | Content::Group => None,

@@ -17,7 +17,7 @@ use relay::{
 };
 
 use super::{
-    entry::Entry,
+    entry::KeyEntry,
     kinds::{
         Kind, Named, brokers_count, choice, connection, count, duration, group, inline, properties,
         section, sections, size, text,
@@ -54,7 +54,7 @@ pub fn default_table() -> TableName {
 }
 
 /// Every table and key, in the order of the declarations.
-pub static KEYS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+pub static KEYS: LazyLock<Vec<KeyEntry>> = LazyLock::new(|| {
     let mut entries = Vec::new();
     Config::describe("", &mut entries);
     entries
@@ -74,25 +74,25 @@ tables! {
         name: String = "outbox-router".to_owned(),
             text("a name: 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'", parse::name, String::clone);
         /// Where rows come from.
-        postgres: Postgres = Postgres::defaults(), section();
+        postgres: PostgresSection = PostgresSection::defaults(), section();
         /// One for each outbox table. Left out altogether: every table of the publication, each
         /// with the defaults below.
         outbox: Vec<OutboxTable> = Vec::new(),
             sections("every table of the publication, with the defaults");
         /// Where records go.
-        kafka: Kafka = Kafka::defaults(), section();
+        kafka: KafkaSection = KafkaSection::defaults(), section();
         /// What may be in flight, and for how long at the end.
-        limits: Limits = Limits::defaults(), section();
+        limits: LimitsSection = LimitsSection::defaults(), section();
         /// Watching the slot.
-        monitor: Monitor = Monitor::defaults(), section();
+        monitor: MonitorSection = MonitorSection::defaults(), section();
         /// The admin endpoint.
-        admin: Admin = Admin::defaults(), section();
+        admin: AdminSection = AdminSection::defaults(), section();
         /// Log lines.
-        log: Log = Log::defaults(), section();
+        log: LogSection = LogSection::defaults(), section();
     }
 
     /// `[postgres]`
-    pub struct Postgres {
+    pub struct PostgresSection {
         /// A URL, or libpq's `host=… user=…` form. Without it PGHOST, PGPORT, PGUSER, PGDATABASE,
         /// PGPASSWORD, .pgpass and libpq's other variables apply. Never printed with its password.
         /// What libpq knows and we do not implement is refused by name. A remote host is
@@ -154,7 +154,7 @@ tables! {
     }
 
     /// `[kafka]`
-    pub struct Kafka {
+    pub struct KafkaSection {
         /// host:port, several separated by commas.
         bootstrap_servers: String = "127.0.0.1:9092".to_owned(),
             text("a list of brokers", parse::servers, String::clone);
@@ -192,7 +192,7 @@ tables! {
 
     /// `[limits]`
     #[derive(Copy)]
-    pub struct Limits {
+    pub struct LimitsSection {
         /// Events past the last confirmable position: what may be in flight, and the bound on
         /// duplicates after a crash. Where events go to a thousand topics and more at a time,
         /// 200_000 events and 128MiB cost far less CPU.
@@ -211,7 +211,7 @@ tables! {
 
     /// `[monitor]`
     #[derive(Copy)]
-    pub struct Monitor {
+    pub struct MonitorSection {
         // Each reading costs PostgreSQL a query; a gap must be noticed within 10 s.
         /// Time between two looks at the slot.
         interval: Duration = Duration::from_secs(5), duration(100..=10 * SECOND);
@@ -231,7 +231,7 @@ tables! {
 
     /// `[admin]`
     #[derive(Copy)]
-    pub struct Admin {
+    pub struct AdminSection {
         /// /metrics /livez /readyz /status.json. Read-only and without authentication: keep it on
         /// loopback or a private network.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8788)),
@@ -239,7 +239,7 @@ tables! {
     }
 
     /// `[log]`
-    pub struct Log {
+    pub struct LogSection {
         /// What a line looks like. auto: text on a terminal, json elsewhere.
         format: LogFormat = LogFormat::Auto, choice(LOG_FORMATS);
         /// error, warn, info, debug, trace; or by module: "info,outbox_router::kafka=debug".

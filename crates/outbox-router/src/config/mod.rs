@@ -29,12 +29,12 @@ mod values;
 
 use std::path::Path;
 
-pub use entry::{Content, Entry, Secrecy, Value};
+pub use entry::{Content, KeyEntry, KeyType, Secrecy};
 pub use environment::{Environment, PREFIX, variable};
 pub use error::{Code, ConfigError, ConfigErrors, Place};
 pub use keys::{
-    Admin, BytesBehind, Config, CreateTopics, KEYS, Kafka, Limits, Log, Monitor, Postgres,
-    default_table,
+    AdminSection, BytesBehind, Config, CreateTopics, KEYS, KafkaSection, LimitsSection, LogSection,
+    MonitorSection, PostgresSection, default_table,
 };
 pub use names::{PublicationName, SlotName};
 pub use places::Places;

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    entry::Entry,
+    entry::KeyEntry,
     error::{Code, ConfigError, ConfigErrors, Rejection},
     quantity::{NotAQuantity, Quantity},
     secret::{HIDDEN, Secret},
@@ -18,13 +18,13 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Problems<'f> {
     file: Option<&'f SourceFile>,
-    known: &'f [Entry],
+    known: &'f [KeyEntry],
     errors: Vec<ConfigError>,
 }
 
 impl<'f> Problems<'f> {
     /// `known` is every key there is, for suggestions.
-    pub(super) const fn new(file: Option<&'f SourceFile>, known: &'f [Entry]) -> Self {
+    pub(super) const fn new(file: Option<&'f SourceFile>, known: &'f [KeyEntry]) -> Self {
         Self { file, known, errors: Vec::new() }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{fmt, ops::Range, path::PathBuf};
 
-use super::entry::{Entry, leaf};
+use super::entry::{KeyEntry, leaf};
 
 /// A file that was read.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
     /// Every key there is: it decides which lines may be shown.
-    pub(super) known: &'static [Entry],
+    pub(super) known: &'static [KeyEntry],
 }
 
 impl SourceFile {
@@ -64,7 +64,7 @@ impl fmt::Display for Excerpt {
 /// A line may be shown whole when it is a heading or sets a key that never holds a secret. Anything
 /// else — a password under a misspelt key, a line inside of a certificate — is cut after the `=`,
 /// or hidden.
-fn without_secrets(line: &str, known: &[Entry]) -> String {
+fn without_secrets(line: &str, known: &[KeyEntry]) -> String {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('[') || trimmed.starts_with('#') {
         return line.to_owned();
@@ -82,7 +82,7 @@ fn without_secrets(line: &str, known: &[Entry]) -> String {
 
 /// Whether a name is a declared key, or a table written inline, that holds no secret. A misspelt
 /// key such as `passwrd` may hold one, so it is not harmless.
-fn is_harmless(name: &str, known: &[Entry]) -> bool {
+fn is_harmless(name: &str, known: &[KeyEntry]) -> bool {
     known.iter().any(|entry| entry.leaf() == name && entry.is_public())
 }
 

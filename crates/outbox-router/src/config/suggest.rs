@@ -2,7 +2,7 @@
 
 use strsim::levenshtein;
 
-use super::entry::Entry;
+use super::entry::KeyEntry;
 
 /// The candidate that is most like `word`, if any is like it at all.
 pub(super) fn nearest<'c>(
@@ -20,7 +20,7 @@ pub(super) fn nearest<'c>(
 }
 
 /// The full name of a key that ends in this word, if there is one.
-pub(super) fn elsewhere<'e>(word: &str, entries: &'e [Entry]) -> Option<&'e str> {
+pub(super) fn elsewhere<'e>(word: &str, entries: &'e [KeyEntry]) -> Option<&'e str> {
     let found = entries.iter().find(|entry| entry.value().is_some() && entry.leaf() == word);
     found.map(|entry| entry.name.as_str())
 }

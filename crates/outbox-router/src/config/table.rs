@@ -6,7 +6,7 @@
 //! all problems at once.
 
 use super::{
-    entry::Entry,
+    entry::KeyEntry,
     print::Lines,
     read::{Problems, Section},
 };
@@ -23,7 +23,7 @@ pub(super) trait Table: Sized {
     fn write(&self, prefix: &str, lines: &mut Lines);
 
     /// Lists the keys, with `prefix` before their names.
-    fn describe(prefix: &str, entries: &mut Vec<Entry>);
+    fn describe(prefix: &str, entries: &mut Vec<KeyEntry>);
 }
 
 /// Declares tables. `pub struct` makes the type; `impl` reads into a type that exists already.
@@ -98,7 +98,7 @@ macro_rules! tables {
                 })*
             }
 
-            fn describe(prefix: &str, entries: &mut Vec<Entry>) {
+            fn describe(prefix: &str, entries: &mut Vec<KeyEntry>) {
                 $({
                     let name = format!("{prefix}{}", tables!(@key $field $($key)?));
                     let key = Named { name, help: &[$($help),*] };

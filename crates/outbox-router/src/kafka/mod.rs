@@ -24,7 +24,7 @@ pub use ffi::TopicUuid;
 pub use health::Health;
 pub use lifecycle::{open, try_open};
 pub use overrides::SettingRefused;
-pub use settings::{CreateTopics, KafkaSettings};
+pub use settings::{KafkaSettings, TopicCreation};
 pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,

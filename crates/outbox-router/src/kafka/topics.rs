@@ -12,7 +12,7 @@ use relay::{Code, Failure, Timestamp, TopicFacts, TopicName};
 use super::{
     errors::Cluster,
     ffi::{AdminError, NewTopic, Producer, TopicUuid, answering},
-    settings::{CreateTopics, KafkaSettings},
+    settings::{KafkaSettings, TopicCreation},
     timestamps,
 };
 
@@ -51,7 +51,7 @@ pub struct TopicReading {
 pub struct TopicDirectory {
     producer: Arc<Producer>,
     cluster: Cluster,
-    create: Option<CreateTopics>,
+    create: Option<TopicCreation>,
     timestamp: Timestamp,
 }
 
@@ -214,8 +214,8 @@ impl TopicDirectory {
         Ok(Known { partitions, broker, replicas: replicas.unwrap_or_default(), brokers })
     }
 
-    fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {
-        let CreateTopics { partitions, replication_factor } = create;
+    fn create(&self, name: &TopicName, create: TopicCreation) -> Result<Known, Failure> {
+        let TopicCreation { partitions, replication_factor } = create;
         self.make(&NewTopic { name, partitions, replication_factor, settings: &[] })
             .map_err(|error| self.not_made(name, &error))?;
         self.await_topic(name)

@@ -115,9 +115,9 @@ const IDENTITY: &str = "\
 ///
 /// # Errors
 /// The role may not call these functions, or the query fails for another reason.
-pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::witness::History, Failure> {
+pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::source::History, Failure> {
     let mut row = one_row(sql, "the server's identity", IDENTITY).await?;
-    Ok(relay::witness::History { system_id: row.text()?, timeline: row.parsed()? })
+    Ok(relay::source::History { system_id: row.text()?, timeline: row.parsed()? })
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::{future::Future, time::Duration};
 
 use relay::{
     Case, Code, Failure, Lsn, Outboxes,
-    source::{Catalog, Server, ServerEncoding, SlotReading, TimelineHistory},
-    witness::History,
+    source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
 
 use super::ports::{Postgres, Started};
@@ -55,7 +54,7 @@ pub(crate) struct SourceReading {
 }
 
 /// A connection between two steps, ready for a command.
-pub struct Open {
+pub struct OpenConnection {
     connection: ReplicationConnection,
     version: i32,
     encoding: ClientEncoding,
@@ -143,7 +142,7 @@ impl Source {
         Ok(SourceReading { server, timelines, reading, catalog })
     }
 
-    async fn try_open(&self) -> Result<(Open, Server), Failure> {
+    async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {
         let mut connection = self.connect(ClientEncoding::Utf8).await?;
         // Statements name system objects without their schema.
         connection.rows("search_path", "set search_path = pg_catalog").await?;
@@ -161,7 +160,7 @@ impl Source {
             ServerEncoding::SqlAscii => ClientEncoding::SqlAscii,
             ServerEncoding::Known(_) => ClientEncoding::Utf8,
         };
-        Ok((Open { connection, version, encoding, history, pids }, server))
+        Ok((OpenConnection { connection, version, encoding, history, pids }, server))
     }
 
     async fn connect(
@@ -188,17 +187,17 @@ impl Source {
 }
 
 impl Postgres for Source {
-    type Open = Open;
+    type Connection = OpenConnection;
 
-    async fn open(&self) -> Result<(Open, Server), Failure> {
+    async fn open(&self) -> Result<(OpenConnection, Server), Failure> {
         self.endpoint.within(self.try_open()).await
     }
 
     async fn timelines(
         &self,
-        mut open: Open,
+        mut open: OpenConnection,
         timeline: u32,
-    ) -> Result<(Open, TimelineHistory), Failure> {
+    ) -> Result<(OpenConnection, TimelineHistory), Failure> {
         let read = async {
             let content =
                 open.connection.timeline_history(timeline).await.map_err(command_failure)?;
@@ -208,7 +207,10 @@ impl Postgres for Source {
         Ok((open, timelines))
     }
 
-    async fn read_slot(&self, mut open: Open) -> Result<(Open, SlotReading), Failure> {
+    async fn read_slot(
+        &self,
+        mut open: OpenConnection,
+    ) -> Result<(OpenConnection, SlotReading), Failure> {
         let reading = monitor::slot::read(&mut open.connection, open.version, &self.slot);
         let reading = self.endpoint.within(reading).await?;
         Ok((open, reading))
@@ -242,9 +244,9 @@ impl Postgres for Source {
 
     async fn catalog(
         &self,
-        mut open: Open,
+        mut open: OpenConnection,
         remembered: Option<&Catalog>,
-    ) -> Result<(Open, Catalog), Failure> {
+    ) -> Result<(OpenConnection, Catalog), Failure> {
         let sought =
             Sought { publication: &self.publication, outboxes: &self.outboxes, remembered };
         let reading = monitor::catalog::read(&mut open.connection, open.version, sought);
@@ -256,8 +258,8 @@ impl Postgres for Source {
     /// SQL fills that cache with the tables as they are now: rows from before a rename, or before a
     /// column was dropped, would be sent with the present name and columns (seen on 15 and 18). The
     /// connection is new, so the server's identity is read and compared again.
-    async fn start(&self, judged: Open) -> Result<Started, Failure> {
-        let Open { connection, encoding, history, pids, .. } = judged;
+    async fn start(&self, judged: OpenConnection) -> Result<Started, Failure> {
+        let OpenConnection { connection, encoding, history, pids, .. } = judged;
         drop(connection);
         let start = async {
             let mut connection = self.connect(encoding).await?;

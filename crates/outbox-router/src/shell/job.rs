@@ -46,11 +46,11 @@ pub(super) enum ConnectStep {
 
 /// The result of a job.
 pub(super) enum Done<P: Postgres, K: Kafka> {
-    Opened(Result<(Box<P::Open>, Server), Failure>),
-    Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
-    Slot(Result<(Box<P::Open>, SlotReading), Failure>),
+    Opened(Result<(Box<P::Connection>, Server), Failure>),
+    Timelines(Result<(Box<P::Connection>, TimelineHistory), Failure>),
+    Slot(Result<(Box<P::Connection>, SlotReading), Failure>),
     SlotBeside(Result<SlotReading, Failure>),
-    Catalog(Result<(Box<P::Open>, Catalog), Failure>),
+    Catalog(Result<(Box<P::Connection>, Catalog), Failure>),
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<K::Sink, Failure>>),

@@ -232,7 +232,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     /// Keeps the connection for the next step, and gives the answer to the core.
-    fn stepped(&mut self, open: Box<P::Open>, input: Input<'_>) {
+    fn stepped(&mut self, open: Box<P::Connection>, input: Input<'_>) {
         self.open = Some(open);
         self.input(input);
     }

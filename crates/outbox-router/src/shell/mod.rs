@@ -39,8 +39,8 @@ use std::{
 
 use relay::failpoint::{self, Failpoint};
 use relay::{
-    Acks, Action, ExitReason, Input, Name, RefusalReason, Relay, TopicName,
-    witness::{History, Pipeline, Write},
+    Acks, Action, ExitReason, Input, Name, RefusalReason, Relay, TopicName, Write, source::History,
+    witness::Pipeline,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -96,7 +96,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     /// A write to the state topic that the sink refused for now; it is offered again.
     waiting_write: Option<Write>,
     /// A connection that is to become a stream, between two steps.
-    open: Option<Box<P::Open>>,
+    open: Option<Box<P::Connection>>,
     /// The server that `open`, or the stream that it became, is connected to.
     history: Option<History>,
     /// `None` while there is no stream.

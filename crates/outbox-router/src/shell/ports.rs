@@ -8,8 +8,7 @@ use std::future::Future;
 
 use relay::{
     Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
-    source::{Catalog, Server, SlotReading, TimelineHistory},
-    witness::History,
+    source::{Catalog, History, Server, SlotReading, TimelineHistory},
 };
 
 use crate::{
@@ -25,23 +24,23 @@ use crate::{
 /// error, or when its time limit is over.
 pub trait Postgres: Send + Sync + 'static {
     /// A connection between two steps, ready for a command.
-    type Open: Send + 'static;
+    type Connection: Send + 'static;
 
     /// Connects, and reads version, encoding and identity of the server.
-    fn open(&self) -> impl Future<Output = Result<(Self::Open, Server), Failure>> + Send;
+    fn open(&self) -> impl Future<Output = Result<(Self::Connection, Server), Failure>> + Send;
 
     /// Reads the history file of a timeline (TIMELINE_HISTORY).
     fn timelines(
         &self,
-        open: Self::Open,
+        open: Self::Connection,
         timeline: u32,
-    ) -> impl Future<Output = Result<(Self::Open, TimelineHistory), Failure>> + Send;
+    ) -> impl Future<Output = Result<(Self::Connection, TimelineHistory), Failure>> + Send;
 
     /// Reads the slot.
     fn read_slot(
         &self,
-        open: Self::Open,
-    ) -> impl Future<Output = Result<(Self::Open, SlotReading), Failure>> + Send;
+        open: Self::Connection,
+    ) -> impl Future<Output = Result<(Self::Connection, SlotReading), Failure>> + Send;
 
     /// Reads the slot on a second connection, while a stream holds it. Fails if that connection
     /// reaches a server with another history.
@@ -54,12 +53,15 @@ pub trait Postgres: Send + Sync + 'static {
     /// OIDs.
     fn catalog(
         &self,
-        open: Self::Open,
+        open: Self::Connection,
         remembered: Option<&Catalog>,
-    ) -> impl Future<Output = Result<(Self::Open, Catalog), Failure>> + Send;
+    ) -> impl Future<Output = Result<(Self::Connection, Catalog), Failure>> + Send;
 
     /// Starts streaming (START_REPLICATION).
-    fn start(&self, open: Self::Open) -> impl Future<Output = Result<Started, Failure>> + Send;
+    fn start(
+        &self,
+        open: Self::Connection,
+    ) -> impl Future<Output = Result<Started, Failure>> + Send;
 
     /// Returns when the slot is free.
     fn watch_slot(&self) -> impl Future<Output = Result<(), Failure>> + Send;

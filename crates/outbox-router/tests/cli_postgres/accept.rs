@@ -3,8 +3,8 @@
 use outbox_router::cli::{Audience, Exit};
 use relay::{
     Code, Failure, Lsn,
-    source::{Gap, Interval, Mark},
-    witness::{History, Witness},
+    source::{Gap, History, Interval, Mark},
+    witness::Witness,
 };
 
 use crate::{

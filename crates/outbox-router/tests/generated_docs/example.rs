@@ -1,6 +1,6 @@
 //! The file that people start from: what stands in it without a `#` is the default.
 
-use outbox_router::config::{Content, Entry, Value};
+use outbox_router::config::{Content, KeyEntry, KeyType};
 
 const HEAD: &str = "\
 # Every key of outbox-router. What is written here without a `#` is the default; lines behind a single `#` show keys
@@ -15,7 +15,7 @@ const HEAD: &str = "\
 # Durations are written \"500ms\", \"5s\", \"2m\", \"1h\"; sizes \"1000B\", \"512KiB\", \"64MiB\", \"2GiB\".";
 
 /// The whole file.
-pub(crate) fn file(entries: &[Entry]) -> String {
+pub(crate) fn file(entries: &[KeyEntry]) -> String {
     let mut lines = vec![HEAD.to_owned()];
     let (mut section, mut group) = (String::new(), None);
     let mut said = "";
@@ -67,7 +67,7 @@ pub(crate) fn file(entries: &[Entry]) -> String {
     lines.join("\n")
 }
 
-fn key_lines(key: &str, value: &Value) -> Vec<String> {
+fn key_lines(key: &str, value: &KeyType) -> Vec<String> {
     match &value.default {
         Some(default) => vec![format!("{key} = {default}")],
         None => value.examples.iter().map(|example| format!("# {key} = {example}")).collect(),

@@ -1,6 +1,6 @@
 //! The page of configuration keys.
 
-use outbox_router::config::{Content, Entry, Secrecy, Value, variable};
+use outbox_router::config::{Content, KeyEntry, KeyType, Secrecy, variable};
 
 const HEAD: &str = "\
 # Configuration
@@ -28,7 +28,7 @@ connecting anywhere.
 ";
 
 /// The whole page.
-pub(crate) fn page(entries: &[Entry]) -> String {
+pub(crate) fn page(entries: &[KeyEntry]) -> String {
     let mut page = HEAD.to_owned();
     for entry in entries {
         let help = entry.help.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n");
@@ -43,7 +43,7 @@ pub(crate) fn page(entries: &[Entry]) -> String {
     page
 }
 
-fn facts(entry: &Entry, value: &Value) -> String {
+fn facts(entry: &KeyEntry, value: &KeyType) -> String {
     let default = match &value.default {
         Some(default) => format!("default `{default}`"),
         None => {

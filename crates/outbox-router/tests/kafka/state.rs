@@ -3,7 +3,7 @@
 use outbox_router::codes::hint;
 use std::time::Duration;
 
-use outbox_router::kafka::{CreateTopics, KafkaSettings, StateLog, open, put_state, read_state};
+use outbox_router::kafka::{KafkaSettings, StateLog, TopicCreation, open, put_state, read_state};
 use relay::{Code, Failure};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::wait::eventually;
@@ -61,7 +61,7 @@ async fn a_missing_state_topic_is_made_compacted() {
 #[tokio::test]
 async fn a_state_topic_that_the_cluster_cannot_make_is_missing() {
     let kafka = shared().await;
-    let create = CreateTopics { partitions: 6, replication_factor: 3 };
+    let create = TopicCreation { partitions: 6, replication_factor: 3 };
     let settings = KafkaSettings { create_topics: Some(create), ..settings(&kafka) };
     let failure = open_state(&settings, "too.many.replicas").await.unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");

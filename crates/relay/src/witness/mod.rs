@@ -24,6 +24,8 @@
 //! A transactional producer was rejected: it fences by the order of `initTransactions`, which is
 //! not the order in which sessions hold the slot, so a router that resumes late would fence the
 //! holder.
+//!
+//! [`Held`]: crate::source::Held
 
 mod acceptance;
 mod combine;
@@ -32,11 +34,7 @@ mod keeper;
 mod key;
 mod record;
 
-pub use crate::{
-    progress::LastTransaction,
-    protocol::{StateRecord, Write},
-    source::{Held, History},
-};
+pub use crate::progress::LastTransaction;
 pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use relay::{
-    Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef,
-    witness::Write,
+    Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef, Write,
 };
 
 use super::flight::{LateBatch, PendingRecord, TopicPartition};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use relay::witness::{StateRecord, Witness, Write};
+use relay::{StateRecord, Write, witness::Witness};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]

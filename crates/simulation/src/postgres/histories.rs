@@ -2,7 +2,10 @@
 //! another database cluster. Each of them ends all connections, and the server is down for a
 //! moment.
 
-use relay::{Code, Moment, source::TimelineHistory, witness::History};
+use relay::{
+    Code, Moment,
+    source::{History, TimelineHistory},
+};
 
 use super::{ServerPhase, SimulatedPostgres, SimulatedSlot, restore_point::RestorePoint};
 use crate::{history::CommitHistory, random::Random};

@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use relay::{Code, Moment, witness::History};
+use relay::{Code, Moment, source::History};
 
 use crate::{
     history::{CatalogState, CommitHistory},

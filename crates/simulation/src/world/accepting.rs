@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use relay::{
-    Code, Lsn,
+    Code, Lsn, Write,
     source::{Expectations, Gap, Kept, Present, gaps_since},
-    witness::{OpenFinding, Witness, Write},
+    witness::{OpenFinding, Witness},
 };
 
 use super::{World, repair::Repair};

@@ -1,8 +1,8 @@
 //! The state topic: how routers read and write it, and what their records must not claim.
 
 use relay::{
-    Code, Failure, Input, StateRead,
-    witness::{Witness, Write, combine},
+    Code, Failure, Input, StateRead, Write,
+    witness::{Witness, combine},
 };
 
 use super::World;

@@ -4,7 +4,10 @@
 use crate::postgres::quote_identifier;
 use std::io;
 
-use relay::{Case, Code, Failure, Name, TableName, source::publication::statements};
+use relay::{
+    Case, Code, Failure, Name, TableName,
+    source::{Inserts, Partitions, publication::statements},
+};
 use tokio_postgres::{Client, Row};
 
 use super::TaskError;
@@ -27,16 +30,6 @@ enum Scope {
     Listed,
 }
 
-enum Inserts {
-    Published,
-    Hidden,
-}
-
-enum Partitions {
-    AsRoot,
-    AsLeaves,
-}
-
 /// A table of a publication.
 struct PublishedMember {
     name: TableName,
@@ -57,8 +50,8 @@ pub(super) async fn find(
     let members = client.query(&members_query(version), &[&row.try_get::<_, u32>(3)?]).await?;
     Ok(Some(ExistingPublication {
         scope: if row.try_get(0)? { Scope::AllTables } else { Scope::Listed },
-        inserts: if row.try_get(1)? { Inserts::Published } else { Inserts::Hidden },
-        partitions: if row.try_get(2)? { Partitions::AsRoot } else { Partitions::AsLeaves },
+        inserts: if row.try_get(1)? { Inserts::Published } else { Inserts::Withheld },
+        partitions: if row.try_get(2)? { Partitions::ViaRoot } else { Partitions::ByLeaf },
         members: members.iter().map(member).collect::<Result<_, _>>()?,
     }))
 }
@@ -144,7 +137,7 @@ impl ExistingPublication {
             let message = format!("the publication {name} is FOR ALL TABLES");
             return Err(Failure::of(Case::AllTables, message));
         }
-        if matches!(self.inserts, Inserts::Hidden) {
+        if matches!(self.inserts, Inserts::Withheld) {
             let message = format!("the publication {name} does not publish inserts");
             return Err(Failure::new(Code::PublicationLacksInsert, message)
                 .naming(Name::Publication, quoted));
@@ -156,7 +149,7 @@ impl ExistingPublication {
                 return Err(Failure::new(Code::PublicationFiltersRows, message)
                     .naming(Name::Statement, statements::add_again(name, table)));
             }
-            if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {
+            if member.kind == "p" && matches!(self.partitions, Partitions::ByLeaf) {
                 let message = format!("the publication {name} publishes {table} by its partitions");
                 return Err(Failure::new(Code::PublicationByLeaf, message)
                     .naming(Name::Publication, quoted));

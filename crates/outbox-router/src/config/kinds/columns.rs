@@ -3,7 +3,7 @@
 use relay::{ColumnNames, Preset, Role};
 
 use super::super::{
-    entry::{Content, Entry, Secrecy, Value},
+    entry::{Content, KeyEntry, KeyType, Secrecy},
     names::identifier,
     print::{Lines, quoted},
     read::{Problems, Section},
@@ -38,16 +38,16 @@ impl Table for ColumnNames {
         }
     }
 
-    fn describe(prefix: &str, entries: &mut Vec<Entry>) {
+    fn describe(prefix: &str, entries: &mut Vec<KeyEntry>) {
         for role in Role::ALL {
-            let value = Value {
+            let value = KeyType {
                 takes: "a column's name, or a list of names".to_owned(),
                 default: None,
                 examples: Preset::Default.columns(role).iter().map(|name| quoted(name)).collect(),
                 secrecy: Secrecy::Public,
             };
             let name = format!("{prefix}{}", role.as_str());
-            entries.push(Entry { name, help: help(role), content: Content::Value(value) });
+            entries.push(KeyEntry { name, help: help(role), content: Content::Value(value) });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The trait that every kind of key implements.
 
 use super::super::{
-    entry::Entry,
+    entry::KeyEntry,
     print::Lines,
     read::{Problems, Section},
 };
@@ -24,5 +24,5 @@ pub(in super::super) trait Kind<T> {
     fn write(&self, key: &str, value: &T, lines: &mut Lines);
 
     /// Lists the key.
-    fn describe(&self, key: Named, default: &T, entries: &mut Vec<Entry>);
+    fn describe(&self, key: Named, default: &T, entries: &mut Vec<KeyEntry>);
 }

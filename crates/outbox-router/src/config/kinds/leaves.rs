@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     super::{
-        entry::{Content, Entry, Secrecy, Value},
+        entry::{Content, KeyEntry, KeyType, Secrecy},
         error::Rejection,
         print::{Lines, quoted},
         quantity::{Quantity, print_duration, print_size},
@@ -44,15 +44,15 @@ impl<T> Kind<T> for Leaf<T> {
         }
     }
 
-    fn describe(&self, key: Named, default: &T, entries: &mut Vec<Entry>) {
+    fn describe(&self, key: Named, default: &T, entries: &mut Vec<KeyEntry>) {
         let Named { name, help } = key;
-        let content = Content::Value(Value {
+        let content = Content::Value(KeyType {
             takes: self.takes.clone(),
             default: (self.print)(default),
             examples: self.example.iter().cloned().collect(),
             secrecy: self.secrecy,
         });
-        entries.push(Entry { name, help, content });
+        entries.push(KeyEntry { name, help, content });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        entry::{Content, Entry},
+        entry::{Content, KeyEntry},
         print::Lines,
         read::{Problems, Section},
         table::Table,
@@ -37,7 +37,7 @@ impl<T: Table> Kind<T> for Single {
         }
     }
 
-    fn describe(&self, key: Named, _default: &T, entries: &mut Vec<Entry>) {
+    fn describe(&self, key: Named, _default: &T, entries: &mut Vec<KeyEntry>) {
         list::<T>(key, ".", self.0.clone(), entries);
     }
 }
@@ -73,7 +73,7 @@ impl<T: Table> Kind<Vec<T>> for Several {
         }
     }
 
-    fn describe(&self, key: Named, _default: &Vec<T>, entries: &mut Vec<Entry>) {
+    fn describe(&self, key: Named, _default: &Vec<T>, entries: &mut Vec<KeyEntry>) {
         list::<T>(key, "[].", Content::Sections, entries);
     }
 }
@@ -104,14 +104,14 @@ impl<T: Table> Kind<Option<T>> for Inline {
         }
     }
 
-    fn describe(&self, key: Named, _default: &Option<T>, entries: &mut Vec<Entry>) {
+    fn describe(&self, key: Named, _default: &Option<T>, entries: &mut Vec<KeyEntry>) {
         list::<T>(key, ".", Content::Group, entries);
     }
 }
 
-fn list<T: Table>(key: Named, separator: &str, content: Content, entries: &mut Vec<Entry>) {
+fn list<T: Table>(key: Named, separator: &str, content: Content, entries: &mut Vec<KeyEntry>) {
     let Named { name, help } = key;
     let prefix = format!("{name}{separator}");
-    entries.push(Entry { name, help, content });
+    entries.push(KeyEntry { name, help, content });
     T::describe(&prefix, entries);
 }

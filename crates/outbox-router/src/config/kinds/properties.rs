@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        entry::{Content, Entry, Secrecy, Value},
+        entry::{Content, KeyEntry, KeyType, Secrecy},
         print::{Lines, quoted},
         read::{Problems, Section},
         values::Properties,
@@ -35,8 +35,8 @@ impl Kind<Properties> for AnyProperty {
         }
     }
 
-    fn describe(&self, key: Named, _default: &Properties, entries: &mut Vec<Entry>) {
-        let value = Value {
+    fn describe(&self, key: Named, _default: &Properties, entries: &mut Vec<KeyEntry>) {
+        let value = KeyType {
             takes: "a text, a number or a boolean".to_owned(),
             default: None,
             examples: self
@@ -47,6 +47,6 @@ impl Kind<Properties> for AnyProperty {
             secrecy: Secrecy::Secret,
         };
         let name = format!("{}.*", key.name);
-        entries.push(Entry { name, help: key.help, content: Content::Value(value) });
+        entries.push(KeyEntry { name, help: key.help, content: Content::Value(value) });
     }
 }

@@ -26,7 +26,7 @@ pub struct KafkaSettings {
     /// librdkafka properties that the user has set. May hold secrets.
     pub properties: BTreeMap<String, String>,
     /// How to create missing topics; `None` never creates a topic for events.
-    pub create_topics: Option<CreateTopics>,
+    pub create_topics: Option<TopicCreation>,
     /// Which time records carry. `Commit` if at least one outbox says so.
     pub timestamp: Timestamp,
     /// `limits.window_bytes`: how much may be unacknowledged.
@@ -37,7 +37,7 @@ pub struct KafkaSettings {
 
 /// How a topic is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CreateTopics {
+pub struct TopicCreation {
     /// Partitions of a new topic.
     pub partitions: i32,
     /// Replicas of each partition.

@@ -9,11 +9,10 @@ use std::{
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotReading,
+        Baseline, Catalog, Gap, History, LastGood, Moves, SlotHealth, SlotReading,
         publication::{Watched, compare, is_note},
         slot_checks,
     },
-    witness::History,
 };
 use tokio::{
     sync::{mpsc, watch},

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use relay::{
     Failure,
-    source::{Catalog, Server, SlotReading, TimelineHistory},
+    source::{Catalog, History, Server, SlotReading, TimelineHistory},
     testing::Source,
-    witness::History,
 };
 
 use super::{
@@ -112,7 +111,7 @@ impl ScriptedPostgres {
 }
 
 impl Postgres for ScriptedPostgres {
-    type Open = Arc<usize>;
+    type Connection = Arc<usize>;
 
     async fn open(&self) -> Result<(Arc<usize>, Server), Failure> {
         self.asked(Ask::Open).await?;

@@ -7,11 +7,11 @@ use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::catalog::{PublicationText, RelationText};
-use super::{Acceptance, Former, Held, History, LastTransaction, Witness, record::PARTITIONS_MAX};
+use super::{Acceptance, Former, LastTransaction, Witness, record::PARTITIONS_MAX};
 use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::TableName,
-    source::{Catalog, Gap, Interval, Mark},
+    source::{Catalog, Gap, Held, History, Interval, Mark},
 };
 
 mod catalog;
