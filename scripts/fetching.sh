@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the scripts that fetch servers; not run by itself.
+# Sourced by the scripts that install and fetch; not run by itself.
 #
 # What is fetched is kept in the cache directory: OUTBOX_CACHE, else $XDG_CACHE_HOME/outbox-router;
 # for root /var/cache/outbox-router, because PostgreSQL runs as user `postgres`, who cannot enter a

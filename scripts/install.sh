@@ -7,10 +7,7 @@
 # Does nothing if everything is installed. Where it may not install, it prints what is missing and
 # how to get it.
 set -euo pipefail
-
-say() { printf 'install.sh: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+. "$(dirname "${BASH_SOURCE[0]}")/fetching.sh"
 
 missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
@@ -44,10 +41,8 @@ esac
 
 command -v apt-get >/dev/null \
     || die "missing: ${missing[*]}; install them with this system's package manager, then run this again"
-[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null \
-    || die "missing: ${missing[*]}; run: sudo apt-get install ${missing[*]}"
+can_install || die "missing: ${missing[*]}; run: sudo apt-get install ${missing[*]}"
 
 say "installing ${missing[*]}"
-as_root apt-get update -q >&2
-as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
+apt_get update -q
+apt_get install -y -q --no-install-recommends "${missing[@]}"

@@ -47,11 +47,15 @@ fn setting(name: &str) -> anyhow::Result<String> {
 /// CPU time that all processes together have used since the machine was started, including what the
 /// hypervisor withheld (steal).
 pub(crate) fn busy_time() -> anyhow::Result<Duration> {
+    Ok(busy_time_in(&KernelStats::current()?))
+}
+
+fn busy_time_in(stats: &KernelStats) -> Duration {
     // Neither idle nor waiting for disks. Guest time is contained in user time already.
-    let cpu = KernelStats::current()?.total;
-    let new = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
-    let ticks = cpu.user + cpu.nice + cpu.system + new;
-    Ok(Duration::from_millis(ticks * 1000 / procfs::ticks_per_second()))
+    let cpu = &stats.total;
+    let newer = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
+    let ticks = cpu.user + cpu.nice + cpu.system + newer;
+    Duration::from_millis(ticks * 1000 / procfs::ticks_per_second())
 }
 
 /// Cores that are kept busy, measured for this time.
@@ -73,4 +77,22 @@ pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
     let digest: String =
         Sha256::digest(&contents).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{}, sha256 {digest}…", String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use procfs::FromBufReadSI as _;
+
+    use super::*;
+
+    #[test]
+    fn idle_time_and_waiting_for_disks_are_not_busy_and_guest_time_counts_once() {
+        // user nice system idle iowait irq softirq steal guest guest_nice (proc(5), /proc/stat)
+        let stat = "cpu  1 2 4 1000 2000 8 16 32 1 2\nctxt 1\nbtime 1\nprocesses 1\n";
+        let stats =
+            KernelStats::from_buf_read(stat.as_bytes(), procfs::current_system_info()).unwrap();
+        let ticks = 1 + 2 + 4 + 8 + 16 + 32;
+        let expected = Duration::from_millis(ticks * 1000 / procfs::ticks_per_second());
+        assert_eq!(busy_time_in(&stats), expected);
+    }
 }

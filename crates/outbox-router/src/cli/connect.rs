@@ -81,7 +81,8 @@ pub(super) async fn with_connection<T>(
     }
 }
 
-/// Turns an error of PostgreSQL into a failure, with the remedy of the person who typed the command.
+/// Turns an error of PostgreSQL into a failure, with the remedy of the person who typed the
+/// command.
 pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
     let state = error.code().cloned();
     let failure = sql_failure(error);

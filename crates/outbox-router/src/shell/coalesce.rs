@@ -8,9 +8,9 @@
 //! the next read waits for the socket.
 //!
 //! After a read that filled the read buffer there is more, which is read at once. The core sets the
-//! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go unread
-//! ([`ReplicationStream::rest`]). Where that limit is shorter, the socket is emptied several times
-//! within one pause.
+//! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go
+//! unread ([`ReplicationStream::rest`]). Where that limit is shorter, the socket is emptied several
+//! times within one pause.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@ use crate::wording::chain;
 #[derive(Clone)]
 pub(super) struct Cause {
     error: Arc<dyn Error + Send + Sync>,
-    /// Whether the failure's message is this error's text. Then the failure's cause is this error's.
+    /// Whether the failure's message is this error's text. Then the failure's cause is this
+    /// error's.
     is_message: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What can go wrong, as facts: a code, what happened to which object, the names that a remedy needs,
-//! and the error below. What a person should type is no part of it: the product makes that text from
-//! code, case and names.
+//! What can go wrong, as facts: a code, what happened to which object, the names that a remedy
+//! needs, and the error below. What a person should type is no part of it: the product makes that
+//! text from code, case and names.
 
 mod case;
 mod cause;

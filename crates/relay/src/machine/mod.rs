@@ -204,8 +204,8 @@ impl Relay {
         }
     }
 
-    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::Blocked`] means that the
-    /// frame was not taken.
+    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::Blocked`] means
+    /// that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// How long to wait until a streaming router has noticed the gap; it checks every five seconds.
-const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What an acceptance is made from.
@@ -96,15 +96,15 @@ pub(super) async fn accept(
     Ok(Exit::Done)
 }
 
-/// Reads source and record, and waits up to [`PUBLISH_TIMEOUT`] until no router streams: a streaming
-/// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
-/// refused later.
+/// Reads source and record, and waits up to [`STOP_TIMEOUT`] until no router streams: a
+/// streaming router notices an open gap within seconds, and stops. If it does not stop, the
+/// acceptance is refused later.
 async fn read_when_idle(
     config: &Config,
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
-    let until = Instant::now() + PUBLISH_TIMEOUT;
+    let until = Instant::now() + STOP_TIMEOUT;
     loop {
         let facts = read_facts(config, records, source).await?;
         let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.seen);
