@@ -22,8 +22,9 @@ use crate::{
     cli::Exit,
     kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
+    postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source},
-    shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
+    shell::{Clock, Endpoint, Parts, Running, Shell, Source},
 };
 
 /// Capacity of the channel from the monitor to the relay. The monitor sends each gap's code once,

@@ -104,13 +104,9 @@ pub(super) fn parse_table(text: &str) -> Result<TableName, Rejection> {
 
 /// Writes the name as [`parse_table`] reads it.
 pub(super) fn print_table(name: &TableName) -> String {
-    let quote = |part: &String| {
-        let plain = |c: char| c.is_ascii_lowercase() || c == '_';
-        if part.chars().all(plain) && !part.is_empty() {
-            part.clone()
-        } else {
-            format!("\"{}\"", part.replace('"', "\"\""))
-        }
+    let quote = |part: &String| match plain(part) {
+        Ok(plain) => plain,
+        Err(_) => format!("\"{}\"", part.replace('"', "\"\"")),
     };
     format!("{}.{}", quote(&name.schema), quote(&name.name))
 }

@@ -41,7 +41,7 @@ pub use failure::{
     command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,
 };
 pub use link::Fill;
-pub use options::{ClientEncoding, Options};
+pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{IdentifySystem, ReplicationConnection};
 pub use require_auth::{Method, RequireAuth};

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use super::transport::SocketOptions;
 
+/// `wal_sender_timeout` of this router's sessions: the server ends a connection that is silent for
+/// so long. A status update is sent every third of it.
+pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How a replication connection behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -27,7 +31,7 @@ impl Default for Options {
         Self {
             application_name: "outbox-router".to_owned(),
             client_encoding: ClientEncoding::Utf8,
-            wal_sender_timeout: Duration::from_secs(10),
+            wal_sender_timeout: WAL_SENDER_TIMEOUT,
             read_buffer: 1024 * 1024,
             row_bytes: 16 * 1024 * 1024,
             socket: SocketOptions::default(),

@@ -66,13 +66,10 @@ pub use self::{
 use crate::{
     kafka::{DeliveryFailure, Health},
     monitor::{MonitorEvent, RelayReport},
-    postgres::ReplicationStream,
+    postgres::{ReplicationStream, WAL_SENDER_TIMEOUT},
     warning::warn,
 };
 
-/// `wal_sender_timeout` of this router's sessions: the server ends a connection that is silent for
-/// so long. A status update is sent every third of it.
-pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time between two reports to the rest of the process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// The shortest time between two reports.
