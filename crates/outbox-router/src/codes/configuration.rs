@@ -1,7 +1,7 @@
 //! The configuration. What to write instead of a value depends on its key, so the error itself says
 //! it; the remedies here say where to look.
 
-use super::Explanation;
+use super::explanation::Explanation;
 use crate::config::Code;
 
 const CHECK: &str = "outbox-router check lists every problem at once, with its place";

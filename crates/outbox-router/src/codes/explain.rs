@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use relay::Names;
 
-use super::{Explanation, template::fill};
+use super::{explanation::Explanation, template::fill};
 
 /// A remedy without a failure's names: words in capitals stand for them.
 pub fn typed(remedy: &str) -> String {

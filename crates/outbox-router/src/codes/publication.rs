@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::{Explanation, special};
+use super::explanation::{Explanation, special};
 
 /// Repairing the defect brings no row back.
 const WITHHELD: &str = "Rows that were written meanwhile may be missing in Kafka for good; the \

@@ -2,7 +2,7 @@
 
 use relay::Code;
 
-use super::Explanation;
+use super::explanation::Explanation;
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {

@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::{Explanation, special};
+use super::explanation::{Explanation, special};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {

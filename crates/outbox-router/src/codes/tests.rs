@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use relay::{
-    Code, Lsn,
+    Case, Code, Lsn,
     source::{Gap, Interval, Mark},
 };
 

@@ -7,85 +7,35 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Outboxes, Snapshot, State,
+    Code, Failure, Snapshot, State,
     source::{
-        Baseline, Catalog, Gap, History, LastGood, Moves, SlotHealth, SlotReading,
+        Baseline, Catalog, History, LastGood, Moves, SlotHealth, SlotReading,
         publication::{Watched, compare, is_note},
         slot_checks,
     },
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     announce::{Announced, announce},
     catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
-    lag::{Blame, Lag, WindowLimits},
+    lag::{Blame, Lag},
     moves,
     pace::Pace,
     pins::{self, WalPin},
-    report::{MonitorReport, Polled, RelayReport, SlotView},
+    report::{MonitorReport, Polled, SlotView},
     server, slot,
-    threshold::{Thresholds, Watch},
+    threshold::Watch,
 };
 
 mod found;
 mod gaps;
 mod memory;
+mod ports;
 
 use found::FoundAt;
-
-/// What the monitor watches.
-#[derive(Debug, Clone)]
-pub struct MonitorSettings {
-    /// The slot.
-    pub slot: String,
-    /// The publication.
-    pub publication: String,
-    /// The configured tables; empty: all tables that are published.
-    pub outboxes: Outboxes,
-    /// `monitor.interval`.
-    pub interval: Duration,
-    /// `monitor.bytes_behind`.
-    pub thresholds: Thresholds,
-    /// The window's limits, from which it follows who has to act.
-    pub window: WindowLimits,
-}
-
-/// What the monitor sends to the relay.
-#[derive(Debug, Clone, PartialEq)]
-pub enum MonitorEvent {
-    /// Rows may have been left out: confirm nothing more. Sent once per code.
-    GapSuspected(Box<Gap>),
-    /// Slot, publication and tables are as they must be.
-    SourceRead(Box<SourceState>),
-    /// The server is stopping and waits for what is unconfirmed: release the slot and do not
-    /// reconnect. Sent once per stop.
-    ServerStopping,
-}
-
-/// A reading in which nothing was wrong.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SourceState {
-    /// The slot, with the server's position and clock.
-    pub reading: SlotReading,
-    /// Publication and tables.
-    pub catalog: Catalog,
-}
-
-/// The channels between monitor, relay and admin endpoint.
-#[derive(Debug)]
-pub struct Channels {
-    /// What the relay publishes.
-    pub relay: watch::Receiver<RelayReport>,
-    /// To the relay. An event for which there is no room is sent again after the next reading.
-    pub events: mpsc::Sender<MonitorEvent>,
-    /// To the admin endpoint.
-    pub report: watch::Sender<MonitorReport>,
-}
+pub use ports::{Channels, MonitorEvent, MonitorSettings, SourceState};
 
 /// Pause between two attempts to reach a server that is stopping.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);

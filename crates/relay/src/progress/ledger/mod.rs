@@ -43,7 +43,7 @@ use crate::{
     failpoint::{self, Failpoint},
     ports::AckRun,
     progress::{
-        ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
+        ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket},
         transaction::LastTransaction,
         window::Window,
     },
@@ -58,6 +58,7 @@ mod attestation;
 mod credit;
 mod disorder;
 mod entry;
+mod queries;
 
 /// A position that a status update may name. Only the ledger makes one, and a status update accepts
 /// nothing else, so no other code can confirm a position.
@@ -254,21 +255,9 @@ impl Ledger {
         Ok(Credit::Counted(since, place))
     }
 
-    /// Where a record's transaction commits, if it is one of this session's.
-    pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
-        let index = self.index(transaction.number)?;
-        let entry = self.entries.get(index)?;
-        (transaction.session == self.session).then_some(entry.commit_lsn)
-    }
-
     /// The end of the settled prefix: everything before it is acknowledged.
     pub(crate) fn settled(&self) -> Lsn {
         self.settled
-    }
-
-    /// The last transaction with events before [`Ledger::settled`].
-    pub(crate) fn last(&self) -> Option<LastTransaction> {
-        self.last
     }
 
     /// The position that a status update may name.
@@ -293,16 +282,6 @@ impl Ledger {
             self.unconfirmed.remove(load);
             self.settled_unattested.remove(load);
         }
-    }
-
-    /// Whether the settled position lies past the acknowledged witness.
-    pub(crate) fn has_unattested(&self) -> bool {
-        self.evidence == Evidence::Witness && self.settled > self.confirmable
-    }
-
-    /// Whether events lie between the acknowledged witness and the settled position.
-    pub(crate) fn has_unattested_events(&self) -> bool {
-        self.settled_unattested.events > 0
     }
 
     /// The position to put into the status update that is about to be sent.
@@ -342,47 +321,6 @@ impl Ledger {
     /// status update is sent at once.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
         self.evidence == Evidence::None && self.is_worth_attesting(window)
-    }
-
-    /// Whether everything received is settled and nothing is open.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Whether everything received is settled and confirmed, and nothing is open.
-    pub(crate) fn is_all_confirmed(&self) -> bool {
-        self.is_settled() && self.confirmed == self.settled
-    }
-
-    /// Whether a transaction is being received.
-    pub(crate) fn is_open(&self) -> bool {
-        self.open().is_some()
-    }
-
-    /// Where the open transaction will commit.
-    pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
-        self.open().map(|entry| entry.commit_lsn)
-    }
-
-    /// Where the oldest transaction that is not settled commits.
-    pub(crate) fn oldest_commit_lsn(&self) -> Option<Lsn> {
-        self.entries.front().map(|entry| entry.commit_lsn)
-    }
-
-    /// Whether every received transaction but the open one is settled.
-    pub(crate) fn is_settled_but_for_open(&self) -> bool {
-        self.entries.is_empty()
-            || (self.entries.len() == 1 && self.is_open() && self.unacked.events == 0)
-    }
-
-    /// Events in the window, and their bytes.
-    pub(crate) fn window(&self) -> (u64, u64) {
-        (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
-    }
-
-    /// Events that the broker has not acknowledged.
-    pub(crate) fn unacked(&self) -> u64 {
-        self.unacked.events
     }
 
     /// No event lies between what was received and `end`, so `end` is settled as soon as what

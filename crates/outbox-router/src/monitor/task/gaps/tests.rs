@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, OutboxTable, Outboxes, State, TableName, WitnessReport,
-    source::SlotReading,
+    source::{Gap, SlotReading},
     testing::{Source, wire::TEXT},
 };
 use tokio::{
@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::super::*;
-use crate::monitor::samples::snapshot;
+use crate::monitor::{RelayReport, Thresholds, WindowLimits, samples::snapshot};
 
 const COLUMNS: [(&str, u32); 5] = [
     ("id", 2950),

@@ -1,0 +1,64 @@
+//! What the monitor is given, and what it sends.
+
+use std::time::Duration;
+
+use relay::{
+    Outboxes,
+    source::{Catalog, Gap, SlotReading},
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::monitor::{
+    lag::WindowLimits,
+    report::{MonitorReport, RelayReport},
+    threshold::Thresholds,
+};
+
+/// What the monitor watches.
+#[derive(Debug, Clone)]
+pub struct MonitorSettings {
+    /// The slot.
+    pub slot: String,
+    /// The publication.
+    pub publication: String,
+    /// The configured tables; empty: all tables that are published.
+    pub outboxes: Outboxes,
+    /// `monitor.interval`.
+    pub interval: Duration,
+    /// `monitor.bytes_behind`.
+    pub thresholds: Thresholds,
+    /// The window's limits, from which it follows who has to act.
+    pub window: WindowLimits,
+}
+
+/// What the monitor sends to the relay.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MonitorEvent {
+    /// Rows may have been left out: confirm nothing more. Sent once per code.
+    GapSuspected(Box<Gap>),
+    /// Slot, publication and tables are as they must be.
+    SourceRead(Box<SourceState>),
+    /// The server is stopping and waits for what is unconfirmed: release the slot and do not
+    /// reconnect. Sent once per stop.
+    ServerStopping,
+}
+
+/// A reading in which nothing was wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceState {
+    /// The slot, with the server's position and clock.
+    pub reading: SlotReading,
+    /// Publication and tables.
+    pub catalog: Catalog,
+}
+
+/// The channels between monitor, relay and admin endpoint.
+#[derive(Debug)]
+pub struct Channels {
+    /// What the relay publishes.
+    pub relay: watch::Receiver<RelayReport>,
+    /// To the relay. An event for which there is no room is sent again after the next reading.
+    pub events: mpsc::Sender<MonitorEvent>,
+    /// To the admin endpoint.
+    pub report: watch::Sender<MonitorReport>,
+}

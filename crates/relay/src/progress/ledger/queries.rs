@@ -1,0 +1,74 @@
+//! What a ledger answers without changing.
+
+use pgoutput::Lsn;
+
+use super::{Evidence, Ledger};
+use crate::progress::{
+    ticket::{SIZE_UNIT, TransactionRef},
+    transaction::LastTransaction,
+};
+
+impl Ledger {
+    /// Where a record's transaction commits, if it is one of this session's.
+    pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
+        let index = self.index(transaction.number)?;
+        let entry = self.entries.get(index)?;
+        (transaction.session == self.session).then_some(entry.commit_lsn)
+    }
+
+    /// The last transaction with events before [`Ledger::settled`].
+    pub(crate) fn last(&self) -> Option<LastTransaction> {
+        self.last
+    }
+
+    /// Whether the settled position lies past the acknowledged witness.
+    pub(crate) fn has_unattested(&self) -> bool {
+        self.evidence == Evidence::Witness && self.settled > self.confirmable
+    }
+
+    /// Whether events lie between the acknowledged witness and the settled position.
+    pub(crate) fn has_unattested_events(&self) -> bool {
+        self.settled_unattested.events > 0
+    }
+
+    /// Whether everything received is settled and nothing is open.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether everything received is settled and confirmed, and nothing is open.
+    pub(crate) fn is_all_confirmed(&self) -> bool {
+        self.is_settled() && self.confirmed == self.settled
+    }
+
+    /// Whether a transaction is being received.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open().is_some()
+    }
+
+    /// Where the open transaction will commit.
+    pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
+        self.open().map(|entry| entry.commit_lsn)
+    }
+
+    /// Where the oldest transaction that is not settled commits.
+    pub(crate) fn oldest_commit_lsn(&self) -> Option<Lsn> {
+        self.entries.front().map(|entry| entry.commit_lsn)
+    }
+
+    /// Whether every received transaction but the open one is settled.
+    pub(crate) fn is_settled_but_for_open(&self) -> bool {
+        self.entries.is_empty()
+            || (self.entries.len() == 1 && self.is_open() && self.unacked.events == 0)
+    }
+
+    /// Events in the window, and their bytes.
+    pub(crate) fn window(&self) -> (u64, u64) {
+        (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
+    }
+
+    /// Events that the broker has not acknowledged.
+    pub(crate) fn unacked(&self) -> u64 {
+        self.unacked.events
+    }
+}
