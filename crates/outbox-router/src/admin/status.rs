@@ -186,7 +186,7 @@ impl StatusDocument {
             reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),
             blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
-            slot: view.monitor.slot.seen().map(|slot| SlotView::of(slot, view)),
+            slot: view.monitor.slot.health().map(|slot| SlotView::of(slot, view)),
             positions: Positions {
                 received: snapshot.received.to_string(),
                 acked: snapshot.acked.to_string(),

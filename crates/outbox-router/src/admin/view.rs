@@ -50,6 +50,6 @@ impl View<'_> {
     /// The split of what the slot is behind; `None` when the slot could not be read or another
     /// router holds it.
     pub(super) fn lag(&self) -> Option<Lag> {
-        Lag::split(&self.relay.snapshot, self.monitor.slot.seen()?)
+        Lag::split(&self.relay.snapshot, self.monitor.slot.health()?)
     }
 }

@@ -116,24 +116,24 @@ pub(super) async fn read_together(
     source: &Source,
 ) -> Result<(SourceReading, PipelineRecords), Failure> {
     let mut stored = records.read().await?;
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
         let known = stored.record.as_ref().map(|known| &known.catalog);
-        let seen = Box::pin(source.read(known)).await?;
-        same_database(records, &seen)?;
+        let reading = Box::pin(source.read(known)).await?;
+        same_database(records, &reading)?;
         let again = records.read().await?;
         let is_same = again.record == stored.record;
         stored = again;
-        looks += 1;
-        if is_same || is_held(&seen) || looks == READS_MAX {
-            return Ok((seen, stored));
+        reads += 1;
+        if is_same || is_held(&reading) || reads == READS_MAX {
+            return Ok((reading, stored));
         }
     }
 }
 
 /// Whether a process streams from the slot.
-pub(super) fn is_held(seen: &SourceReading) -> bool {
-    seen.reading.slot.as_ref().is_some_and(SlotHealth::is_active)
+pub(super) fn is_held(reading: &SourceReading) -> bool {
+    reading.slot_reading.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
 
 fn first(gaps: Vec<Gap>) -> Failure {
@@ -149,11 +149,11 @@ fn first(gaps: Vec<Gap>) -> Failure {
 /// A stream could not start: what is wrong, or which process holds the slot.
 pub(super) fn baseline(
     config: &Config,
-    seen: SourceReading,
+    reading: SourceReading,
     open: &[OpenFinding],
 ) -> Result<Baseline, Failure> {
-    let pid = seen.reading.slot.as_ref().and_then(|slot| slot.active_pid);
-    check_source(config, None, seen).map_err(|obstacle| match obstacle {
+    let pid = reading.slot_reading.slot.as_ref().and_then(|slot| slot.active_pid);
+    check_source(config, None, reading).map_err(|obstacle| match obstacle {
         Obstacle::Gaps(gaps) => {
             let wrong = first(gaps);
             match (still_open(&wrong, open), pid) {
@@ -203,10 +203,10 @@ pub(super) fn is_as_left(
     config: &Config,
     record: &Witness,
     cluster: &str,
-    seen: SourceReading,
+    reading: SourceReading,
 ) -> Result<(), Failure> {
-    nothing_open(&found(config, record, cluster, &seen))?;
-    match check_source(config, Some(record), seen) {
+    nothing_open(&found(config, record, cluster, &reading))?;
+    match check_source(config, Some(record), reading) {
         Ok(_) => Ok(()),
         Err(obstacle) => Err(refusal(config, obstacle)),
     }
@@ -223,11 +223,11 @@ pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
 fn check_source(
     config: &Config,
     witness: Option<&Witness>,
-    seen: SourceReading,
+    reading: SourceReading,
 ) -> Result<Baseline, Obstacle> {
     let outboxes = config.outboxes();
     let expected = expected(config, &outboxes, witness);
-    preflight(expected, seen.server, &seen.reading, seen.catalog)
+    preflight(expected, reading.server, &reading.slot_reading, reading.catalog)
 }
 
 fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
@@ -244,8 +244,8 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
 ///
 /// # Errors
 /// The connection is to another database.
-pub(super) fn same_database(records: &Records, seen: &SourceReading) -> Result<(), Failure> {
-    let (here, routers) = (&seen.reading.database, records.database());
+pub(super) fn same_database(records: &Records, reading: &SourceReading) -> Result<(), Failure> {
+    let (here, routers) = (&reading.slot_reading.database, records.database());
     if here == routers {
         return Ok(());
     }
@@ -286,30 +286,34 @@ pub(super) fn found(
     config: &Config,
     record: &Witness,
     cluster: &str,
-    seen: &SourceReading,
+    reading: &SourceReading,
 ) -> Witness {
-    if is_held(seen) {
+    if is_held(reading) {
         return record.clone();
     }
     let outboxes = config.outboxes();
     let present = Present {
         cluster,
-        server: seen.server.clone(),
-        timelines: &seen.timelines,
-        reading: &seen.reading,
-        catalog: seen.catalog.clone(),
+        server: reading.server.clone(),
+        timelines: &reading.timelines,
+        reading: &reading.slot_reading,
+        catalog: reading.catalog.clone(),
     };
     let gaps = gaps_since(record, expected(config, &outboxes, Some(record)), present);
-    record.with_found(&gaps, &seen.reading.mark())
+    record.with_found(&gaps, &reading.slot_reading.mark())
 }
 
 /// Alterations since the record was written that are no gap, because the catalog shows what was
 /// altered. A router would report them at its next start.
-pub(super) fn alterations(config: &Config, record: &Witness, seen: &SourceReading) -> Vec<Failure> {
-    let between = Interval { from: record.checked.clone(), to: seen.reading.mark() };
+pub(super) fn alterations(
+    config: &Config,
+    record: &Witness,
+    reading: &SourceReading,
+) -> Vec<Failure> {
+    let between = Interval { from: record.checked.clone(), to: reading.slot_reading.mark() };
     publication::alterations(
         &record.catalog,
-        &seen.catalog,
+        &reading.catalog,
         config.postgres.publication.as_str(),
         &between,
     )

@@ -144,11 +144,11 @@ impl TopicDirectory {
             })
             .collect();
         let mut uuids = self.uuids(&there, known.broker).into_iter();
-        let seen = |lookup| match lookup {
+        let reading = |lookup| match lookup {
             TopicLookup::Partitions(_) => TopicReading { lookup, uuid: uuids.next().flatten() },
             TopicLookup::Gone | TopicLookup::Unclear => TopicReading { lookup, uuid: None },
         };
-        Ok(lookups.into_iter().map(seen).collect())
+        Ok(lookups.into_iter().map(reading).collect())
     }
 
     /// The topics' ids, as far as the broker reports them; shorter than `names` after an error.
@@ -268,7 +268,7 @@ impl TopicDirectory {
     ) -> Result<[Option<String>; N], Failure> {
         for _ in 0..APPEARS_TRIES {
             let error = match self.producer.topic_settings(name, settings, broker, ANSWER_WITHIN) {
-                Ok(told) => return Ok(told),
+                Ok(settings) => return Ok(settings),
                 Err(error) => error,
             };
             // The metadata contains the topic, so the topic is new, and this part of the broker

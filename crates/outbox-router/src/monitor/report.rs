@@ -76,7 +76,7 @@ pub enum SlotView {
 
 impl SlotView {
     /// The slot, if the last round read it.
-    pub fn seen(&self) -> Option<&SlotHealth> {
+    pub fn health(&self) -> Option<&SlotHealth> {
         match self {
             Self::Seen(slot) => Some(slot),
             Self::Unknown | Self::Missing => None,

@@ -48,7 +48,7 @@ pub(crate) struct SourceReading {
     /// Its timelines.
     pub(crate) timelines: TimelineHistory,
     /// The slot.
-    pub(crate) reading: SlotReading,
+    pub(crate) slot_reading: SlotReading,
     /// Publication and tables.
     pub(crate) catalog: Catalog,
 }
@@ -81,8 +81,8 @@ fn as_transport(failure: Failure) -> Failure {
     Failure::new(Code::ServerUnreachable, what)
 }
 
-fn pid_of(told: Option<u32>) -> Option<i32> {
-    told.and_then(|pid| i32::try_from(pid).ok())
+fn pid_of(pid: Option<u32>) -> Option<i32> {
+    pid.and_then(|pid| i32::try_from(pid).ok())
 }
 
 /// How often a router on standby reads whether the slot is free.
@@ -139,7 +139,7 @@ impl Source {
         }
         let (open, reading) = self.read_slot(open).await?;
         let (_, catalog) = self.catalog(open, remembered).await?;
-        Ok(SourceReading { server, timelines, reading, catalog })
+        Ok(SourceReading { server, timelines, slot_reading: reading, catalog })
     }
 
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {
@@ -273,8 +273,8 @@ impl Postgres for Source {
             let publications = [self.publication.as_str()];
             match connection.start_replication(&self.slot, &publications).await {
                 Ok(stream) => {
-                    let told = Some(pids).filter(|pids| *pids == Pids::Real);
-                    let walsender = told.and_then(|_| pid_of(stream.backend_pid()));
+                    let real = Some(pids).filter(|pids| *pids == Pids::Real);
+                    let walsender = real.and_then(|_| pid_of(stream.backend_pid()));
                     Ok(Started::Streaming(Box::new(stream), walsender))
                 }
                 Err(error) => match error.kind() {

@@ -57,7 +57,7 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     StateRead(ProducerNumber, u64, Result<(StateCache, StateRead), Failure>),
     StateUntouched(u64),
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
-    Looked(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
+    TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.
     Nothing,
 }

@@ -147,16 +147,16 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
-            let seen = if names.is_empty() {
+            let readings = if names.is_empty() {
                 directory.ping().map(|()| Vec::new())
             } else {
                 directory.read_topics(&names)
             };
             let topics = ids.into_iter().zip(names);
-            let told = |seen: Vec<TopicReading>| {
-                topics.zip(seen).map(|((id, name), seen)| (id, name, seen)).collect()
+            let named = |readings: Vec<TopicReading>| {
+                topics.zip(readings).map(|((id, name), readings)| (id, name, readings)).collect()
             };
-            Done::Looked(generation, seen.map(told))
+            Done::TopicsRead(generation, readings.map(named))
         });
     }
 
@@ -195,7 +195,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
             Done::StateUntouched(number) => {
                 let condition = self.relay.condition(self.clock.now().at);
-                self.announcer.looked(Ok(()), &condition);
+                self.announcer.state_topic_read(Ok(()), &condition);
                 self.input(Input::StateUntouched(number));
             }
             Done::StateRead(generation, number, read) => {
@@ -214,7 +214,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     Err(failure) => Err(failure),
                 };
                 let condition = self.relay.condition(self.clock.now().at);
-                self.announcer.looked(read.as_ref().map(drop), &condition);
+                self.announcer.state_topic_read(read.as_ref().map(drop), &condition);
                 self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
@@ -223,11 +223,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             {
                 self.topic(id, &name, answer);
             }
-            Done::Looked(generation, seen) if generation == self.refresher.generation() => {
-                self.looked(seen);
+            Done::TopicsRead(generation, readings) if generation == self.refresher.generation() => {
+                self.topics_read(readings);
             }
             // What a former producer's client answered does not count for the present producer.
-            Done::Topic(..) | Done::Looked(..) | Done::Nothing => {}
+            Done::Topic(..) | Done::TopicsRead(..) | Done::Nothing => {}
         }
     }
 
@@ -291,16 +291,16 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.input(Input::Topic(id, answer));
     }
 
-    fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>) {
-        self.refresher.looked();
+    fn topics_read(&mut self, readings: Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>) {
+        self.refresher.refreshed();
         let Some(sink) = &mut self.sink else { return };
-        let seen = match seen {
-            Ok(seen) => seen,
+        let readings = match readings {
+            Ok(readings) => readings,
             Err(failure) => return sink.note_down(failure),
         };
         sink.clear_health();
         let mut held_back = Vec::new();
-        for (id, name, TopicReading { lookup, uuid }) in seen {
+        for (id, name, TopicReading { lookup, uuid }) in readings {
             match lookup {
                 TopicLookup::Partitions(count) => self.input(Input::Partitions(id, count)),
                 TopicLookup::Gone => self.input(Input::TopicGone(id)),

@@ -293,9 +293,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         if let Some(trouble) = trouble {
             let DeliveryFailure { transaction, failure, .. } = trouble;
-            let said = failure.clone();
+            let refused = failure.clone();
             self.relay.handle(Input::DeliveryFailed { transaction, failure }, now);
-            self.announcer.refused(&said, &self.relay.condition(now.at));
+            self.announcer.refused(&refused, &self.relay.condition(now.at));
         }
         if let Some(write) = self.waiting_write.take() {
             self.write_state(write);

@@ -32,7 +32,7 @@ pub(super) struct TopicRefresher<K: Kafka> {
     /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
     looks: usize,
     /// The last caution about each topic, so that each is logged once.
-    said: HashMap<TopicId, Failure>,
+    cautions: HashMap<TopicId, Failure>,
 }
 
 enum RefreshPhase<K: Kafka> {
@@ -59,7 +59,7 @@ impl<K: Kafka> TopicRefresher<K> {
             generation: ProducerNumber::default(),
             phase: RefreshPhase::Opening,
             looks: 0,
-            said: HashMap::new(),
+            cautions: HashMap::new(),
         }
     }
 
@@ -110,7 +110,7 @@ impl<K: Kafka> TopicRefresher<K> {
     }
 
     /// A read of the topics in use is done: sets the time of the next.
-    pub(super) fn looked(&mut self) {
+    pub(super) fn refreshed(&mut self) {
         self.looks = self.looks.wrapping_add(1);
         if let RefreshPhase::Open { check_at, .. } = &mut self.phase {
             *check_at = Some(Instant::now() + REFRESH_INTERVAL);
@@ -125,11 +125,11 @@ impl<K: Kafka> TopicRefresher<K> {
     ) -> Option<&'f Failure> {
         match caution {
             None => {
-                self.said.remove(&id);
+                self.cautions.remove(&id);
                 None
             }
             Some(caution) => {
-                let before = self.said.insert(id, caution.clone());
+                let before = self.cautions.insert(id, caution.clone());
                 (before.as_ref() != Some(caution)).then_some(caution)
             }
         }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(refresher.some_of(vec![1, 2, 3]), [1, 2, 3]);
         let mut left: Vec<usize> = (0..100).collect();
         for _ in 0..100_usize.div_ceil(LOOKED_UP_AT_ONCE) {
-            refresher.looked();
+            refresher.refreshed();
             let some = refresher.some_of((0..100).collect::<Vec<_>>());
             assert_eq!(some.len(), LOOKED_UP_AT_ONCE);
             left.retain(|topic| !some.contains(topic));

@@ -98,7 +98,7 @@ impl Bench {
 
     pub(crate) async fn until_well(&mut self) -> MonitorReport {
         self.until("a good look", |report| {
-            report.slot.seen().is_some() && report.findings.is_empty()
+            report.slot.health().is_some() && report.findings.is_empty()
         })
         .await
     }

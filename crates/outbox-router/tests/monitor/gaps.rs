@@ -72,7 +72,7 @@ async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
         let from = interval.from.unwrap();
         assert!(from.at.is_some() && failure.message.contains(&from.to_string()), "{failure}");
         assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
-        let slot = well.slot.seen().unwrap();
+        let slot = well.slot.health().unwrap();
         assert!(from.lsn >= slot.confirmed_flush_lsn.unwrap() && from.lsn <= interval.to.lsn);
         drop(bench);
         client
@@ -200,7 +200,7 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
     let failure = bench.gap().await.failure;
     assert_eq!(failure.code, Code::SlotLost, "{failure}");
     let report = bench.report.borrow().clone();
-    assert_eq!(report.slot.seen().unwrap().retained_bytes(), None);
+    assert_eq!(report.slot.health().unwrap().retained_bytes(), None);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn the_slots_numbers_are_postgresqls_own() {
     let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap();
     let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
     let report = bench.until_well().await;
-    let slot = report.slot.seen().unwrap();
+    let slot = report.slot.health().unwrap();
     // The background writer may add a record in between.
     let about = |ours: u64, theirs: u64| ours >= theirs && ours - theirs < 10_000;
     assert!(about(slot.bytes_behind(), number(0)), "{slot:?} {row:?}");
@@ -61,9 +61,9 @@ async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_
     set_up(&client, "x").await;
     let _streamer = postgres.stream("s_x", "p_x");
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
+    let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
     let report = bench.until("a walsender", |report| active(&report.slot)).await;
-    assert_eq!(report.slot.seen().unwrap().safe_wal_bytes, None);
+    assert_eq!(report.slot.health().unwrap().safe_wal_bytes, None);
     assert_eq!(report.seconds_to_limit, None);
 }
 

@@ -15,7 +15,7 @@ async fn the_relay_is_told_once_that_the_server_stops_while_it_has_a_stream() {
     set_up(&client, "x").await;
     let streamer = postgres.stream("s_x", "p_x");
     let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
-    let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
+    let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
     bench.until("a walsender", |report| active(&report.slot)).await;
     streamer.freeze();
     client

@@ -49,9 +49,9 @@ impl Session {
     /// The update for what is confirmable and not yet confirmed, before the router closes an intact
     /// connection. Without it the server would send those events again.
     pub(crate) fn final_status(&mut self, now: Now) -> Option<StatusUpdate> {
-        let untold = self.ledger.confirmable() > self.ledger.confirmed();
+        let has_unsent = self.ledger.confirmable() > self.ledger.confirmed();
         // Nothing may follow `CopyDone`.
-        (untold && self.course != Course::Finishing)
+        (has_unsent && self.course != Course::Finishing)
             .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
     }
 

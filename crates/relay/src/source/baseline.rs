@@ -55,7 +55,7 @@ pub struct Baseline {
     /// When the server was read: its clock and the end of WAL.
     pub checked: Mark,
     /// The same moment in a form that can be ordered.
-    pub seen: Held,
+    pub held: Held,
 }
 
 impl Baseline {

@@ -48,8 +48,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
                 .to_owned()
         }
         (SlotKind::Logical, _, None) => {
-            let theirs = slot.database.as_deref().filter(|&database| database != here)?;
-            format!("belongs to database {theirs}, not {here}")
+            let other = slot.database.as_deref().filter(|&database| database != here)?;
+            format!("belongs to database {other}, not {here}")
         }
     };
     Some(Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}")))
@@ -63,23 +63,23 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
     Failure::of(Case::SlotMadeUnfit, what)
 }
 
-/// Checks that a slot which no process holds stands no further than `ours`, the witness's position.
+/// Checks that a slot which no process holds stands no further than `acknowledged`, the witness's position.
 ///
 /// A slot behind that is normal: a crash of PostgreSQL forgets what was confirmed since the slot
 /// was last saved, and the rows are sent again. A slot ahead of it was advanced by somebody else or
 /// re-created: a router confirms only what the witness says.
 ///
 /// # Errors
-/// [`Code::SlotMoved`]: the slot stands past `ours`.
-pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
-    match slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) {
+/// [`Code::SlotMoved`]: the slot stands past `acknowledged`.
+pub fn unmoved(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
+    match slot.confirmed_flush_lsn.filter(|&confirmed| confirmed > acknowledged) {
         None => Ok(()),
-        Some(theirs) => Err(Failure::new(
+        Some(confirmed) => Err(Failure::new(
             Code::SlotMoved,
             format!(
-                "slot \"{name}\" stands at {theirs}, {} past {ours}, up to which everything is \
+                "slot \"{name}\" stands at {confirmed}, {} past {acknowledged}, up to which everything is \
                  acknowledged: it was re-created, or advanced by somebody else",
-                wording::bytes(bytes_between(ours, theirs))
+                wording::bytes(bytes_between(acknowledged, confirmed))
             ),
         )),
     }
@@ -122,7 +122,9 @@ mod tests {
 
     #[test]
     fn a_slot_behind_us_is_normal_and_one_ahead_of_us_is_not_ours() {
-        let code = |ours: u64| unmoved("s", Lsn::from_u64(ours), &slot()).err().map(|f| f.code);
+        let code = |acknowledged: u64| {
+            unmoved("s", Lsn::from_u64(acknowledged), &slot()).err().map(|f| f.code)
+        };
         assert_eq!(code(41 << 20), None);
         assert_eq!(code(40 << 20), None);
         assert_eq!(code((40 << 20) - 1), Some(Code::SlotMoved));

@@ -44,8 +44,8 @@ impl TableOids {
             let is_configured = outboxes.tables.iter().any(|table| table.name == former.table);
             // The table that took the name may itself have been renamed since, and be configured by
             // its new name.
-            let heirs = self.by_oid.get(&former.heir);
-            if let Some(table) = heirs.or(is_configured.then_some(&former.table)).cloned() {
+            let successors = self.by_oid.get(&former.successor);
+            if let Some(table) = successors.or(is_configured.then_some(&former.table)).cloned() {
                 self.by_oid.entry(Oid::from_u32(*oid)).or_insert(table);
             }
         }

@@ -60,7 +60,7 @@ pub struct Former {
     /// The configured name under which its rows were events.
     pub table: TableName,
     /// The table that took the name. The former table is configured as whatever this one is.
-    pub heir: Oid,
+    pub successor: Oid,
     /// The end of WAL when that was accepted: the former table's rows before it are events.
     pub until: Lsn,
 }

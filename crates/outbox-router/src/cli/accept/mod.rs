@@ -38,7 +38,7 @@ struct Facts {
     recorded: Witness,
     /// The same, with the gaps that a router would find now and that are not written down yet.
     record: Witness,
-    seen: SourceReading,
+    reading: SourceReading,
 }
 
 /// Shows what is open, asks for confirmation, and writes the acceptance.
@@ -66,11 +66,11 @@ pub(super) async fn accept(
     for open in &chosen {
         show::open(open, terminal.out)?;
         if let OpenFinding::Gap(gap) = open {
-            let counted = Box::pin(rows::count(config, access, &facts.seen.catalog, gap)).await;
+            let counted = Box::pin(rows::count(config, access, &facts.reading.catalog, gap)).await;
             show::rows(&counted, terminal.out)?;
         }
     }
-    show::alterations(&record::alterations(config, &facts.recorded, &facts.seen), terminal.out)?;
+    show::alterations(&record::alterations(config, &facts.recorded, &facts.reading), terminal.out)?;
     let next = decide(args, config, access, facts, &chosen)?;
     show::consequence(&next, &chosen, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {
@@ -107,7 +107,7 @@ async fn read_when_idle(
     let until = Instant::now() + STOP_TIMEOUT;
     loop {
         let facts = read_facts(config, records, source).await?;
-        let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.seen);
+        let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.reading);
         if !must_wait || Instant::now() >= until {
             return Ok(facts);
         }
@@ -120,12 +120,12 @@ async fn read_facts(
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
-    let (seen, mut stored) = record::read_together(records, source).await?;
+    let (reading, mut stored) = record::read_together(records, source).await?;
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let record = record::found(config, &recorded, &stored.cluster, &seen);
-    Ok(Facts { stored, recorded, record, seen })
+    let record = record::found(config, &recorded, &stored.cluster, &reading);
+    Ok(Facts { stored, recorded, record, reading })
 }
 
 fn names(open: &[OpenFinding]) -> Vec<String> {
@@ -157,15 +157,15 @@ fn decide(
     let by = args.by.clone().unwrap_or_else(|| person(access.environment));
     let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
-        return Ok(facts.recorded.accept_beginning(&by, &facts.seen.reading.at));
+        return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
     }
-    let baseline = record::baseline(config, facts.seen, &facts.record.open())?;
+    let baseline = record::baseline(config, facts.reading, &facts.record.open())?;
     let recorded = facts.recorded.open();
     let known: Vec<OpenFinding> =
         chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
     facts.record.may_accept(&known, &baseline)?;
-    let anew = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
-    Ok(facts.record.accept(chosen, anew, &by))
+    let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
+    Ok(facts.record.accept(chosen, begin, &by))
 }
 
 fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {

@@ -91,8 +91,8 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
 
 /// Alterations that are no gap. They are not reported again, because the acceptance begins a new
 /// record.
-pub(super) fn alterations(told: &[Failure], out: Out<'_>) -> io::Result<()> {
-    for failure in told {
+pub(super) fn alterations(alterations: &[Failure], out: Out<'_>) -> io::Result<()> {
+    for failure in alterations {
         writeln!(out, "\nalso      {}: {}", failure.code, failure.message)?;
     }
     Ok(())

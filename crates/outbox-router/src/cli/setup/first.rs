@@ -42,10 +42,12 @@ pub(super) async fn record(
         (RecordPart::Include, Some(topic)) => topic,
     };
     let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
-    let Some((records, seen, stored)) = found else { return Ok(()) };
+    let Some((records, reading, stored)) = found else { return Ok(()) };
     match &stored.record {
-        Some(known) => report_existing(&record::found(config, known, &stored.cluster, &seen), out)?,
-        None => make(&records, &stored, made, config, seen, out).await?,
+        Some(known) => {
+            report_existing(&record::found(config, known, &stored.cluster, &reading), out)?;
+        }
+        None => make(&records, &stored, made, config, reading, out).await?,
     }
     Ok(())
 }
@@ -56,13 +58,13 @@ async fn find(
 ) -> Result<Option<(Records, SourceReading, PipelineRecords)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
     let source = prepare::source(config, access.endpoint("setup")?);
-    let (seen, mut stored) = record::read_together(&records, &source).await?;
+    let (reading, mut stored) = record::read_together(&records, &source).await?;
     records.make_topic().await?;
     // The id of the cluster is known only when the topic exists.
     if stored.record.is_none() {
         stored = records.read().await?;
     }
-    Ok(Some((records, seen, stored)))
+    Ok(Some((records, reading, stored)))
 }
 
 async fn make(
@@ -70,11 +72,11 @@ async fn make(
     stored: &PipelineRecords,
     made: SlotOrigin,
     config: &Config,
-    seen: SourceReading,
+    reading: SourceReading,
     out: Out<'_>,
 ) -> Result<(), TaskError> {
     let topic = records.topic();
-    let baseline = record::baseline(config, seen, &[]).map_err(|failure| {
+    let baseline = record::baseline(config, reading, &[]).map_err(|failure| {
         // A router that streams advances the slot meanwhile, and writes a record of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;

@@ -94,19 +94,19 @@ pub(super) async fn create(
         let watched = with_connection(access, "setup", async |watcher| {
             let statement = sql::create_slot(name, version);
             let mut creating = pin!(creator.query_one(&statement, &[]));
-            let mut told = BTreeSet::new();
+            let mut reported = BTreeSet::new();
             loop {
                 tokio::select! {
                     biased;
-                    made = &mut creating => break Ok((made, told)),
+                    made = &mut creating => break Ok((made, reported)),
                     () = tokio::time::sleep(Duration::from_secs(1)) => {
-                        report_blockers(watcher, pid, &mut told, out).await?;
+                        report_blockers(watcher, pid, &mut reported, out).await?;
                     }
                 }
             }
         });
-        let (made, told) = Box::pin(watched).await?;
-        let row = made.map_err(|error| not_made(error, name, wait, &told))?;
+        let (made, reported) = Box::pin(watched).await?;
+        let row = made.map_err(|error| not_made(error, name, wait, &reported))?;
         Ok(row.try_get::<_, String>(0)?)
     });
     let position = Box::pin(work).await?;
@@ -132,18 +132,18 @@ const BLOCKERS: &str = "\
 async fn report_blockers(
     watcher: &Client,
     pid: i32,
-    told: &mut BTreeSet<String>,
+    reported: &mut BTreeSet<String>,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     for row in watcher.query(BLOCKERS, &[&pid]).await? {
         let (who, remedy) = blocker(&row)?;
-        if !told.contains(&remedy) {
-            if told.is_empty() {
+        if !reported.contains(&remedy) {
+            if reported.is_empty() {
                 writeln!(out, "the slot waits for transactions that are open:")?;
             }
             writeln!(out, "  {who}")?;
             out.flush()?;
-            told.insert(remedy);
+            reported.insert(remedy);
         }
     }
     Ok(())

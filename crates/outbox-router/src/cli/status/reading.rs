@@ -31,14 +31,14 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
     let slot = config.postgres.slot.as_str();
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
-    let told = async {
+    let from_router = async {
         let router = http::get(config.admin.listen, "/status.json").await;
         let router: Option<Value> = router.and_then(|body| serde_json::from_str(&body).ok());
         let router = router.filter(|router| follows(router, slot));
         let record = Box::pin(recorded::find(config, access, router.as_ref())).await;
         (router, record)
     };
-    let (sample, (router, record)) = tokio::join!(Box::pin(sampled), told);
+    let (sample, (router, record)) = tokio::join!(Box::pin(sampled), from_router);
     let sample = match sample {
         Ok(sample) => Ok(sample),
         Err(TaskError::Failure(failure)) => Err(failure),

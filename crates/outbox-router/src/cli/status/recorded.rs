@@ -74,8 +74,8 @@ impl OpenEntry {
 
 /// Asks the router, else Kafka.
 pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Value>) -> Recorded {
-    if let Some(told) = router.and_then(|router| by_router(router.get("witness")?)) {
-        return told;
+    if let Some(from_router) = router.and_then(|router| by_router(router.get("witness")?)) {
+        return from_router;
     }
     let records = match Records::of(config, access) {
         Ok(Some(records)) => records,

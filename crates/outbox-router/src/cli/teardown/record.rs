@@ -29,7 +29,7 @@ pub(super) enum Retiring {
     /// The record stays as it is, and why.
     Kept(String),
     /// The source as it was, or why that is not known.
-    Seen(Box<Records>, Box<Result<SourceReading, Failure>>),
+    Read(Box<Records>, Box<Result<SourceReading, Failure>>),
 }
 
 impl Retiring {
@@ -46,8 +46,8 @@ impl Retiring {
             }
             Err(failure) => return Self::Kept(format!("left as it is: {failure}")),
         };
-        let seen = Box::pin(see(config, access, &records)).await;
-        Self::Seen(Box::new(records), Box::new(seen))
+        let reading = Box::pin(read_source(config, access, &records)).await;
+        Self::Read(Box::new(records), Box::new(reading))
     }
 
     /// Deletes the record if nothing is open and everything was delivered, or if the pipeline is
@@ -59,12 +59,12 @@ impl Retiring {
         config: &Config,
         out: &mut (dyn io::Write + Send),
     ) -> Result<(), TaskError> {
-        let (records, seen) = match self {
+        let (records, reading) = match self {
             Self::Kept(why) => {
                 writeln!(out, "record: {why}")?;
                 return Ok(());
             }
-            Self::Seen(records, seen) => (records, *seen),
+            Self::Read(records, reading) => (records, *reading),
         };
         let stored = records.read().await.map_err(still_there)?;
         let Some(record) = &stored.record else {
@@ -73,8 +73,8 @@ impl Retiring {
         };
         let slot = config.postgres.slot.as_str();
         let as_left = match dropped {
-            Dropped::Now(backlog) => seen
-                .and_then(|seen| record::is_as_left(config, record, &stored.cluster, seen))
+            Dropped::Now(backlog) => reading
+                .and_then(|reading| record::is_as_left(config, record, &stored.cluster, reading))
                 .and_then(|()| backlog.is_delivered(slot)),
             Dropped::Before => {
                 record::nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
@@ -106,14 +106,14 @@ impl Retiring {
     }
 }
 
-async fn see(
+async fn read_source(
     config: &Config,
     access: Access<'_>,
     records: &Records,
 ) -> Result<SourceReading, Failure> {
-    let seen = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
-    record::same_database(records, &seen)?;
-    Ok(seen)
+    let reading = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
+    record::same_database(records, &reading)?;
+    Ok(reading)
 }
 
 /// The slot was dropped before, perhaps by an earlier run of this command.

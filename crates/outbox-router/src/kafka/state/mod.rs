@@ -150,8 +150,8 @@ impl StateTopic {
             return Err(to_alter(cluster, name, &why, &setting));
         }
         let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());
-        let told = TopicSettings { policy: policy.as_deref(), record_bytes, in_sync };
-        Ok(cautions(cluster, name, known, &told))
+        let settings = TopicSettings { policy: policy.as_deref(), record_bytes, in_sync };
+        Ok(cautions(cluster, name, known, &settings))
     }
 
     fn failure(&self, error: RDKafkaErrorCode, detail: &str) -> Failure {

@@ -59,10 +59,10 @@ pub async fn read(
     let mut reads = 0;
     loop {
         sql.rows(name, "begin isolation level repeatable read read only").await?;
-        let seen = read_within(sql, version, sought).await;
+        let reading = read_within(sql, version, sought).await;
         // COMMIT also ends a transaction that has failed.
         let ended = sql.rows(name, "commit").await;
-        let CatalogReading { catalog, explained } = seen?;
+        let CatalogReading { catalog, explained } = reading?;
         ended?;
         reads += 1;
         // The last reading is taken as it is: later versions may have ways to publish a table that

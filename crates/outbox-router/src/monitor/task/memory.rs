@@ -75,7 +75,7 @@ impl<C> Monitor<C> {
 
     /// Forgets the gap, so that the same code is reported when it is found again.
     fn forget_gaps(&mut self) {
-        self.told.clear();
+        self.reported.clear();
         self.report.gap = None;
         self.found = None;
     }

@@ -56,9 +56,9 @@ pub async fn run(
 ) {
     let mut monitor = Monitor::new(settings, connect, channels);
     loop {
-        let looked = monitor.next_reading().await;
+        let reading = monitor.next_reading().await;
         monitor.report.ticked_at = Instant::now();
-        match looked {
+        match reading {
             Ok(reading) => monitor.take(reading),
             Err(failure) => monitor.not_read(failure),
         }
@@ -88,7 +88,7 @@ struct Monitor<C> {
     remembered: Option<Catalog>,
     last_good: Option<LastGood>,
     /// Codes of the gaps that were reported to the relay.
-    told: BTreeSet<Code>,
+    reported: BTreeSet<Code>,
     /// Codes of the alterations that this monitor has announced since that session began.
     announced: BTreeSet<Code>,
     /// Generation and holder of the slot when the last gap was found.
@@ -214,7 +214,7 @@ impl<C> Monitor<C> {
             baseline: None,
             remembered: None,
             last_good: None,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             announced: BTreeSet::new(),
             found: None,
             pace: Pace::default(),

@@ -66,8 +66,8 @@ pub struct ReplicationStream {
     link: Link,
     session: ServerParameters,
     status: Option<[u8; STATUS_UPDATE_BYTES]>,
-    ours: OutgoingCopy,
-    theirs: IncomingCopy,
+    outgoing: OutgoingCopy,
+    incoming: IncomingCopy,
 }
 
 /// The state of this router's direction of CopyBoth mode.
@@ -90,7 +90,13 @@ enum IncomingCopy {
 
 impl ReplicationStream {
     pub(super) fn new(link: Link, session: ServerParameters) -> Self {
-        Self { link, session, status: None, ours: OutgoingCopy::Open, theirs: IncomingCopy::Open }
+        Self {
+            link,
+            session,
+            status: None,
+            outgoing: OutgoingCopy::Open,
+            incoming: IncomingCopy::Open,
+        }
     }
 
     /// A stream over a socket at whose other end a test acts as the server.
@@ -152,8 +158,8 @@ impl ReplicationStream {
     #[inline]
     pub fn consume(&mut self) {
         self.link.frames.consume();
-        if self.theirs == IncomingCopy::EndShown {
-            self.theirs = IncomingCopy::Ended;
+        if self.incoming == IncomingCopy::EndShown {
+            self.incoming = IncomingCopy::Ended;
         }
     }
 
@@ -164,7 +170,7 @@ impl ReplicationStream {
         if let (Some(unsent), Some(reply)) = (&self.status, update.last_mut()) {
             *reply |= unsent.last().copied().unwrap_or_default();
         }
-        if self.ours == OutgoingCopy::Open {
+        if self.outgoing == OutgoingCopy::Open {
             self.status = Some(update);
         }
     }
@@ -172,8 +178,8 @@ impl ReplicationStream {
     /// Queues CopyDone behind any status update. The server answers with its own CopyDone; the
     /// caller has to read until then to be sure that the server has read the last status update.
     pub fn queue_copy_done(&mut self) {
-        if self.ours == OutgoingCopy::Open {
-            self.ours = OutgoingCopy::Ending;
+        if self.outgoing == OutgoingCopy::Open {
+            self.outgoing = OutgoingCopy::Ending;
         }
     }
 
@@ -194,7 +200,8 @@ impl ReplicationStream {
     /// Whether [`Self::poll_flush_out`] has something to do.
     #[must_use]
     pub fn output(&self) -> Output {
-        if self.link.has_output() || self.status.is_some() || self.ours == OutgoingCopy::Ending {
+        if self.link.has_output() || self.status.is_some() || self.outgoing == OutgoingCopy::Ending
+        {
             Output::Waiting
         } else {
             Output::Empty
@@ -228,11 +235,11 @@ impl ReplicationStream {
 
     /// Encodes the status update before CopyDone, which ends this direction.
     fn encode_next(&mut self) {
-        match (self.status.take(), self.ours) {
+        match (self.status.take(), self.outgoing) {
             (Some(update), _) => put_copy_data(&update, &mut self.link.out),
             (None, OutgoingCopy::Ending) => {
                 frontend::copy_done(&mut self.link.out);
-                self.ours = OutgoingCopy::Ended;
+                self.outgoing = OutgoingCopy::Ended;
             }
             (None, OutgoingCopy::Open | OutgoingCopy::Ended) => {}
         }
@@ -242,15 +249,15 @@ impl ReplicationStream {
     #[cold]
     fn control(&mut self, tag: u8) -> Result<Option<Incoming<'static>>, ProtocolError> {
         let body = self.link.frames.body();
-        match (tag, self.theirs) {
+        match (tag, self.incoming) {
             (b'N', _) => Ok(Some(Incoming::Notice(ServerMessage::parse(body)))),
             (b'E', _) => {
                 let message = ServerMessage::parse(body);
-                self.theirs = IncomingCopy::EndShown;
+                self.incoming = IncomingCopy::EndShown;
                 Ok(Some(Incoming::Error(message)))
             }
             (b'c' | b'C', IncomingCopy::Open | IncomingCopy::EndShown) => {
-                self.theirs = IncomingCopy::EndShown;
+                self.incoming = IncomingCopy::EndShown;
                 Ok(Some(Incoming::CopyDone))
             }
             // After the end of the copy the server sends CommandComplete, once or twice, and

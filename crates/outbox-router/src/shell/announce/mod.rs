@@ -11,7 +11,7 @@ use crate::{codes::hint, warning::warn, wording::chain};
 /// Remembers what was logged last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
-    said: Option<(State, Option<String>)>,
+    logged: Option<(State, Option<String>)>,
     witness: witness::LoggedWitness,
     /// The cautions about the state topic that were logged last.
     cautions: Vec<Failure>,
@@ -62,7 +62,7 @@ impl Announcer {
 
     /// Logs once that the state topic cannot be read while a session streams. The condition does
     /// not show it, because rows flow.
-    pub(super) fn looked(&mut self, read: Result<(), &Failure>, condition: &Condition) {
+    pub(super) fn state_topic_read(&mut self, read: Result<(), &Failure>, condition: &Condition) {
         if let Err(failure) = read
             && self.is_unread(condition)
         {
@@ -92,10 +92,10 @@ impl Announcer {
     fn announce_condition(&mut self, condition: &Condition) {
         let reason = condition.reason.as_ref();
         let now = (condition.state, reason.map(subject));
-        if self.said.as_ref() == Some(&now) {
+        if self.logged.as_ref() == Some(&now) {
             return;
         }
-        self.said = Some(now);
+        self.logged = Some(now);
         let state = condition.state.as_str();
         let Some(reason) = reason else {
             tracing::info!(state, "the router is {state}");
@@ -167,10 +167,10 @@ mod tests {
     fn that_the_state_topic_cannot_be_looked_at_is_said_once_until_it_can() {
         let mut announcer = Announcer::default();
         let streaming = Condition { state: State::Streaming, reason: None };
-        let said = |announcer: &mut Announcer| announcer.is_unread(&streaming);
-        assert_eq!([(); 4].map(|()| said(&mut announcer)), [false, true, false, false]);
-        announcer.looked(Ok(()), &streaming);
-        assert_eq!([(); 2].map(|()| said(&mut announcer)), [false, true]);
+        let logged = |announcer: &mut Announcer| announcer.is_unread(&streaming);
+        assert_eq!([(); 4].map(|()| logged(&mut announcer)), [false, true, false, false]);
+        announcer.state_topic_read(Ok(()), &streaming);
+        assert_eq!([(); 2].map(|()| logged(&mut announcer)), [false, true]);
         let mut announcer = Announcer::default();
         let starting = Condition { state: State::Starting, reason: None };
         assert_eq!([(); 3].map(|()| announcer.is_unread(&starting)), [false; 3], "it says so");

@@ -110,8 +110,8 @@ impl Relay {
             Ok(Since::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 let mut gaps = std::mem::take(&mut attempt.gaps);
-                let looked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
-                gaps.extend(self.take_suspected(looked.as_ref()));
+                let checked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
+                gaps.extend(self.take_suspected(checked.as_ref()));
                 if !gaps.is_empty() {
                     self.halt(gaps, at);
                 } else if self.has_waited_too_long(at) {

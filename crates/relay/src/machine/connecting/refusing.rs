@@ -58,12 +58,12 @@ impl Relay {
     /// The gaps that the monitor saw before this router held the slot. A gap is dropped if a person
     /// has accepted it since, or if another router has checked everything later and found no
     /// defect.
-    pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
+    pub(super) fn take_suspected(&mut self, checked: Option<&Mark>) -> Vec<Gap> {
         let generation = self.keeper.known().map_or(0, |known| known.generation);
         let is_open = |(gap, known): &(Gap, u64)| {
             // Generation 0: the witness was not read, since Kafka was unreachable.
             let is_of_record = *known == generation || *known == 0;
-            is_of_record && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
+            is_of_record && checked.is_some_and(|checked| gap.interval.to.lsn >= checked.lsn)
         };
         let suspected = std::mem::take(&mut self.suspected);
         suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()

@@ -178,7 +178,7 @@ impl World {
         let baseline = source::Baseline {
             server: self.server.clone(),
             checked: reading.mark(),
-            seen: reading.moment(),
+            held: reading.moment(),
             slot: reading.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),

@@ -19,7 +19,7 @@ pub(crate) enum Evidence {
 /// `Clone` nor `Copy`. The confirmable position moves only when an attestation comes back, so
 /// confirming ahead of the witness does not compile.
 #[derive(Debug)]
-#[must_use = "an attestation that is dropped leaves its position untold"]
+#[must_use = "an attestation that is dropped never becomes confirmable"]
 pub(crate) struct Attestation {
     session: SessionId,
     position: Lsn,

@@ -173,19 +173,19 @@ pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, 
     let fit = |preset| fit(table, preset, columns);
     match table.preset {
         Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
-            (Ok(ours), Ok(theirs)) if ours == theirs => Ok(ours),
+            (Ok(of_default), Ok(of_debezium)) if of_default == of_debezium => Ok(of_default),
             (Ok(_), Ok(_)) => Err(Failure::new(
                 Code::PresetUnclear,
                 format!("{} has the columns of two presets, default and debezium", table.name),
             )),
             (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),
-            (Err(ours), Err(theirs)) => Err(Failure::new(
+            (Err(of_default), Err(of_debezium)) => Err(Failure::new(
                 Code::PresetUnclear,
                 format!(
                     "no preset fits {}: default lacks {}, debezium lacks {}",
                     table.name,
-                    ours.join(", "),
-                    theirs.join(", ")
+                    of_default.join(", "),
+                    of_debezium.join(", ")
                 ),
             )),
         },

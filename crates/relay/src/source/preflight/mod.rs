@@ -67,8 +67,8 @@ pub fn preflight(
     if let Some(pid) = slot.active_pid {
         return Err(Obstacle::SlotInUse { pid });
     }
-    let seen = expected.witness.and_then(|witness| witness.checked.clone());
-    let between = Interval { from: seen, to: reading.mark() };
+    let checked = expected.witness.and_then(|witness| witness.checked.clone());
+    let between = Interval { from: checked, to: reading.mark() };
     let tables = TableOids::of(expected.outboxes, &catalog, remembered);
     let slot_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
     let tables = match expected.witness {
@@ -86,15 +86,15 @@ pub fn preflight(
         tables,
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: reading.mark(),
-        seen: reading.moment(),
+        held: reading.moment(),
     })
 }
 
 /// The last moment at which a defect of the catalog was certainly not there; `None` if no such
 /// moment is known.
 fn last_safe(expected: Expectations<'_>, failure: &Failure, reading: &SlotReading) -> Option<Mark> {
-    let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
-    match looked {
+    let checked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
+    match checked {
         // WAL from before a publication was created is decoded without it. So a slot that stands
         // before that can no longer be used, and what it still has is at risk, too.
         Some((witness, _)) if failure.code.is_of_whole_publication() => Some(witness.mark()),
@@ -207,14 +207,14 @@ pub fn check_slot<'l>(
     expected: Expectations<'_>,
     reading: &'l SlotReading,
 ) -> Result<&'l SlotHealth, Obstacle> {
-    let ours = || expected.witness.map(Witness::mark);
+    let recorded = || expected.witness.map(Witness::mark);
     let slot = slot_checks::fit(expected.slot, reading).map_err(|failure| {
         // A lost slot still has its `confirmed_flush_lsn`.
         let remembered = || {
             let slot = reading.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
-        let from = ours().or_else(remembered);
+        let from = recorded().or_else(remembered);
         let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
         let failure = if was_fit { slot_checks::made_unfit(failure) } else { failure };
         obstacle(at_risk(failure, from, reading.mark()))
@@ -224,7 +224,7 @@ pub fn check_slot<'l>(
         && expected.kept == Kept::InKafka
     {
         slot_checks::unmoved(expected.slot, witness.position, slot)
-            .map_err(|failure| obstacle(at_risk(failure, ours(), reading.mark())))?;
+            .map_err(|failure| obstacle(at_risk(failure, recorded(), reading.mark())))?;
     }
     Ok(slot)
 }

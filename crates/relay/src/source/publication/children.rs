@@ -15,12 +15,12 @@ use crate::{
 impl Comparison<'_> {
     /// Children whose rows would not be produced.
     pub(super) fn inherited(&self, relation: &CatalogRelation) -> Option<Failure> {
-        let ours = TableOids::of(self.watched.outboxes, self.now, self.before);
+        let outbox_oids = TableOids::of(self.watched.outboxes, self.now, self.before);
         let is_outbox = |child: &&Child| {
             if self.watched.outboxes.tables.is_empty() {
                 self.publication.table(child.oid).is_some()
             } else {
-                ours.table(child.oid).is_some()
+                outbox_oids.table(child.oid).is_some()
                     || self.watched.outboxes.tables.iter().any(|table| table.name == child.name)
             }
         };

@@ -120,14 +120,15 @@ impl Comparison<'_> {
             if !is_published && self.now.with_oid(table.oid).is_some() {
                 return Some(self.lacks(&table.name));
             }
-            let heir = self.now.named(&table.name).filter(|heir| heir.oid != table.oid)?;
+            let successor =
+                self.now.named(&table.name).filter(|successor| successor.oid != table.oid)?;
             // A table that is published without an entry of its own has been published since it was
             // created.
-            let is_at_risk = match self.publication.table(heir.oid) {
-                Some(now) => now.entry.is_some() && before.table(heir.oid).is_none(),
+            let is_at_risk = match self.publication.table(successor.oid) {
+                Some(now) => now.entry.is_some() && before.table(successor.oid).is_none(),
                 None => true,
             };
-            is_at_risk.then(|| self.exchanged(&table.name, table.oid, heir.oid))
+            is_at_risk.then(|| self.exchanged(&table.name, table.oid, successor.oid))
         });
         missing.collect()
     }

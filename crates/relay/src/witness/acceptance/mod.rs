@@ -83,7 +83,7 @@ impl Witness {
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
         Self {
-            held: Some(baseline.seen),
+            held: Some(baseline.held),
             history: Some(baseline.server.history.clone()),
             cluster: cluster.to_owned(),
             checked: Some(baseline.checked.clone()),
@@ -113,43 +113,45 @@ impl Witness {
         if self.history.as_ref() != Some(&baseline.server.history) {
             return Ok(());
         }
-        let seen = closed.iter().filter(is_remade).filter_map(|open| match open {
+        let found_at = closed.iter().filter(is_remade).filter_map(|open| match open {
             OpenFinding::Gap(gap) => Some(gap.interval.to.lsn),
             OpenFinding::Beginning(_) => None,
         });
-        let (confirmed, Some(seen)) = (baseline.confirmed(), seen.max()) else { return Ok(()) };
-        if confirmed > seen {
+        let (confirmed, Some(found_at)) = (baseline.confirmed(), found_at.max()) else {
+            return Ok(());
+        };
+        if confirmed > found_at {
             return Ok(());
         }
         Err(Failure::new(
             Code::PublicationReplaced,
             format!(
-                "the slot stands at {confirmed}, and at {seen} the publication was not yet as it \
+                "the slot stands at {confirmed}, and at {found_at} the publication was not yet as it \
                  is now: wal is decoded with the publications of its time, so this slot sends \
                  nothing, or not all"
             ),
         ))
     }
 
-    /// The next generation of this record, with the baseline of `anew`. What a person has accepted
+    /// The next generation of this record, with the baseline of `fresh`. What a person has accepted
     /// (`closed`) is no longer open in it; everything else that was open stays open.
     #[must_use]
-    pub fn accept(&self, closed: &[OpenFinding], anew: Self, by: &str) -> Self {
-        let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
+    pub fn accept(&self, closed: &[OpenFinding], fresh: Self, by: &str) -> Self {
+        let at = fresh.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
         // Tables that were outboxes and are not configured any more stay in the record: the next
         // session reports them.
-        let unconfigured = self.tables.iter().filter(|oid| !anew.tables.contains(oid));
-        let tables = anew.tables.iter().chain(unconfigured).copied().collect();
+        let unconfigured = self.tables.iter().filter(|oid| !fresh.tables.contains(oid));
+        let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
         let mut next = Self {
-            last: self.last.filter(|last| self.goes_on(closed, &anew, last)),
+            last: self.last.filter(|last| self.continues_in(closed, &fresh, last)),
             generation: self.generation + 1,
             partitions: self.partitions.clone(),
             gaps: self.gaps.clone(),
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
-            former: self.replaced_by(&anew),
+            former: self.replaced_by(&fresh),
             tables,
-            ..anew
+            ..fresh
         };
         next.close(closed, by, &at);
         next
@@ -186,35 +188,36 @@ impl Witness {
         next
     }
 
-    /// Outboxes of this record whose names other tables have in `anew`: the slot may have rows of
+    /// Outboxes of this record whose names other tables have in `fresh`: the slot may have rows of
     /// both.
-    fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
-        let until = anew.held.map_or(anew.position, |held| held.wal_end);
-        let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
+    fn replaced_by(&self, fresh: &Self) -> BTreeMap<u32, Former> {
+        let until = fresh.held.map_or(fresh.position, |held| held.wal_end);
+        let is_gone = |oid: &&Oid| !fresh.tables.contains(oid);
         let gone = self.tables.iter().filter(is_gone).filter_map(|oid| {
             let relation = self.catalog.with_oid(*oid)?;
             let table = relation.formerly.first().unwrap_or(&relation.name).clone();
-            let heir = anew.catalog.named(&table).filter(|heir| heir.oid != *oid)?.oid;
-            Some((oid.as_u32(), Former { table, heir, until }))
+            let successor =
+                fresh.catalog.named(&table).filter(|successor| successor.oid != *oid)?.oid;
+            Some((oid.as_u32(), Former { table, successor, until }))
         });
         // Tables that were replaced earlier keep their position.
-        let before = self.former.iter().filter(|(_, former)| former.until > anew.position);
+        let before = self.former.iter().filter(|(_, former)| former.until > fresh.position);
         gone.chain(before.map(|(oid, former)| (*oid, former.clone()))).collect()
     }
 
-    /// Whether the last transaction of this record is also the last before the position of `anew`:
+    /// Whether the last transaction of this record is also the last before the position of `fresh`:
     /// the server and Kafka are the same, and the slot was not replaced meanwhile.
-    fn goes_on(&self, closed: &[OpenFinding], anew: &Self, last: &LastTransaction) -> bool {
+    fn continues_in(&self, closed: &[OpenFinding], fresh: &Self, last: &LastTransaction) -> bool {
         let is_of_table = |open: &OpenFinding| match open {
             OpenFinding::Gap(gap) => gap.lasts(),
             OpenFinding::Beginning(_) => true,
         };
-        (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
-            && (last.end_lsn..=self.position).contains(&anew.position)
+        (&self.history, &self.cluster) == (&fresh.history, &fresh.cluster)
+            && (last.end_lsn..=self.position).contains(&fresh.position)
             // Rows of a table that became an outbox later were no events before that, and the
-            // record of `anew` does not say so.
+            // record of `fresh` does not say so.
             && self.added.is_empty()
-            && anew.tables.iter().all(|table| self.tables.contains(table))
+            && fresh.tables.iter().all(|table| self.tables.contains(table))
             && closed.iter().chain(&self.open()).all(is_of_table)
     }
 

@@ -28,7 +28,7 @@ fn baseline() -> Baseline {
         alterations: Vec::new(),
         tables: TableOids::default(),
         checked: reading.mark(),
-        seen: reading.moment(),
+        held: reading.moment(),
     }
 }
 

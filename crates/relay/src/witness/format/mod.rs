@@ -243,13 +243,13 @@ impl MarkText {
 impl FormerText {
     fn of(former: &Former) -> Self {
         let TableName { schema, name } = former.table.clone();
-        let (heir, until) = (former.heir.as_u32(), former.until.to_string());
+        let (heir, until) = (former.successor.as_u32(), former.until.to_string());
         Self { schema, name, heir, until }
     }
 
     fn read(self) -> Result<Former, Unreadable> {
         let table = TableName { schema: self.schema, name: self.name };
-        Ok(Former { table, heir: Oid::from_u32(self.heir), until: lsn(&self.until)? })
+        Ok(Former { table, successor: Oid::from_u32(self.heir), until: lsn(&self.until)? })
     }
 }
 
@@ -343,7 +343,7 @@ mod tests {
                 11,
                 Former {
                     table: samples::name("outbox"),
-                    heir: Oid::from_u32(10),
+                    successor: Oid::from_u32(10),
                     until: Lsn::from_u64(8),
                 },
             )]),

@@ -19,7 +19,7 @@ const SHOWN_MAX: usize = 16;
 impl<C> Monitor<C> {
     /// Reports a gap to the relay, if the failure is one and its code was not reported yet.
     pub(super) fn gap(&mut self, failure: Failure, reading: &SlotReading) {
-        if self.told.contains(&failure.code) {
+        if self.reported.contains(&failure.code) {
             return;
         }
         let snapshot = self.snapshot();
@@ -32,7 +32,7 @@ impl<C> Monitor<C> {
         self.found = Some(FoundAt::at(&snapshot, reading));
         // When the channel is full, the gap is reported again after the next reading.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
-            self.told.insert(code);
+            self.reported.insert(code);
         }
     }
 
@@ -69,9 +69,9 @@ impl<C> Monitor<C> {
         let unseen = ours
             .map(|before| self.alterations(before, &latest.catalog, &latest.checked))
             .unwrap_or_default();
-        let told = std::mem::take(&mut self.announced);
+        let reported = std::mem::take(&mut self.announced);
         for alteration in &latest.alterations {
-            if !unseen.is_empty() || !told.contains(&alteration.code) {
+            if !unseen.is_empty() || !reported.contains(&alteration.code) {
                 self.show(alteration.clone());
             }
         }

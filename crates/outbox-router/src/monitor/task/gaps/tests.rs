@@ -39,9 +39,9 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     let streaming = RelayReport { snapshot: snapshot(State::Streaming), published_at: now };
     let (_, relay) = watch::channel(streaming);
     let (report, _) = watch::channel(MonitorReport::initial(now));
-    let (events, told) = mpsc::channel(1);
+    let (events, reported) = mpsc::channel(1);
     let monitor = Monitor::new(settings, (), Channels { relay, events, report });
-    (monitor, told)
+    (monitor, reported)
 }
 
 /// Fills the channel, as if the relay did not read it for a while.
@@ -51,27 +51,27 @@ fn fill(monitor: &Monitor<()>) {
     monitor.channels.events.try_send(MonitorEvent::SourceRead(Box::new(state))).unwrap();
 }
 
-fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
-    assert!(matches!(told.try_recv(), Ok(MonitorEvent::SourceRead(_))));
-    assert!(told.is_empty(), "there was no room");
+fn assert_nothing_but_the_good_look(reported: &mut mpsc::Receiver<MonitorEvent>) {
+    assert!(matches!(reported.try_recv(), Ok(MonitorEvent::SourceRead(_))));
+    assert!(reported.is_empty(), "there was no room");
 }
 
 #[test]
 fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
-    let (mut monitor, mut told) = monitor();
+    let (mut monitor, mut reported) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&source.slot_reading(), source.catalog(), Vec::new());
     assert_eq!(monitor.report.findings, []);
     let gone = SlotReading { slot: None, ..source.slot_reading() };
     fill(&monitor);
     monitor.check(&gone, source.catalog(), Vec::new());
-    assert_nothing_but_the_good_look(&mut told);
+    assert_nothing_but_the_good_look(&mut reported);
 
     monitor.check(&gone, source.catalog(), Vec::new());
-    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::SlotMissing);
     monitor.check(&gone, source.catalog(), Vec::new());
-    assert!(told.is_empty(), "it was told");
+    assert!(reported.is_empty(), "it was told");
 }
 
 /// P034 is a note. As a defect, it would keep every reading from counting as good, and no standby
@@ -89,16 +89,16 @@ fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() 
 
 #[test]
 fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
-    let (mut monitor, mut told) = monitor();
+    let (mut monitor, mut reported) = monitor();
     let stops = || Failure::new(Code::ServerNotReady, "the database system is shutting down");
     fill(&monitor);
     monitor.not_read(stops());
-    assert_nothing_but_the_good_look(&mut told);
+    assert_nothing_but_the_good_look(&mut reported);
 
     monitor.not_read(stops());
-    assert_eq!(told.try_recv(), Ok(MonitorEvent::ServerStopping));
+    assert_eq!(reported.try_recv(), Ok(MonitorEvent::ServerStopping));
     monitor.not_read(stops());
-    assert!(told.is_empty(), "it was told");
+    assert!(reported.is_empty(), "it was told");
 }
 
 /// Begins a session that has found this alteration between its witness and now.
@@ -114,7 +114,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
         checked: reading.mark(),
-        seen: reading.moment(),
+        held: reading.moment(),
         slot: reading.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],
@@ -175,24 +175,24 @@ fn standby_with_a_gap() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) 
 }
 
 fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) {
-    let (mut monitor, mut told) = monitor();
+    let (mut monitor, mut reported) = monitor();
     relay_says(&mut monitor, State::Standby, generation, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
-    assert!(told.is_empty(), "there is room for what is wrong alone");
+    assert!(reported.is_empty(), "there is room for what is wrong alone");
     let mut replaced = source.catalog();
     replaced.publication.as_mut().unwrap().oid = relay::source::Oid::from_u32(99_999);
     monitor.check(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
-    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
     assert!(monitor.report.gap.is_some());
-    (monitor, told, replaced)
+    (monitor, reported, replaced)
 }
 
 /// A standby begins no session, so it has no baseline of its own that would end a gap.
 #[test]
 fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_again() {
-    let (mut monitor, mut told, replaced) = standby_with_a_gap();
+    let (mut monitor, mut reported, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let open = monitor.report.gap.clone().unwrap();
     relay_says(&mut monitor, State::Failed, 2, vec![open]);
@@ -203,11 +203,11 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
     monitor.check(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert_eq!((&monitor.report.gap, &*monitor.report.findings), (&None, &[][..]));
     monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
-    while told.try_recv().is_ok() {}
+    while reported.try_recv().is_ok() {}
 
     monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some());
-    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
 }
 
@@ -225,7 +225,7 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
 /// what is no longer wrong.
 #[test]
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
-    let (mut monitor, mut told, replaced) = standby_with_a_gap();
+    let (mut monitor, mut reported, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "the session of before");
@@ -235,19 +235,19 @@ fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     assert!(monitor.report.gap.is_some(), "it is wrong still");
     monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert_eq!(monitor.report.gap, None);
-    while told.try_recv().is_ok() {}
+    while reported.try_recv().is_ok() {}
     monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
-    assert!(matches!(told.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
+    assert!(matches!(reported.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
 }
 
 /// The gap is left to the monitor's own relay: it has halted, or will.
 #[test]
 fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
-    let (mut monitor, mut told) = monitor();
+    let (mut monitor, mut reported) = monitor();
     relay_says(&mut monitor, State::Streaming, 1, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
-    while told.try_recv().is_ok() {}
+    while reported.try_recv().is_ok() {}
     let gone = SlotReading { slot: None, ..source.slot_reading() };
     monitor.check(&gone, source.catalog(), Vec::new());
     for state in [State::Streaming, State::Failed, State::Starting] {
