@@ -7,7 +7,7 @@ use super::{
     reason::{Interval, MarkView},
     view::View,
 };
-use crate::{codes::hint, monitor::Gap};
+use crate::{codes::hint_of_open, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
@@ -72,7 +72,7 @@ impl OpenGap {
         Self {
             name: gap.name(),
             message: gap.failure.message.clone(),
-            hint: hint(&gap.failure),
+            hint: hint_of_open(&gap.failure, &gap.name()),
             interval: Interval::of(gap),
         }
     }

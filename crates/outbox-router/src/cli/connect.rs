@@ -38,9 +38,8 @@ impl Access<'_> {
         let environment = |name: &str| self.environment.get(name).map(str::to_owned);
         // A person has to correct a connection string that cannot be read, as with a wrong
         // password.
-        ConnInfo::resolve(url, &environment).map_err(|error| {
-            Failure::new(Code::AuthenticationFailed, format!("postgres.url: {error}"))
-        })
+        ConnInfo::resolve(url, &environment)
+            .map_err(|error| Failure::of(Case::UrlUnreadable, format!("postgres.url: {error}")))
     }
 
     /// The endpoint for a connection that another module makes.
@@ -87,6 +86,9 @@ pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
     let state = error.code().cloned();
     let failure = sql_failure(error);
     match state {
+        Some(SqlState::INSUFFICIENT_PRIVILEGE) if failure.code == Code::RoleLacksReplication => {
+            failure.with_case(Case::CommandMayNotReplicate)
+        }
         Some(SqlState::INSUFFICIENT_PRIVILEGE) => failure.with_case(Case::CommandDenied),
         Some(SqlState::LOCK_NOT_AVAILABLE) => failure.with_case(Case::LockTimeout),
         Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED) => failure.with_case(Case::NoFreeSlot),

@@ -177,22 +177,14 @@ fn still_open(wrong: &Failure, open: &[OpenFinding]) -> Option<Failure> {
         OpenFinding::Beginning(_) => None,
     });
     let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
-    let alike = gaps.iter().find(|gap| has_same_remedy(&gap.failure, wrong));
+    let alike = gaps
+        .iter()
+        .find(|gap| (gap.failure.case, &gap.failure.names) == (wrong.case, &wrong.names));
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
-    let mut unmended = Failure::new(wrong.code, message);
-    (unmended.case, unmended.names) = (wrong.case, wrong.names.clone());
-    Some(unmended)
-}
-
-/// Whether what has to be typed is the same but for the gap's name.
-fn has_same_remedy(one: &Failure, other: &Failure) -> bool {
-    let names = |failure: &Failure| {
-        let mut names = failure.names.clone();
-        names.set(Name::Gap, String::new());
-        names
-    };
-    one.case == other.case && names(one) == names(other)
+    let mut unrepaired = wrong.clone();
+    (unrepaired.message, unrepaired.lsn) = (message, None);
+    Some(unrepaired)
 }
 
 /// Checks that a router that goes on from this record would find everything as it was left.
@@ -256,26 +248,26 @@ pub(super) fn same_database(records: &Records, reading: &SourceReading) -> Resul
         .naming(Name::RouterDatabase, routers))
 }
 
-/// The finding that the pipeline began at `mark` without a record; `name` is what a person accepts.
-pub(super) fn began_without(name: String, mark: &impl fmt::Display) -> Failure {
+/// The finding that the pipeline began at `mark` without a record.
+pub(super) fn began_without(mark: &impl fmt::Display) -> Failure {
     let what = format!(
         "the pipeline began at {mark} without a record: whether anything before that is missing in \
          kafka is not known"
     );
-    Failure::new(Code::WitnessMissing, what).naming(Name::Gap, name)
+    Failure::new(Code::WitnessMissing, what)
 }
 
 /// What is open as the failure that it is.
 pub(super) fn failure_of(open: &OpenFinding) -> Failure {
     match open {
         OpenFinding::Gap(gap) => gap.failure.clone(),
-        OpenFinding::Beginning(mark) => began_without(open.name(), mark),
+        OpenFinding::Beginning(mark) => began_without(mark),
     }
 }
 
 /// A process streams from the slot.
 pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
-    Failure::new(Code::SlotInUse, format!("the slot {slot} is in use by pid {pid}"))
+    Failure::of(Case::SlotNeeded, format!("the slot {slot} is in use by pid {pid}"))
         .naming(Name::Pid, pid)
 }
 

@@ -8,7 +8,7 @@ use super::{explanation::Explanation, template::fill};
 
 /// A remedy without a failure's names: words in capitals stand for them.
 pub fn typed(remedy: &str) -> String {
-    fill(remedy, &Names::default())
+    fill(remedy, &Names::default(), None)
 }
 
 /// Writes title, meaning and remedies of a code. Names that only a failure has stand in capitals.
@@ -21,7 +21,7 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     match (*remedy, cases.is_empty()) {
         ("", true) => writeln!(out, "\nThere is nothing to type."),
         ("", false) => {
-            writeln!(out, "\nWhat to type:")?;
+            writeln!(out, "\nThere is nothing to type, unless:")?;
             each(explanation, out)
         }
         (remedy, _) => {

@@ -32,6 +32,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  min.insync.replicas asks for: kafka-topics.sh --bootstrap-server {brokers} \
                  --describe --topic {topic}",
             ),
+            special(Case::ProducerReplaced, "the router's producer is being replaced", ""),
             special(
                 Case::StateTopicUnread,
                 "the state topic cannot be read to its end",
@@ -44,21 +45,26 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "Kafka refuses the router's credentials, or the router the broker's certificate",
         meaning: "The TLS handshake or the SASL exchange fails. It is tried again, so the router \
                   goes on by itself when the cause is gone.",
-        remedy: "check security.protocol, sasl.* and ssl.* under [kafka.properties]",
+        remedy: "check security.protocol, sasl.* and ssl.* under [kafka.properties], then \
+                 outbox-router check",
         cases: &[],
     },
     Explanation {
         code: Code::TopicMissing.as_str(),
         title: "a topic does not exist",
-        meaning: "The router never lets brokers create topics by themselves, since a mistyped name \
-                  would become a topic. It waits, asks again, and goes on when the topic exists.",
-        remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
-                 6 --replication-factor {replication_factor}, or set kafka.create_topics",
+        meaning: "The router never lets brokers create topics by themselves, since a mistyped \
+                  name would become a topic. It waits, asks again, and goes on when the topic \
+                  exists.",
+        remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} \
+                 --partitions 6 --replication-factor {replication_factor}, or set \
+                 kafka.create_topics and restart; a topic that existed before needs its former \
+                 number of partitions, else keys move",
         cases: &[special(
             Case::StateTopicMissing,
             "it is the state topic",
             "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
-             1{options}",
+             1{replication_option} --config cleanup.policy=compact --config segment.bytes=4194304 \
+             --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1",
         )],
     },
     Explanation {
@@ -78,16 +84,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::RecordTooLarge.as_str(),
         title: "a record is larger than the topic takes",
-        meaning: "The topic's max.message.bytes is smaller than the record. The router stops at the \
-                  row, asks again every 30 s, and goes on when the topic takes it.",
+        meaning: "The topic's max.message.bytes is smaller than the record. The router stops at \
+                  the row, asks again every 30 s, and goes on when the topic takes it.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}",
         cases: &[special(
             Case::StateRecordTooLarge,
             "it is the pipeline's own record",
             "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-             --entity-name {topic} --add-config max.message.bytes={bytes}; or publish the outbox \
-             tables alone instead of FOR ALL TABLES",
+             --entity-name {topic} --add-config max.message.bytes={bytes}; or let the publication \
+             name the outbox tables instead of FOR ALL TABLES",
         )],
     },
     Explanation {
@@ -95,23 +101,23 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the broker refuses a record",
         meaning: "A broker's rule or a topic's setting rules the record out. The router ends the \
                   session and replays; the third time at the same position it stops.",
-        remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type topics \
-                 --entity-name {topic}",
+        remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
+                 topics --entity-name {topic}",
         cases: &[special(
             Case::RecordTooOld,
             "its timestamp is outside the topic's limits",
-            "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server \
-             {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
-             message.timestamp.before.max.ms=9223372036854775807 \
-             (message.timestamp.difference.max.ms before kafka 3.6; message.timestamp.after.max.ms \
-             where the broker's clock is behind)",
+            "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
+             --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
+             --add-config message.timestamp.before.max.ms=9223372036854775807 \
+             (message.timestamp.difference.max.ms before kafka 3.6; \
+             message.timestamp.after.max.ms where the broker's clock is behind)",
         )],
     },
     Explanation {
         code: Code::ProducerFatal.as_str(),
         title: "the producer cannot go on",
-        meaning: "librdkafka met an error after which it could not prove order or completeness. The \
-                  router replaces the producer and replays from the slot.",
+        meaning: "librdkafka met an error after which it could not prove order or completeness. \
+                  The router replaces the producer and replays from the slot.",
         remedy: "",
         cases: &[special(
             Case::ProducerSettings,
@@ -130,10 +136,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::TopicShrunk.as_str(),
         title: "a topic has fewer partitions than before",
-        meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. The \
-                  router replays what is not confirmed; the third time at the same position it \
-                  stops.",
-        remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}",
+        meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. \
+                  The router replays what is not confirmed; the third time at the same position \
+                  it stops.",
+        remedy: "see how many it had (/status.json, or the message) and has: kafka-topics.sh \
+                 --bootstrap-server {brokers} --describe --topic {topic}; to keep each key in its \
+                 partition, create it again with the former number",
         cases: &[],
     },
     Explanation {
@@ -149,9 +157,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::AckWithoutOffset.as_str(),
         title: "records were acknowledged without an offset",
         meaning: "Nothing shows that they are stored, so the router replays them.",
-        remedy: "to be expected of a topic that is deleted and created again, and where replicas \
-                 went away under requests in flight; otherwise kafka-topics.sh --bootstrap-server \
-                 {brokers} --describe --topic {topic}, and the log of the partition's leader",
+        remedy: "nothing, unless it repeats: it is to be expected of a topic that is deleted and \
+                 created again, and where replicas went away under requests in flight; otherwise \
+                 kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}, and the \
+                 log of the partition's leader",
         cases: &[],
     },
     Explanation {
@@ -159,33 +168,37 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the state topic does not keep the record",
         meaning: "It must be a compacted topic of one partition that no event is routed to. As a \
                   warning: it keeps the record, but not as safely as the cluster could.",
-        remedy: "set kafka.state_topic to another name; or, if nothing else uses this one, \
+        remedy: "set kafka.state_topic to another name and restart (the router then begins \
+                 without a record, K022); only if this topic holds no record of any pipeline: \
                  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
                  router creates it again",
         cases: &[
             special(
                 Case::StateTopicSettings,
                 "a setting has to change",
-                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {topic} --add-config {settings}",
+                "if {topic} is used for nothing else: kafka-configs.sh --bootstrap-server \
+                 {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
+                 {settings}",
             ),
             special(
                 Case::StateTopicReplicas,
                 "it has too few replicas",
-                "echo '{reassignment}' > state.json; kafka-reassign-partitions.sh --bootstrap-server \
-                 {brokers} --reassignment-json-file state.json --execute",
+                "echo '{reassignment}' > state.json; kafka-reassign-partitions.sh \
+                 --bootstrap-server {brokers} --reassignment-json-file state.json --execute",
             ),
             special(
                 Case::StateTopicUntold,
                 "the broker does not report its settings",
-                "let the router's principal DescribeConfigs it, or see for yourself that it says \
-                 compact alone: kafka-configs.sh --bootstrap-server {brokers} --describe --all \
-                 --entity-type topics --entity-name {topic}",
+                "grant the router's principal DescribeConfigs on it (kafka-acls.sh \
+                 --bootstrap-server {brokers} --add --allow-principal User:NAME --operation \
+                 DescribeConfigs --topic {topic}), or see that cleanup.policy is compact alone: \
+                 kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
+                 topics --entity-name {topic}",
             ),
             special(
                 Case::StateTopicRouted,
                 "events are routed to it",
-                "set kafka.state_topic to a name that no event is routed to",
+                "set kafka.state_topic to a name that no event is routed to, and restart",
             ),
             special(
                 Case::RecordUnreadable,
@@ -200,23 +213,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The acknowledged events are in the cluster of which the record names the id. \
                   Consumers of this one would miss them; the router stops until a person accepts \
                   that.",
-        remedy: "point kafka.bootstrap_servers at that cluster, or see that the events were copied \
-                 here, then {accept}",
+        remedy: "first see whether kafka.bootstrap_servers leads to the right cluster, and accept \
+                 nothing before that; if the cluster was really replaced, see that the events \
+                 were copied to it, then {accept}",
         cases: &[],
     },
     Explanation {
         code: Code::WitnessMissing.as_str(),
         title: "there is no record of this pipeline",
-        meaning: "The state topic has no record under this name, database and slot. Without one it \
-                  cannot be seen what happened to the slot before. The router starts, and warns \
-                  until a person accepts the beginning.",
-        remedy: "compare the outbox table with the topics, then {accept}",
+        meaning: "The state topic has no record under this name, database and slot. Without one \
+                  it cannot be seen what happened to the slot before. The router starts, and \
+                  warns until a person accepts the beginning.",
+        remedy: "compare the ids in the outbox table with the ids in the topics, {rewrite} where \
+                 some are missing, then {accept}",
         cases: &[
             special(
                 Case::NoStateTopic,
                 "no state topic is configured",
-                "publish the missing rows from the table, then set kafka.state_topic and restart the \
-                 router",
+                "{rewrite}, then set kafka.state_topic and restart the router",
             ),
             special(
                 Case::NoRecord,
@@ -228,20 +242,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             special(
                 Case::FirstRecordUnwritten,
                 "setup cannot write the first one",
-                "when that is mended: outbox-router setup --apply again, before the router is \
-                 started; then outbox-router accept closes K022, since nothing says whether the slot \
-                 was moved before there was a record",
+                "when that is repaired: outbox-router setup --apply again, before the router is \
+                 started; then outbox-router accept closes K022, since nothing says whether the \
+                 slot was moved before there was a record",
             ),
         ],
     },
     Explanation {
         code: Code::TopicTimestamps.as_str(),
         title: "a topic's limits may refuse or delete what an outage held up",
-        meaning: "Records carry the time of the commit. After an outage they are old, and this topic \
-                  refuses old records or deletes them soon. It is a warning; nothing stops.",
-        remedy: "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server \
-                 {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
-                 {settings}",
+        meaning: "Records carry the time of the commit. After an outage they are old, and this \
+                  topic refuses old records or deletes them soon. It is a warning; nothing stops.",
+        remedy: "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
+                 --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
+                 --add-config {settings}",
         cases: &[],
     },
 ];

@@ -19,7 +19,7 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Failure, Name};
+use relay::{Class, Failure};
 
 pub use explain::{explain, typed};
 pub use explanation::{CaseRemedy, Explanation};
@@ -46,34 +46,44 @@ pub fn explanation(code: &str) -> Option<&'static Explanation> {
 
 /// What a person can do about a gap, unless its remedy says it: repairing the defect brings no row
 /// back, and the router waits for the acceptance.
-const CLOSING: &str = "publish the rows that were left out meanwhile from the table, then {accept}";
+const CLOSING: &str = "{rewrite}, then {accept}";
 
 /// What to type about a failure, with the names filled in; `None` where nothing helps but waiting.
 /// What a failure below needs comes first; what a case above it needs follows.
 pub fn hint(failure: &Failure) -> Option<String> {
+    full_hint(failure, None)
+}
+
+/// What to type about a finding that the pipeline's record lists as open under this name.
+pub fn hint_of_open(failure: &Failure, name: &str) -> Option<String> {
+    full_hint(failure, Some(name))
+}
+
+fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
     let below = failure.source().and_then(|cause| cause.downcast_ref::<Failure>()).and_then(hint);
-    let own = || remedy(failure).map(|remedy| template::fill(&remedy, &failure.names));
+    let is_open = name.is_some() && failure.class() == Class::Gap;
+    let closing = (failure.is_of_gap() || is_open).then_some(CLOSING);
+    let own = remedy(failure, closing);
+    let own = own.map(|remedy| template::fill(&remedy, &failure.names, name));
     match (below, failure.case) {
-        (None, _) => own(),
+        (None, _) => own,
         // The failure has the code of the one below, and nothing to add.
         (below @ Some(_), None) => below,
-        (Some(below), Some(_)) => {
-            Some(own().map_or_else(|| below.clone(), |own| format!("{below}; {own}")))
-        }
+        (Some(below), Some(_)) => Some(match own {
+            Some(own) => format!("{below}; {own}"),
+            None => below,
+        }),
     }
 }
 
-fn remedy(failure: &Failure) -> Option<String> {
+fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {
     let explanation = explanation(failure.code.as_str())?;
-    let special = |case| explanation.cases.iter().find(|special| special.case == case);
-    let remedy =
-        failure.case.and_then(special).map_or(explanation.remedy, |special| special.remedy);
-    let is_gap = failure.names.get(Name::Gap).is_some();
-    match (remedy, is_gap && !remedy.contains("{accept}")) {
-        ("", false) => None,
-        (remedy, false) => Some(remedy.to_owned()),
-        ("", true) => Some(CLOSING.to_owned()),
-        (remedy, true) => Some(format!("{remedy}; {CLOSING}")),
+    let of_case = |case| explanation.cases.iter().find(|remedy| remedy.case == case);
+    let remedy = failure.case.and_then(of_case).map_or(explanation.remedy, |case| case.remedy);
+    match (remedy, closing.filter(|_| !remedy.contains("{accept}"))) {
+        ("", closing) => closing.map(str::to_owned),
+        (remedy, None) => Some(remedy.to_owned()),
+        (remedy, Some(closing)) => Some(format!("{remedy}; {closing}")),
     }
 }
 

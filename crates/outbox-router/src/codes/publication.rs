@@ -13,26 +13,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PublicationMissing.as_str(),
         title: "the publication does not exist",
         meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
-                  was written without one: creating the publication again does not mend the slot. \
-                  Before the first session it is looked for every 30 s; later the router stops until \
-                  a person accepts what is missing.",
-        remedy: "wal is decoded with the publications of its time: outbox-router teardown --apply, \
-                 if the slot is there, then outbox-router setup --apply create it and a slot that \
-                 can use it",
+                  was written without one: creating the publication again does not repair the \
+                  slot. The router stops until a person accepts what is missing.",
+        remedy: "wal is decoded with the publications of its time: {teardown} (drops the slot), \
+                 then {setup} creates the publication and a slot that can use it",
         cases: &[
             special(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",
-                "this slot sends no row of that time: outbox-router teardown --apply, then \
-                 outbox-router setup --apply create another; then publish the rows committed since \
-                 the publication was dropped from the table, then {accept}",
+                "this slot sends no row of that time: {teardown} (drops slot and publication), \
+                 then {setup} creates both again; then, for the rows committed since the \
+                 publication was dropped, {rewrite}, then {accept}",
             ),
             special(
                 Case::SlotBeforePublication,
                 "the slot is older than the publication would be",
-                "create another slot: outbox-router teardown --apply, then outbox-router setup \
-                 --apply; publish the rows committed since the slot's position from the table; then \
-                 outbox-router accept, if setup says that something is open",
+                "create another slot: {teardown}, then {setup}; for the rows committed since the \
+                 slot's position, {rewrite}; then outbox-router accept, if setup says that \
+                 something is open",
             ),
         ],
     },
@@ -40,13 +38,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PublicationLacksTable.as_str(),
         title: "an outbox table is not published, or was not for a while",
         meaning: WITHHELD,
-        remedy: "{statement}",
+        remedy: "{add_tables}",
         cases: &[
             special(
                 Case::NoTables,
                 "the publication has no table",
-                "outbox-router setup --apply adds the outbox tables: those under [[outbox]], or \
-                 public.outbox where none is there",
+                "{setup} adds the outbox tables: those under [[outbox]], or public.outbox where \
+                 none is there",
             ),
             special(
                 Case::AllTables,
@@ -57,45 +55,45 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             special(
                 Case::PartitionNow,
                 "the table is a partition now",
-                "detach it from the table that it is a partition of; if it is not in the publication \
-                 then: {statement}",
+                "detach it from the table that it is a partition of (alter table PARENT detach \
+                 partition CHILD); if it is not in the publication then: {add_tables}",
             ),
             special(
                 Case::PutBack,
                 "it was taken out and put back",
-                "if it was put back in the same transaction, nothing is missing; otherwise publish \
-                 the rows that were written meanwhile from the table; then {accept}",
+                "if it was put back in the same transaction, nothing is missing; otherwise, for \
+                 the rows that were written meanwhile, {rewrite}; then {accept}",
             ),
             special(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
-                "alter table {quoted_table} set logged; publish its rows from the table; then \
-                 {accept}",
+                "alter table {quoted_table} set logged (rewrites the table under an exclusive \
+                 lock); for its rows, {rewrite}; then {accept}",
             ),
             special(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
-                "detach partition {partition} from {table}; publish its rows from the table; then \
-                 {accept}",
+                "alter table {table} detach partition {quoted_table}; for its rows, {rewrite}; \
+                 then {accept}",
             ),
             special(
                 Case::AttachedAgain,
                 "a partition was detached and attached again",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
-                 rows from the table; then {accept}",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
+                 rows, {rewrite}; then {accept}",
             ),
             special(
                 Case::UnloggedMeanwhile,
                 "the table was unlogged for a while",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
-                 rows from the table; then {accept}. postgresql refuses set unlogged of a table that \
-                 the publication names",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
+                 rows, {rewrite}; then {accept}; so that it cannot recur, name the table itself \
+                 in the publication: postgresql then refuses set unlogged",
             ),
             special(
                 Case::Rewritten,
                 "the table was rewritten, which stops nothing",
-                "ask who altered it, or look for set unlogged in postgresql's log; publish the \
-                 missing rows from the table",
+                "find out who altered it, or search postgresql's log for set unlogged; if it was \
+                 unlogged, {rewrite}",
             ),
         ],
     },
@@ -103,21 +101,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PublicationLacksInsert.as_str(),
         title: "the publication does not publish inserts",
         meaning: WITHHELD,
-        remedy: "alter publication {publication} set (publish = 'insert')",
+        remedy: "alter publication {publication} set (publish = 'insert'), or add insert to what \
+                 it publishes where other subscribers use it",
         cases: &[],
     },
     Explanation {
         code: Code::PublicationFiltersRows.as_str(),
         title: "the publication filters rows",
         meaning: WITHHELD,
-        remedy: "{statement}",
+        remedy: "{add_again}",
         cases: &[],
     },
     Explanation {
         code: Code::PublicationLacksColumn.as_str(),
         title: "the publication leaves out a column that the mapping needs",
         meaning: WITHHELD,
-        remedy: "{statement}",
+        remedy: "{add_again}",
         cases: &[special(
             Case::ColumnGenerated,
             "the column is generated",
@@ -129,48 +128,49 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::PublicationByLeaf.as_str(),
         title: "a partitioned outbox is published by its partitions",
-        meaning: "Each partition's rows arrive under the partition's own name, which is no outbox. \
-                  Rows that were written meanwhile may be missing in Kafka for good; the router \
-                  stops until a person accepts that.",
+        meaning: "Each partition's rows arrive under the partition's own name, which is no \
+                  outbox. Rows that were written meanwhile may be missing in Kafka for good; the \
+                  router stops until a person accepts that.",
         remedy: "alter publication {publication} set (publish_via_partition_root = true)",
         cases: &[],
     },
     Explanation {
         code: Code::PublicationReplaced.as_str(),
         title: "the publication was dropped and created again",
-        meaning: "WAL is decoded with the publications of its time: what was written before the new \
-                  one was created is not sent by this slot, now or later. The router stops until a \
-                  person accepts what is missing.",
+        meaning: "WAL is decoded with the publications of its time: what was written before the \
+                  new one was created is not sent by this slot, now or later. The router stops \
+                  until a person accepts what is missing.",
         remedy: "wal is decoded with the publications of its time, so creating it again mends \
-                 nothing: outbox-router teardown --apply, then outbox-router setup --apply create \
-                 another slot; publish the missing rows from the table, then {accept}",
+                 nothing: {teardown} (drops slot and publication), then {setup} creates both \
+                 again; {rewrite}, then {accept}",
         cases: &[],
     },
     Explanation {
         code: Code::TableReplaced.as_str(),
         title: "another table has the outbox's name",
-        meaning: "The table that was followed was dropped or renamed, and another was created under \
-                  its name. Rows of the new one that were written before it was published may be \
-                  missing; the router stops until a person accepts that.",
-        remedy: "{statement}; what the slot has of both tables will be produced: publish only the \
-                 rows that were written to the new one before that, then {accept}",
+        meaning: "The table that was followed was dropped or renamed, and another was created \
+                  under its name. Rows of the new one that were written before it was published \
+                  may be missing; the router stops until a person accepts that.",
+        remedy: "{add_tables}; what the slot has of both tables will be produced, so only for \
+                 rows that were written to the new one before it was in the publication, \
+                 {rewrite}; then {accept}",
         cases: &[special(
             Case::ReplacementPublished,
             "the new one is published",
-            "what the slot has of both tables will be produced: publish only the rows that were \
+            "what the slot has of both tables will be produced, so only for rows that were \
              written to the new one before it was in the publication (where schemas were renamed, \
-             those of the whole interval that are not in kafka), then {accept}",
+             those of the whole interval that are not in kafka), {rewrite}; then {accept}",
         )],
     },
     Explanation {
         code: Code::TableMissing.as_str(),
         title: "the outbox table does not exist",
-        meaning: "The configuration names a table that the database does not have. It is looked for \
-                  every 30 s.",
-        remedy: "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was \
-                 never created: outbox-router setup --apply --create-table; if it was dropped, the \
-                 same brings what the slot has of it, after outbox-router accept: without it in \
-                 [[outbox]] that is passed over",
+        meaning: "The configuration names a table that the database does not have. It is looked \
+                  for every 30 s.",
+        remedy: "if it was renamed: correct table in [[outbox]] and restart; nothing is lost. if \
+                 it was never created: {setup} --create-table. if it was dropped: create it again \
+                 in the same way, then the router sends what the slot still has of the old one \
+                 once outbox-router accept has closed what it reports",
         cases: &[
             special(
                 Case::NoTable,
@@ -180,44 +180,45 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             special(
                 Case::TableExpected,
                 "setup was not told to create it",
-                "make it by your migrations, or: outbox-router setup --apply --create-table",
+                "create it by your migrations, or: outbox-router setup --apply --create-table",
             ),
         ],
     },
     Explanation {
         code: Code::TableRenamed.as_str(),
         title: "the outbox table was renamed",
-        meaning: "A table is followed by its OID, so its rows are produced as before. Nothing stops; \
-                  only the configuration is out of date.",
-        remedy: "name {table} in [[outbox]] instead, or {statement}; neither loses anything",
+        meaning: "A table is followed by its OID, so its rows are produced as before. Nothing \
+                  stops; only the configuration is out of date.",
+        remedy: "name {table} in [[outbox]] instead and restart, or {rename_back}; neither loses \
+                 anything",
         cases: &[special(
             Case::RenamedBack,
             "it was renamed back",
-            "ask who altered it, or look for alter table in postgresql's log; publish those rows \
-             from the table that they are in",
+            "find out who altered it, or search postgresql's log for alter table; if another \
+             table had the name, write its rows to the outbox",
         )],
     },
     Explanation {
         code: Code::TableInherited.as_str(),
         title: "a table inherits from an outbox",
-        meaning: "A query on the outbox returns the child's rows, too, but PostgreSQL publishes them \
-                  under the child's name or not at all (CREATE PUBLICATION, \"Parameters\"). The \
-                  router stops, because they would not become events.",
-        remedy: "{statement}; or partition the outbox instead of inheriting from it: partitions are \
-                 published as rows of their root",
+        meaning: "A query on the outbox returns the child's rows, too, but PostgreSQL publishes \
+                  them under the child's name or not at all (CREATE PUBLICATION, \"Parameters\"). \
+                  The router stops, because they would not become events; before the first \
+                  session it checks again every 30 s.",
+        remedy: "{add_tables}; for the future, partition the outbox instead of inheriting from \
+                 it: partitions are published as rows of their root",
         cases: &[
             special(
                 Case::ChildUnconfigured,
                 "the child is published",
-                "name {tables} as table in an [[outbox]] block; or partition the outbox instead of \
-                 inheriting from it: partitions are published as rows of their root",
+                "give each of {tables} an [[outbox]] block of its own and restart; for the \
+                 future, partition the outbox instead of inheriting from it",
             ),
             special(
                 Case::ChildUnknown,
                 "the child is neither published nor configured",
-                "name {tables} as table in an [[outbox]] block, then {statement}; or partition the \
-                 outbox instead of inheriting from it: partitions are published as rows of their \
-                 root",
+                "{add_tables}; then give each of {tables} an [[outbox]] block of its own and \
+                 restart; for the future, partition the outbox instead of inheriting from it",
             ),
         ],
     },
@@ -236,21 +237,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The catalog shows that it was altered, but not how. If inserts were withheld \
                   meanwhile, rows are missing in Kafka; the router stops until a person accepts \
                   that.",
-        remedy: "ask who altered it, or look for alter publication in postgresql's log; if inserts \
-                 were withheld, publish the rows of that time from the table; then {accept}",
+        remedy: "find out who altered it, or search postgresql's log for alter publication; if \
+                 inserts were withheld, {rewrite}; then {accept}",
         cases: &[special(
             Case::AlterationKnown,
             "the catalog shows what was altered, which stops nothing",
-            "ask who altered it, or look for alter publication in postgresql's log; publish the \
-             missing rows from the table",
+            "find out who altered it, or search postgresql's log for alter publication; if \
+             inserts were withheld, {rewrite}",
         )],
     },
     Explanation {
         code: Code::MonitorElsewhere.as_str(),
         title: "the monitor reaches another server than the stream comes from",
-        meaning: "What the monitor reads says nothing about the stream's server, so its checks are \
-                  suspended.",
-        remedy: "see which servers the host of postgres.url resolves to, and what stands in between",
+        meaning: "What the monitor reads says nothing about the stream's server, so its checks \
+                  are suspended.",
+        remedy: "see which servers the host of postgres.url resolves to, and what stands in \
+                 between",
         cases: &[],
     },
     Explanation {
@@ -259,16 +261,17 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Before 13.21, 14.18, 15.13, 16.9 and 17.5 a transaction that was open while a \
                   publication was altered goes on with the former version of it (release notes of \
                   these versions). Nothing stops; it is a note.",
-        remedy: "update to {version}; until then alter the publication, or take up a table, only \
-                 while nobody writes to any table of the database",
+        remedy: "update to {version}; until then alter a publication, or add a table to it, only \
+                 while nothing writes to any table of the database",
         cases: &[],
     },
     Explanation {
         code: Code::TableUnconfigured.as_str(),
         title: "a table that was an outbox is not configured any more",
         meaning: "Its rows are not produced. A person chose that, so nothing stops; it is a note.",
-        remedy: "if it is one: name it in [[outbox]], and publish from the table what was committed \
-                 until then; if it is none: nothing, once the router had sent all of it",
+        remedy: "if it should be an outbox: name it in [[outbox]] and restart; for the rows \
+                 committed until then, {rewrite}. if not: nothing to do, provided that the router \
+                 had sent all of its rows",
         cases: &[],
     },
 ];

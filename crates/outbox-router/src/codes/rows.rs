@@ -1,32 +1,38 @@
 //! Rows, and the mapping of their columns.
 
-use relay::Code;
+use relay::{Case, Code};
 
-use super::explanation::Explanation;
+use super::explanation::{Explanation, special};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::KeyIsNull.as_str(),
         title: "the key column is NULL",
-        meaning: "Without a key the event has no place in an order. The router stops at the row and \
-                  tries it again every 30 s.",
-        remedy: "map columns.aggregate_id to a column that is never NULL and restart",
+        meaning: "Without a key the event has no place in an order. The router stops at the row \
+                  and tries it again every 30 s.",
+        remedy: "map columns.aggregate_id to a column that is never NULL and restart; every later \
+                 event then has its key from that column, so the former mapping may be restored \
+                 when this row is through",
         cases: &[],
     },
     Explanation {
         code: Code::TopicIsNull.as_str(),
         title: "the column that selects the topic is NULL",
-        meaning: "The event has no topic. The router stops at the row and tries it again every 30 s.",
-        remedy: "fill it, or set a topic without ${aggregate_type} and restart",
+        meaning: "The event has no topic. The router stops at the row and tries it again every 30 \
+                  s.",
+        remedy: "set a topic without ${aggregate_type} and restart, or map columns.aggregate_type \
+                 to another column; the row itself is in the WAL and can no longer be changed",
         cases: &[],
     },
     Explanation {
         code: Code::TopicIllegal.as_str(),
         title: "the topic's name is not legal in Kafka",
-        meaning: "A topic's name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or \
-                  '..'. The router rejects other names and never rewrites them. It stops at the row \
-                  and tries it again every 30 s.",
-        remedy: "correct what writes it, or set a topic without ${aggregate_type} and restart",
+        meaning: "A topic's name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' \
+                  or '..'. The router rejects other names and never rewrites them. It stops at \
+                  the row and tries it again every 30 s.",
+        remedy: "set a topic without ${aggregate_type} and restart, or map columns.aggregate_type \
+                 to another column; the row itself is in the WAL and can no longer be changed; \
+                 correct what writes such names",
         cases: &[],
     },
     Explanation {
@@ -34,66 +40,80 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the id column is NULL",
         meaning: "Consumers recognise a repeated event by its id. The router stops at the row and \
                   tries it again every 30 s.",
-        remedy: "fill it, or map columns.id to a column that is never NULL",
+        remedy: "map columns.id to a column that is never NULL and restart; the row itself is in \
+                 the WAL and can no longer be changed",
         cases: &[],
     },
     Explanation {
         code: Code::RowTooLarge.as_str(),
         title: "the row is larger than limits.row_bytes",
         meaning: "The limit bounds the router's memory. The router stops at the row.",
-        remedy: "set limits.row_bytes above {bytes} bytes, see that the topic's max.message.bytes \
-                 allows it, and restart",
+        remedy: "set limits.row_bytes above {bytes} bytes (and limits.window_bytes to no less), \
+                 see that the topic's max.message.bytes allows it, and restart",
         cases: &[],
     },
     Explanation {
         code: Code::ColumnMissing.as_str(),
         title: "a mapped column is not in the table",
-        meaning: "The mapping or the preset names a column that the row's table does not have. The \
-                  router stops at the table's first row and tries it again every 30 s.",
-        remedy: "name it: columns.ROLE = [\"old_name\", \"new_name\"] in the table's [[outbox]] \
-                 block, and restart",
+        meaning: "The mapping or the preset names a column that the row's table does not have. \
+                  The router stops at the table's first row and tries it again every 30 s.",
+        remedy: "map it, for example columns.aggregate_id = [\"old_name\", \"new_name\"] in the \
+                 table's [[outbox]] block, and restart; the roles are id, aggregate_type, \
+                 aggregate_id, event_type, payload, headers, traceparent and tracestate",
         cases: &[],
     },
     Explanation {
         code: Code::PresetUnclear.as_str(),
         title: "no preset fits the table, or more than one does",
-        meaning: "With preset = \"auto\" the table's columns decide, and these decide nothing. The \
-                  router stops at the table's first row.",
-        remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \"new_name\"] \
-                 in its [[outbox]] block, and restart",
-        cases: &[],
+        meaning: "With preset = \"auto\" the table's columns decide, and these decide nothing. \
+                  The router stops at the table's first row.",
+        remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \
+                 \"new_name\"] in its [[outbox]] block, and restart",
+        cases: &[special(
+            Case::PresetsBothFit,
+            "two presets fit",
+            "name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block, and \
+             restart",
+        )],
     },
     Explanation {
         code: Code::ColumnType.as_str(),
         title: "a column's type has a text that cannot be produced as it is",
-        meaning: "In format \"debezium\" the value must be what Debezium's StringConverter writes, \
-                  and for this type PostgreSQL's text differs. The router stops at the table's first \
-                  row.",
-        remedy: "make it text, varchar, uuid, an integer, json, jsonb or bytea, or use format = \
-                 \"plain\"",
+        meaning: "In format \"debezium\" the value must be what Debezium's StringConverter \
+                  writes, and for this type PostgreSQL's text differs. The router stops at the \
+                  table's first row.",
+        remedy: "use format = \"plain\" and restart; for rows to come, make the column text, \
+                 varchar, uuid, an integer, json, jsonb or bytea",
         cases: &[],
     },
     Explanation {
         code: Code::HeadersMalformed.as_str(),
         title: "the row's own headers cannot be used",
-        meaning: "The headers column must hold a JSON object of texts. The router stops at the row \
-                  and tries it again every 30 s.",
-        remedy: "correct what writes them; to leave the column out, map columns.headers = []",
+        meaning: "The headers column must hold a JSON object of texts. The router stops at the \
+                  row and tries it again every 30 s.",
+        remedy: "to leave the column out, map columns.headers = [] and restart; the row itself is \
+                 in the WAL and can no longer be changed; correct what writes them",
         cases: &[],
     },
     Explanation {
         code: Code::ValueForm.as_str(),
         title: "a value arrived in a form that an INSERT in text mode never has",
-        meaning: "The stream breaks a rule of pgoutput. The router ends the session and replays; the \
-                  third time at the same position it stops.",
-        remedy: "remove whatever changes bytea_output on the way",
-        cases: &[],
+        meaning: "The stream breaks a rule of pgoutput. The router ends the session and replays; \
+                  the third time at the same position it stops.",
+        remedy: "",
+        cases: &[special(
+            Case::ByteaForm,
+            "a bytea value is not in hexadecimal form",
+            "show bytea_output as the router's role in this database; alter role or alter \
+             database resets what is set there (the router itself asks for hex, so a pooler in \
+             between may change it)",
+        )],
     },
     Explanation {
         code: Code::TooManyTopics.as_str(),
         title: "more topics than one router follows",
         meaning: "Each topic costs memory in router and brokers; the limit is 65,536.",
-        remedy: "use a topic template with fewer results, such as one topic for all",
+        remedy: "use a topic template with fewer results, such as one topic for all, and restart",
         cases: &[],
     },
 ];

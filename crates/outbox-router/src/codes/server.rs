@@ -8,8 +8,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::ServerUnreachable.as_str(),
         title: "PostgreSQL cannot be reached",
-        meaning: "No connection can be opened, or one broke. The router tries again for ever, with a \
-                  pause that grows to 5 s; it needs nobody.",
+        meaning: "No connection can be opened, or one broke. The router tries again for ever, \
+                  with a pause that grows to 5 s; it needs nobody.",
         remedy: "",
         cases: &[special(
             Case::OtherServer,
@@ -72,8 +72,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             special(
                 Case::ScramIterations,
                 "the number of SCRAM iterations is not acceptable",
-                "set scram_iterations on the server within these bounds, and the role's password \
-                 again",
+                "set scram_iterations on the server to a value from 1 to 100000, and then the \
+                 role's password again",
             ),
             special(
                 Case::PasswordMissing,
@@ -91,6 +91,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "check the database name in postgres.url",
             ),
             special(
+                Case::UrlUnreadable,
+                "the connection string cannot be read",
+                "correct postgres.url, or what --admin-url says",
+            ),
+            special(
                 Case::PermissionDenied,
                 "a privilege is missing",
                 "grant the privilege that the message names to the role; for connecting: grant \
@@ -99,7 +104,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             special(
                 Case::CommandDenied,
                 "the role of a command may not do it",
-                "connect as somebody who may do it: --admin-url postgres://postgres@host/database",
+                "connect as a role that may do it: --admin-url postgres://ADMIN@HOST/DATABASE",
             ),
             special(
                 Case::Pooler,
@@ -111,16 +116,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::RoleLacksReplication.as_str(),
         title: "the role may not replicate",
-        meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is asked \
-                  again every 30 s.",
+        meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is \
+                  asked again every 30 s.",
         remedy: "alter role {role} replication (on amazon rds: grant rds_replication to {role})",
-        cases: &[],
+        cases: &[special(
+            Case::CommandMayNotReplicate,
+            "it is the role of a command",
+            "connect as a role that may replicate: --admin-url postgres://ADMIN@HOST/DATABASE",
+        )],
     },
     Explanation {
         code: Code::WalLevel.as_str(),
         title: "wal_level is not logical",
-        meaning: "Logical decoding needs more in the WAL than replication does. Changing wal_level \
-                  needs a restart of PostgreSQL.",
+        meaning: "Logical decoding needs more in the WAL than replication does. Changing \
+                  wal_level needs a restart of PostgreSQL.",
         remedy: "alter system set wal_level = logical; then restart postgresql",
         cases: &[],
     },
@@ -128,18 +137,21 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerFull.as_str(),
         title: "PostgreSQL has no free connection, walsender or slot",
         meaning: "The router tries again with a pause that grows to 5 s.",
-        remedy: "raise max_connections, max_wal_senders or max_replication_slots",
+        remedy: "alter system set max_connections = N (or max_wal_senders, \
+                 max_replication_slots), then restart postgresql",
         cases: &[special(
             Case::NoFreeSlot,
-            "another slot would be one too many",
-            "raise max_replication_slots, or drop a slot that nobody needs",
+            "all max_replication_slots are in use",
+            "drop a slot that is no longer needed (select pg_drop_replication_slot('NAME')), or \
+             alter system set max_replication_slots = N, then restart postgresql",
         )],
     },
     Explanation {
         code: Code::ServerNotReady.as_str(),
         title: "PostgreSQL is starting, stopping or a standby",
-        meaning: "It takes no session now, or it is not the primary. The router tries again; a \
-                  server that wants to stop is left alone for ten seconds.",
+        meaning: "It takes no session now, or it is not the primary. The router tries again with \
+                  a pause that grows to 5 s. Where a server cannot stop because it waits for the \
+                  router, the router releases it and stays away for ten seconds.",
         remedy: "",
         cases: &[special(
             Case::Standby,
@@ -152,45 +164,54 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "what arrives is not the replication protocol",
         meaning: "The stream or an answer breaks the protocol. The router ends the session and \
                   replays from the slot; the third time at the same position it stops.",
-        remedy: "connect to PostgreSQL itself, not to a connection pooler",
-        cases: &[],
+        remedy: "",
+        cases: &[special(
+            Case::NotPostgres,
+            "what answers does not speak PostgreSQL's protocol",
+            "connect to PostgreSQL itself, not to a connection pooler",
+        )],
     },
     Explanation {
         code: Code::ServerError.as_str(),
         title: "PostgreSQL reports an error that has no code of its own",
-        meaning: "The message holds the server's text and its SQLSTATE (manual, \"PostgreSQL Error \
-                  Codes\"). In a stream the router ends the session and replays; the third time at \
-                  the same position it stops.",
+        meaning: "The message holds the server's text and its SQLSTATE (manual, \"PostgreSQL \
+                  Error Codes\"). In a stream the router ends the session and replays; the third \
+                  time at the same position it stops.",
         remedy: "",
         cases: &[
-            special(Case::ServerHint, "the server has a hint of its own", "{server_hint}"),
+            special(
+                Case::ServerHint,
+                "the server has a hint of its own",
+                "{server_hint} (PostgreSQL's own hint)",
+            ),
             special(
                 Case::LockTimeout,
                 "a command waits for a lock for too long",
-                "something else holds a lock on the table; nothing was changed by this statement, \
-                 run it again",
+                "another session holds a lock on the table; nothing was changed by this \
+                 statement, so run it again; who holds it: select pid, pg_blocking_pids(pid), \
+                 query from pg_stat_activity where wait_event_type = 'Lock'",
             ),
             special(
                 Case::SlotWaits,
                 "a slot cannot be created because transactions do not end",
-                "end them ({statement}) and run setup again, or wait longer with --wait 10m",
+                "end them ({end_transactions}) and run setup again, or wait longer with --wait 10m",
             ),
             special(
                 Case::VersionTooOld,
                 "the server's version is not supported",
-                "13 is the oldest that fits",
+                "use a server of version 13 or later",
             ),
         ],
     },
     Explanation {
         code: Code::ServerSilent.as_str(),
         title: "the walsender does not answer",
-        meaning: "Nothing has come for longer than wal_sender_timeout allows. The router connects \
-                  again; nothing is lost, since the slot replays.",
+        meaning: "Nothing has come for ten seconds, although the router asked for a reply. It \
+                  connects again; nothing is lost, since the slot replays.",
         remedy: "",
         cases: &[special(
             Case::ProcessStalled,
-            "the router's own process stood still",
+            "the router's own process did not run for a while",
             "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
         )],
     },

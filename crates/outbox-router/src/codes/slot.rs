@@ -9,22 +9,23 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::SlotMissing.as_str(),
         title: "the slot does not exist",
         meaning: "Before the first session it has not been created yet, and is looked for every \
-                  30 s. Later it was dropped: rows that it had not sent may be missing in Kafka for \
-                  good, and the router stops until a person accepts that.",
-        remedy: "outbox-router setup --apply creates one, which brings nothing of what was committed \
-                 before; if events have flowed already, then publish the missing rows from the \
-                 table, then {accept}",
+                  30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
+                  for good, and the router stops until a person accepts that.",
+        remedy: "before the first event: {setup} creates it; later: the same, which brings \
+                 nothing of what was committed before, so {rewrite}, then {accept}",
         cases: &[],
     },
     Explanation {
         code: Code::SlotLost.as_str(),
         title: "the slot is lost",
         meaning: "PostgreSQL removed WAL that the slot needed (max_slot_wal_keep_size, \
-                  idle_replication_slot_timeout) or invalidated it. Rows that it had not sent may be \
-                  missing in Kafka for good; the router stops until a person accepts that.",
-        remedy: "raise max_slot_wal_keep_size; outbox-router teardown --apply, then outbox-router \
-                 setup --apply create a new slot; then publish the missing rows from the table, then \
-                 {accept}",
+                  idle_replication_slot_timeout) or invalidated it. Rows that it had not sent may \
+                  be missing in Kafka for good; the router stops until a person accepts that. \
+                  Before the first session it is only looked at again every 30 s.",
+        remedy: "select pg_drop_replication_slot('{slot}'), then {setup} creates a new one; then \
+                 {rewrite}, then {accept}; so that it does not recur, keep the router running, or \
+                 allow more WAL (max_slot_wal_keep_size, within the free disk; \
+                 idle_replication_slot_timeout)",
         cases: &[],
     },
     Explanation {
@@ -32,26 +33,32 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "another process streams from the slot",
         meaning: "No failure: this router stands by, and takes over within two seconds when the \
                   other one ends. A command that needs the slot for itself refuses.",
-        remedy: "stop that router first, or end its connection: select pg_terminate_backend({pid})",
-        cases: &[],
+        remedy: "",
+        cases: &[special(
+            Case::SlotNeeded,
+            "a command needs the slot for itself",
+            "stop the router that holds it first, or end its connection: select \
+             pg_terminate_backend({pid})",
+        )],
     },
     Explanation {
         code: Code::SlotUnsuitable.as_str(),
         title: "the slot was created for something else",
         meaning: "It is physical, temporary, two-phase, of another plug-in or of another database.",
-        remedy: "name another slot in postgres.slot, or drop this one if nobody uses it; then \
-                 outbox-router setup --apply",
+        remedy: "if nothing else uses it: select pg_drop_replication_slot('{slot}'); else name \
+                 another slot in postgres.slot and restart; then {setup}",
         cases: &[
             special(
                 Case::OtherDatabase,
                 "a command is connected to another database than the router",
-                "name the database {router_database} in --admin-url, or the database {database} in \
-                 postgres.url",
+                "name the database {router_database} in --admin-url, or the database {database} \
+                 in postgres.url",
             ),
             special(
                 Case::SlotUnfit,
-                "setup finds it",
-                "name another one by postgres.slot, or drop this one if nobody needs it",
+                "setup finds one of that name",
+                "name another one by postgres.slot, or, if nothing else uses it: select \
+                 pg_drop_replication_slot('{slot}')",
             ),
         ],
     },
@@ -59,21 +66,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::SlotMoved.as_str(),
         title: "the slot stands past what is acknowledged",
         meaning: "It was dropped and created again, advanced or restored while no router held it. \
-                  The rows in between are not in the slot any more and may be missing in Kafka; the \
-                  router stops until a person accepts that.",
-        remedy: "look for who dropped, advanced or restored it; publish the missing rows from the \
-                 table, then {accept}",
+                  The rows in between are not in the slot any more and may be missing in Kafka; \
+                  the router stops until a person accepts that.",
+        remedy: "find out who dropped, advanced or restored it; {rewrite}, then {accept}",
         cases: &[
             special(
                 Case::SlotMadeUnfit,
                 "it was created again as something else",
-                "look for who created it; drop it, then outbox-router setup --apply under the same \
-                 name; publish the missing rows from the table, then {accept}",
+                "find out who created it; select pg_drop_replication_slot('{slot}'), then \
+                 {setup}; {rewrite}, then {accept}",
             ),
             special(
                 Case::SlotPastUnsent,
                 "it stands past transactions of this server that were never sent",
-                "publish what kafka does not have from the table, then {accept}",
+                "{rewrite}, then {accept}",
             ),
             special(
                 Case::OpenChanged,
@@ -85,16 +91,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::HistoryChanged.as_str(),
         title: "the server's history is not that of Kafka's records",
-        meaning: "The server is another cluster, was restored to an earlier state, or was promoted \
-                  without transactions that Kafka has. Kafka may hold events of transactions that \
-                  this database does not have. The router stops; where it only reached the wrong \
-                  server, it goes on when it reaches the right one.",
-        remedy: "compare the outbox table with the topics over that interval, then {accept}",
+        meaning: "The server is another cluster, was restored to an earlier state, or was \
+                  promoted without transactions that Kafka has. Kafka may hold events of \
+                  transactions that this database does not have. The router stops; where it only \
+                  reached the wrong server, it goes on when it reaches the right one.",
+        remedy: "first see whether postgres.url leads to the right server, and accept nothing \
+                 before that; if the history has really changed, compare the ids in the outbox \
+                 table with the ids in the topics over that interval, then {accept}",
         cases: &[special(
             Case::OtherCluster,
             "the system identifier is another one",
-            "if another installation writes to this Kafka, give one of them another name; otherwise \
-             compare the outbox table with the topics, then {accept}",
+            "first see whether postgres.url leads to the right server, and accept nothing before \
+             that; if another installation writes to this Kafka, give one of them another name \
+             (key name); if the cluster was really replaced, compare the ids in the outbox table \
+             with the ids in the topics, then {accept}",
         )],
     },
 ];

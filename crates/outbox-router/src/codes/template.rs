@@ -2,8 +2,25 @@
 
 use relay::{Name, Names};
 
-/// The command by which a person accepts a gap.
+/// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
+
+/// What several remedies contain, by its placeholder.
+const SHARED: [(&str, &str); 3] = [
+    ("rewrite", "write the missing rows to the table once more (README, \"Operations\", step 2)"),
+    ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
+    ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
+];
+
+fn shared(name: &str) -> Option<&'static str> {
+    SHARED.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
+}
+
+/// The statements of `relay::source::publication::statements`, for a reader to complete.
+const LOCK: &str =
+    "begin; set local lock_timeout = '5s'; lock table TABLE in share row exclusive mode; ";
+const DROP: &str = "alter publication PUBLICATION drop table only TABLE; ";
+const ADD: &str = "alter publication PUBLICATION add table only TABLE; ";
 
 /// A piece of a text.
 enum Piece<'t> {
@@ -13,11 +30,12 @@ enum Piece<'t> {
 
 /// The text with every `{name}` replaced. A name that the failure does not have is replaced by a
 /// word for the reader to replace, as in `--topic TOPIC`.
-pub(super) fn fill(text: &str, names: &Names) -> String {
+pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
     pieces(text)
         .map(|piece| match piece {
             Piece::Text(text) => text.to_owned(),
-            Piece::Placeholder(ACCEPT) => accept(names.get(Name::Gap)),
+            Piece::Placeholder(ACCEPT) => accept(gap),
+            Piece::Placeholder(name) if let Some(text) = shared(name) => text.to_owned(),
             Piece::Placeholder(name) => {
                 let value = Name::parse(name).and_then(|name| names.get(name));
                 value.map_or_else(|| unknown(name), str::to_owned)
@@ -34,9 +52,13 @@ fn accept(gap: Option<&str>) -> String {
 fn unknown(name: &str) -> String {
     match Name::parse(name) {
         Some(Name::Brokers) => "HOST:PORT".to_owned(),
-        Some(Name::ReplicationFactor) => "3".to_owned(),
-        Some(Name::Options) => String::new(),
-        Some(Name::Statement) => "the SQL statements that the hint spells out".to_owned(),
+        Some(Name::ReplicationFactor) => "N".to_owned(),
+        Some(Name::ReplicationOption) => String::new(),
+        Some(Name::AddTables) => format!("{LOCK}{ADD}commit"),
+        Some(Name::AddAgain) => format!("{LOCK}{DROP}{ADD}commit"),
+        Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),
+        Some(Name::EndTransactions) => "select pg_terminate_backend(PID)".to_owned(),
+        Some(Name::QuotedTable) => "TABLE".to_owned(),
         Some(_) | None => name.to_ascii_uppercase(),
     }
 }
@@ -66,5 +88,6 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, after) = text.strip_prefix('{')?.split_once('}')?;
-    (name == ACCEPT || Name::parse(name).is_some()).then_some((name, after))
+    (name == ACCEPT || shared(name).is_some() || Name::parse(name).is_some())
+        .then_some((name, after))
 }

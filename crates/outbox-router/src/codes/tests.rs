@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use relay::{
-    Case, Code, Lsn,
+    Case, Code, Lsn, Name,
     source::{Gap, Interval, Mark},
 };
 
@@ -39,7 +39,7 @@ fn every_case_has_a_remedy_under_its_code() {
 #[test]
 fn every_placeholder_is_a_name() {
     for (code, remedy) in texts() {
-        let filled = template::fill(remedy, &relay::Names::default());
+        let filled = template::fill(remedy, &relay::Names::default(), None);
         // `${aggregate_type}` belongs to the configuration's own templates.
         let left = filled.replace("${aggregate_type}", "");
         assert!(!left.contains('{'), "{code}: {left}");
@@ -69,7 +69,8 @@ fn names_are_filled_in() {
     assert_eq!(
         hint(&failure).unwrap(),
         "kafka-topics.sh --bootstrap-server kafka:9092 --create --topic orders --partitions 6 \
-         --replication-factor 1, or set kafka.create_topics"
+         --replication-factor 1, or set kafka.create_topics and restart; a topic that existed \
+         before needs its former number of partitions, else keys move"
     );
 }
 
@@ -86,18 +87,17 @@ fn what_is_not_known_is_left_to_the_reader() {
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
     assert!(hint(&missing).unwrap().ends_with("then outbox-router accept"));
-    let hint_of_gap = hint(&gap(missing).failure).unwrap();
-    assert!(hint_of_gap.ends_with("then outbox-router accept --gap P010@0/5"), "{hint_of_gap}");
+    let open = hint_of_open(&gap(missing).failure, "P010@0/5").unwrap();
+    assert!(open.ends_with("then outbox-router accept --gap P010@0/5"), "{open}");
     // A remedy that repairs only the defect.
     let withheld =
-        Failure::new(Code::PublicationLacksInsert, "no inserts").naming(Name::Publication, "\"p\"");
-    let statement = "alter publication \"p\" set (publish = 'insert')";
-    assert_eq!(hint(&withheld).unwrap(), statement);
-    let expected = format!(
-        "{statement}; publish the rows that were left out meanwhile from the table, then \
-         outbox-router accept --gap P022@0/5"
-    );
-    assert_eq!(hint(&gap(withheld).failure).unwrap(), expected);
+        Failure::new(Code::PublicationFiltersRows, "filtered").naming(Name::AddAgain, "add again");
+    assert_eq!(hint(&withheld).unwrap(), "add again");
+    let rewrite = "add again; write the missing rows to the table once more (README, \
+                   \"Operations\", step 2), then outbox-router accept";
+    let failure = gap(withheld).failure;
+    assert_eq!(hint(&failure).unwrap(), rewrite);
+    assert_eq!(hint_of_open(&failure, "P023@0/5").unwrap(), format!("{rewrite} --gap P023@0/5"));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_cause_is_mended_first() {
     let failure = Failure::of(Case::FirstRecordUnwritten, "not written").caused_by(below);
     let hint = hint(&failure).unwrap();
     assert!(hint.starts_with("kafka-acls.sh "), "{hint}");
-    assert!(hint.contains("--topic s; when that is mended: outbox-router setup"), "{hint}");
+    assert!(hint.contains("--topic s; when that is repaired: outbox-router setup"), "{hint}");
 }
 
 #[test]
@@ -134,4 +134,18 @@ fn an_explanation_has_every_case() {
             assert!(text.contains(special.when), "{text}");
         }
     }
+}
+
+#[test]
+fn the_command_that_creates_the_state_topic_makes_it_compacted() {
+    let mut text = String::new();
+    explain(explanation("K010").unwrap(), &mut text).unwrap();
+    assert!(text.contains("--partitions 1 --config cleanup.policy=compact "), "{text}");
+}
+
+#[test]
+fn where_most_failures_need_nothing_an_explanation_says_so() {
+    let mut text = String::new();
+    explain(explanation("P001").unwrap(), &mut text).unwrap();
+    assert!(text.contains("\nThere is nothing to type, unless:\n"), "{text}");
 }

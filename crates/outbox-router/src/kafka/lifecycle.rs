@@ -27,7 +27,7 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
     let config = settings
         .client_config()
-        .map_err(|refused| Failure::new(Code::ProducerFatal, refused.to_string()))?;
+        .map_err(|refused| Failure::of(Case::ProducerSettings, refused.to_string()))?;
     let failed =
         |reason: &str| failed_start(settings, format!("the producer cannot start: {reason}"));
     let producer = Producer::open(&config).map_err(|error| failed(&reason(&error)))?;

@@ -281,7 +281,7 @@ impl TopicDirectory {
             if failure.code == Code::KafkaUnreachable {
                 return Err(failure);
             }
-            tracing::debug!(topic = %name, "the broker does not report settings: {failure}");
+            tracing::debug!(topic = %name, "the broker does not report settings: {failure:#}");
             return Ok([const { None }; N]);
         }
         Err(self.cluster.failure(MISSING, Some(name.as_str()), "its settings are not known"))

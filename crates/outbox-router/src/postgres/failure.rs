@@ -17,7 +17,7 @@ pub fn connect_failure(error: ConnectError) -> Failure {
         ConnectErrorKind::Tls | ConnectErrorKind::Authentication => {
             (Code::AuthenticationFailed, case_of(&error))
         }
-        ConnectErrorKind::Protocol => (Code::Protocol, None),
+        ConnectErrorKind::Protocol => of(Case::NotPostgres),
     };
     with_case(Failure::from_error(code, error), case)
 }
@@ -86,7 +86,9 @@ fn of_server(server: &ServerMessage, message: String) -> Failure {
     let (code, case) = code_of(&kind);
     let failure = with_case(Failure::new(code, message), case);
     match (&kind, &server.hint) {
-        (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => failure.naming(Name::Pid, pid),
+        (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => {
+            failure.with_case(Case::SlotNeeded).naming(Name::Pid, pid)
+        }
         (ServerErrorKind::Other, Some(hint)) => {
             failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
         }

@@ -231,7 +231,7 @@ impl Postgres for Source {
                     Ok(_) => {}
                     Err(failure) => tracing::debug!(
                         code = %failure.code,
-                        "the server's identity cannot be read: {}", failure.message
+                        "the server's identity cannot be read: {failure:#}"
                     ),
                 }
                 let version = monitor::server::settings(&mut sql).await?.version;

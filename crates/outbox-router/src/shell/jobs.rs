@@ -16,9 +16,8 @@ use crate::{
     kafka::{Identity, TopicDescription, TopicLookup, TopicReading},
     postgres::{Incoming, ReplicationStream},
     warning::warn,
-    wording::chain,
 };
-use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
+use relay::{Case, Failure, Input, TopicFacts, TopicId, TopicName};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
@@ -88,7 +87,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let Some(state) = self.refresher.state().cloned() else {
             // Without a producer there is no client to ask through. The core asks again when there
             // is one.
-            let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
+            let failure = Failure::of(Case::ProducerReplaced, "the producer is being replaced");
             self.input(Input::State(number, Err(failure)));
             return;
         };
@@ -207,8 +206,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                         self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
                     }
-                    Ok(_) => Err(Failure::new(
-                        Code::KafkaUnreachable,
+                    Ok(_) => Err(Failure::of(
+                        Case::ProducerReplaced,
                         "the producer was replaced while the state topic was read",
                     )),
                     Err(failure) => Err(failure),
@@ -260,7 +259,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Err(failure) => {
                 // The settings were checked at the start, so a file or a limit of the machine is
                 // the cause, and a later attempt may succeed.
-                tracing::error!(code = %failure.code, hint = hint(&failure), "{}", chain(&failure));
+                tracing::error!(code = %failure.code, hint = hint(&failure), "{failure:#}");
                 self.input(Input::SinkFailed(Some(failure)));
                 self.refresher.failed_to_open();
             }

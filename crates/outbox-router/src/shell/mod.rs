@@ -367,9 +367,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn report(&mut self, now: Instant) {
         let mut snapshot = self.relay.snapshot(self.clock.now().at);
-        // The core does not know how the cluster is reached.
+        // The core does not know how the cluster is reached, and the server's errors do not name
+        // the slot.
         if let Some(reason) = &mut snapshot.condition.reason {
             reason.names.set(Name::Brokers, self.kafka.brokers().to_owned());
+            reason.names.set(Name::Slot, self.pipeline.slot.clone());
         }
         self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });

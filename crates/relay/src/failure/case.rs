@@ -54,12 +54,18 @@ cases! {
     ServerProof = "server_proof" of AuthenticationFailed,
     /// The database does not exist.
     DatabaseMissing = "database_missing" of AuthenticationFailed,
+    /// The connection string cannot be read.
+    UrlUnreadable = "url_unreadable" of AuthenticationFailed,
     /// A privilege other than REPLICATION is missing.
     PermissionDenied = "permission_denied" of AuthenticationFailed,
     /// The role of a command lacks a privilege.
     CommandDenied = "command_denied" of AuthenticationFailed,
     /// What answers does not know the replication protocol.
     Pooler = "pooler" of AuthenticationFailed,
+    /// The role of a command may not replicate.
+    CommandMayNotReplicate = "command_may_not_replicate" of RoleLacksReplication,
+    /// What answers does not speak PostgreSQL's protocol.
+    NotPostgres = "not_postgres" of Protocol,
 
     /// No slot is free for another one.
     NoFreeSlot = "no_free_slot" of ServerFull,
@@ -76,6 +82,8 @@ cases! {
     /// The router's own process did not run for a while.
     ProcessStalled = "process_stalled" of ServerSilent,
 
+    /// A command needs the slot for itself.
+    SlotNeeded = "slot_needed" of SlotInUse,
     /// The slot was dropped, and an unsuitable one was created under its name.
     SlotMadeUnfit = "slot_made_unfit" of SlotMoved,
     /// The slot stands past transactions of this server that were never sent.
@@ -136,6 +144,8 @@ cases! {
     ReplicasSilent = "replicas_silent" of KafkaUnreachable,
     /// A write to the state topic waits for its acknowledgement.
     StateTopicSilent = "state_topic_silent" of KafkaUnreachable,
+    /// The producer is being replaced, so there is no client to ask through.
+    ProducerReplaced = "producer_replaced" of KafkaUnreachable,
     /// The state topic's partition cannot be read.
     StateTopicUnread = "state_topic_unread" of KafkaUnreachable,
     /// The state topic does not exist and cannot be created.
@@ -158,6 +168,10 @@ cases! {
     StateTopicUntold = "state_topic_untold" of StateTopicUnsuitable,
     /// The state topic has fewer replicas than the cluster allows.
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
+    /// Both presets fit the table.
+    PresetsBothFit = "presets_both_fit" of PresetUnclear,
+    /// A bytea value is not in hexadecimal form.
+    ByteaForm = "bytea_form" of ValueForm,
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
     /// A command found no record of the pipeline.

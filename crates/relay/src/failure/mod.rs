@@ -33,13 +33,21 @@ pub struct Failure {
     /// The commit LSN of the transaction concerned, if one is.
     pub lsn: Option<Lsn>,
     cause: Option<Cause>,
+    is_of_gap: bool,
 }
 
 impl Failure {
     /// A failure that has the code's usual remedy.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, case: None, message, names: Names::default(), lsn: None, cause: None }
+        Self {
+            code,
+            case: None,
+            message: message.into(),
+            names: Names::default(),
+            lsn: None,
+            cause: None,
+            is_of_gap: false,
+        }
     }
 
     /// A failure of which more is known than its code says.
@@ -64,10 +72,24 @@ impl Failure {
         self
     }
 
-    /// Makes it a failure of which more is known.
+    /// Makes it a failure of which more is known. The case must be one of its code.
     #[must_use]
     pub fn with_case(mut self, case: Case) -> Self {
-        (self.code, self.case) = (case.code(), Some(case));
+        debug_assert_eq!(self.code, case.code(), "{case:?}");
+        self.case = Some(case);
+        self
+    }
+
+    /// Whether it is the failure of a gap, so that repairing the defect is not enough: a person has
+    /// to accept it.
+    pub fn is_of_gap(&self) -> bool {
+        self.is_of_gap
+    }
+
+    /// Makes it the failure of a gap that begins at this position.
+    #[must_use]
+    pub(crate) fn of_gap(mut self, begins_at: Lsn) -> Self {
+        (self.is_of_gap, self.lsn) = (true, Some(begins_at));
         self
     }
 
@@ -107,13 +129,17 @@ impl Failure {
     }
 }
 
+/// Code and message; with `{:#}` also the chain of causes.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)?;
         if let Some(lsn) = self.lsn {
             write!(f, " (at {lsn})")?;
         }
-        Ok(())
+        match self.source() {
+            Some(cause) if f.alternate() => write!(f, ": {}", chain(cause)),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -180,8 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn a_case_decides_the_code() {
-        let failure = Failure::new(Code::ServerError, "x").with_case(Case::PutBack);
-        assert_eq!(failure.code, Code::PublicationLacksTable);
+    fn the_alternate_form_shows_the_causes() {
+        let failure = Failure::new(Code::ServerUnreachable, "broken").caused_by(refused());
+        assert_eq!(format!("{failure}"), "P001: broken");
+        assert_eq!(format!("{failure:#}"), "P001: broken: refused");
     }
 }

@@ -21,10 +21,16 @@ macro_rules! names {
 }
 
 names! {
-    /// The gap, as a person accepts it: `CODE@LSN`.
-    Gap = "gap",
-    /// SQL that mends the defect, ready to run.
-    Statement = "statement",
+    /// Statements that put tables into the publication.
+    AddTables = "add_tables",
+    /// Statements that put a table into the publication again, with all of its rows and columns.
+    AddAgain = "add_again",
+    /// Statements that give a table its former name.
+    RenameBack = "rename_back",
+    /// Statements that end transactions.
+    EndTransactions = "end_transactions",
+    /// The slot.
+    Slot = "slot",
     /// The publication, as an SQL identifier.
     Publication = "publication",
     /// A table, as messages name it.
@@ -55,8 +61,8 @@ names! {
     ReplicationFactor = "replication_factor",
     /// Settings of a topic, as `--add-config` takes them.
     Settings = "settings",
-    /// Options of a command, with a space before each.
-    Options = "options",
+    /// The option `--replication-factor`, with a space before it.
+    ReplicationOption = "replication_option",
     /// A partition reassignment, as JSON.
     Reassignment = "reassignment",
     /// A size in bytes.

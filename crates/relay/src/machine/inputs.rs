@@ -281,7 +281,7 @@ impl Relay {
 
     fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
         if let Phase::Streaming(session) = &mut self.phase {
-            if let Err(failure) = session.topic_changed(id, old, new) {
+            if let Err(failure) = session.topic_changed(id, old, new, &self.topics) {
                 self.delivery_failed(None, failure, now);
             }
         // Otherwise records of the old count are in flight, and the next read finds the change

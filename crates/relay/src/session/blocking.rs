@@ -9,11 +9,12 @@ use pgoutput::Lsn;
 use super::{Course, Session, block_reason::BlockReason};
 use crate::{
     clock::Moment,
-    failure::{Code, Failure},
+    failure::{Code, Failure, Name},
     progress::window::Window,
     protocol::FrameOutcome,
     routing::{
         record::TopicId,
+        topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
     },
 };
@@ -186,15 +187,15 @@ impl Session {
         id: TopicId,
         old: TopicFacts,
         new: TopicFacts,
+        topics: &Topics,
     ) -> Result<(), Failure> {
         if new.partitions < old.partitions {
-            return Err(Failure::new(
-                Code::TopicShrunk,
-                format!(
-                    "a topic went from {} to {} partitions: it was re-created",
-                    old.partitions, new.partitions
-                ),
-            ));
+            let name = topics.name(id).map_or("(unknown)", TopicName::as_str);
+            let what = format!(
+                "topic {name} went from {} to {} partitions: it was re-created",
+                old.partitions, new.partitions
+            );
+            return Err(Failure::new(Code::TopicShrunk, what).naming(Name::Topic, name));
         }
         self.repin = Some((id, new));
         Ok(())

@@ -6,7 +6,7 @@ use std::fmt;
 
 use pgoutput::Lsn;
 
-use crate::failure::{Code, Failure, Name};
+use crate::failure::{Code, Failure};
 
 /// A moment on the server: WAL position and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,8 @@ impl Gap {
     }
 
     /// The gap whose failure has the interval in its message already.
-    pub(crate) fn written(mut failure: Failure, interval: Interval) -> Self {
-        failure.lsn = Some(interval.begins_at());
-        let mut gap = Self { failure, interval };
-        let name = gap.name();
-        gap.failure.names.set(Name::Gap, name);
-        gap
+    pub(crate) fn written(failure: Failure, interval: Interval) -> Self {
+        Self { failure: failure.of_gap(interval.begins_at()), interval }
     }
 
     /// Whether rows are left out for as long as the defect lasts, wherever the slot stands.

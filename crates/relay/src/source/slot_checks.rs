@@ -5,7 +5,7 @@ use pgoutput::Lsn;
 
 use super::slot::{SlotFeature, SlotHealth, SlotKind, SlotReading, bytes_between};
 use crate::{
-    failure::{Case, Code, Failure},
+    failure::{Case, Code, Failure, Name},
     wording,
 };
 
@@ -33,6 +33,7 @@ fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
     slot.is_lost().then(|| {
         let why = slot.invalidation_reason.as_deref().unwrap_or("wal_removed");
         Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})"))
+            .naming(Name::Slot, name)
     })
 }
 
@@ -52,7 +53,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
             format!("belongs to database {other}, not {here}")
         }
     };
-    Some(Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}")))
+    let what = format!("slot \"{name}\" {wrong}");
+    Some(Failure::new(Code::SlotUnsuitable, what).naming(Name::Slot, name))
 }
 
 /// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,
@@ -60,7 +62,9 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
 pub fn made_unfit(unsuitable: Failure) -> Failure {
     let what =
         format!("{}; it was dropped, and created again as something else", unsuitable.message);
-    Failure::of(Case::SlotMadeUnfit, what)
+    let mut failure = Failure::of(Case::SlotMadeUnfit, what);
+    failure.names = unsuitable.names;
+    failure
 }
 
 /// Checks that a slot which no process holds stands no further than `acknowledged`, the witness's position.

@@ -179,8 +179,12 @@ impl World {
         }
         connection.updates.1 += u32::from(!is_news);
         if connection.updates.1 > IDLE_UPDATES_MAX {
-            self.checker
-                .report_violation(Invariant::S8Slot, || "more than {IDLE_UPDATES_MAX} status updates without a new position within a second".to_owned());
+            self.checker.report_violation(Invariant::S8Slot, || {
+                format!(
+                    "more than {IDLE_UPDATES_MAX} status updates without a new position within a \
+                         second"
+                )
+            });
         }
         if let ServerPhase::Stopping { .. } = self.server.phase {
             // A stopping server asks for the next status update at once.

@@ -59,7 +59,7 @@ pub(super) async fn count(
         for (oid, table) in &tables {
             let rows = match in_table(client, *oid, table, gap).await {
                 Ok(rows) => rows,
-                Err(TaskError::Failure(failure)) => Err(failure.message),
+                Err(TaskError::Failure(failure)) => Err(failure.message_with_causes()),
                 Err(output @ TaskError::Output(_)) => return Err(output),
             };
             counted.push(Counted { table: table.clone(), rows });
@@ -70,7 +70,7 @@ pub(super) async fn count(
         Ok(counted) => counted,
         Err(trouble) => {
             let why = match trouble {
-                TaskError::Failure(failure) => failure.message,
+                TaskError::Failure(failure) => failure.message_with_causes(),
                 TaskError::Output(error) => error.to_string(),
             };
             let not = |(_, table)| Counted { table, rows: Err(why.clone()) };

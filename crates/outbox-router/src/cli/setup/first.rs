@@ -14,7 +14,7 @@ use crate::{
         connect::Access,
         record::{self, PipelineRecords, Records},
     },
-    codes::hint,
+    codes::hint_of_open,
     config::Config,
     prepare,
     shell::SourceReading,
@@ -101,7 +101,7 @@ fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     for open in record.open() {
         let failure = record::failure_of(&open);
         writeln!(out, "  {} is open: {}", open.name(), failure.message)?;
-        if let Some(hint) = hint(&failure) {
+        if let Some(hint) = hint_of_open(&failure, &open.name()) {
             writeln!(out, "    hint: {hint}")?;
         }
     }

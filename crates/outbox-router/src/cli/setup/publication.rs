@@ -147,7 +147,7 @@ impl ExistingPublication {
             if let Some(filter) = &member.filter {
                 let message = format!("the publication {name} filters rows of {table}: {filter}");
                 return Err(Failure::new(Code::PublicationFiltersRows, message)
-                    .naming(Name::Statement, statements::add_again(name, table)));
+                    .naming(Name::AddAgain, statements::add_again(name, table)));
             }
             if member.kind == "p" && matches!(self.partitions, Partitions::ByLeaf) {
                 let message = format!("the publication {name} publishes {table} by its partitions");

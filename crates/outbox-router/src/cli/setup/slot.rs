@@ -54,7 +54,7 @@ impl ExistingSlot {
     pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
             let message = format!("the slot {name} is there already, but {what}");
-            Failure::of(Case::SlotUnfit, message)
+            Failure::of(Case::SlotUnfit, message).naming(Name::Slot, name)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {
             (None, _) => return Err(unsuitable("it is physical".to_owned())),
@@ -73,7 +73,7 @@ impl ExistingSlot {
                  after {} may be missing in kafka",
                 self.position
             );
-            return Err(Failure::new(Code::SlotLost, message));
+            return Err(Failure::new(Code::SlotLost, message).naming(Name::Slot, name));
         }
         Ok(())
     }
@@ -191,5 +191,5 @@ fn not_made(
         wording::roughly(wait)
     );
     let remedies: Vec<&str> = remedies.iter().map(String::as_str).collect();
-    Failure::of(Case::SlotWaits, message).naming(Name::Statement, remedies.join("; "))
+    Failure::of(Case::SlotWaits, message).naming(Name::EndTransactions, remedies.join("; "))
 }

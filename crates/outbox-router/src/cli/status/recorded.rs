@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use relay::witness::Witness;
+use relay::{Code, Failure, witness::Witness};
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         connect::Access,
         record::{self, Records},
     },
-    codes::hint,
+    codes::hint_of_open,
     config::Config,
 };
 
@@ -67,8 +67,11 @@ impl OpenEntry {
     /// The pipeline began without a record.
     fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let failure = record::began_without(name.clone(), &format!("{lsn}{at}"));
-        Self { name, hint: hint(&failure), message: failure.message }
+        Self::of(name, record::began_without(&format!("{lsn}{at}")))
+    }
+
+    fn of(name: String, failure: Failure) -> Self {
+        Self { hint: hint_of_open(&failure, &name), name, message: failure.message }
     }
 }
 
@@ -80,14 +83,14 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
     let records = match Records::of(config, access) {
         Ok(Some(records)) => records,
         Ok(None) => return Recorded::Off,
-        Err(failure) => return Recorded::Unknown(failure.to_string()),
+        Err(failure) => return Recorded::Unknown(format!("{failure:#}")),
     };
     match tokio::time::timeout(KAFKA_TIMEOUT, records.read()).await {
         Ok(Ok(stored)) => match stored.record {
             Some(witness) => Recorded::Known(ShownRecord::of(&witness)),
             None => Recorded::Absent,
         },
-        Ok(Err(failure)) => Recorded::Unknown(failure.to_string()),
+        Ok(Err(failure)) => Recorded::Unknown(format!("{failure:#}")),
         Err(_) => {
             Recorded::Unknown(format!("kafka did not answer within {} s", KAFKA_TIMEOUT.as_secs()))
         }
@@ -104,12 +107,16 @@ fn by_router(witness: &Value) -> Option<Recorded> {
     let mut open: Vec<OpenEntry> = each("gaps")
         .filter_map(|gap| {
             let (name, message) = (text(gap, "name")?, text(gap, "message")?);
-            Some(OpenEntry { name, message, hint: text(gap, "hint") })
+            // Without a hint the remedy of the code is better than none.
+            let usual = |code| hint_of_open(&Failure::new(code, ""), &name);
+            let hint =
+                text(gap, "hint").or_else(|| Code::parse(name.split('@').next()?).and_then(usual));
+            Some(OpenEntry { name, message, hint })
         })
         .collect();
     open.extend(witness.get("began_without").and_then(|mark| {
         let lsn = text(mark, "lsn")?;
-        let name = format!("{}@{lsn}", relay::Code::WitnessMissing);
+        let name = format!("{}@{lsn}", Code::WitnessMissing);
         Some(OpenEntry::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
     }));
     let accepted = each("accepted")
@@ -131,10 +138,7 @@ fn by_router(witness: &Value) -> Option<Recorded> {
 impl ShownRecord {
     fn of(witness: &Witness) -> Self {
         let open = witness.open();
-        let open = open.iter().map(|open| {
-            let failure = record::failure_of(open);
-            OpenEntry { name: open.name(), hint: hint(&failure), message: failure.message }
-        });
+        let open = open.iter().map(|open| OpenEntry::of(open.name(), record::failure_of(open)));
         let accepted = witness.accepted.iter().map(|accepted| AcceptedEntry {
             name: accepted.name(),
             by: accepted.by.clone(),

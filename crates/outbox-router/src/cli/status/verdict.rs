@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use relay::{Code, Failure, Lsn};
+use relay::{Code, Failure, Lsn, Name};
 
 use super::{
     finding::Finding,
@@ -172,7 +172,8 @@ fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         let from = slot.confirmed_flush_lsn.as_deref().unwrap_or("the beginning");
         let what = format!("the slot {name} is lost{why}: rows after {from} may be missing");
-        findings.push(Finding::of(&Failure::new(Code::SlotLost, what)));
+        let lost = Failure::new(Code::SlotLost, what).naming(Name::Slot, name);
+        findings.push(Finding::of(&lost));
         return;
     }
     if slot.wal_status.as_deref() == Some("unreserved") {

@@ -68,7 +68,7 @@ impl Backlog {
 }
 
 fn unknown(slot: &str, why: &Failure) -> String {
-    format!("whether the slot {slot} has delivered every committed row is not known: {why}")
+    format!("whether the slot {slot} has delivered every committed row is not known: {why:#}")
 }
 
 async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {

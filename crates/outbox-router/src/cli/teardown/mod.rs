@@ -8,7 +8,7 @@
 //! nevertheless. Rows that are committed between the last reading and the drop are not noticed.
 
 use crate::wording;
-use relay::{Code, Failure, Name};
+use relay::{Case, Failure, Name};
 use tokio_postgres::{Client, Row};
 
 use super::{
@@ -131,7 +131,7 @@ fn refuse_active(row: &Row, slot: &str) -> Result<(), TaskError> {
     let application: Option<String> = row.try_get(1)?;
     let application = application.map(|name| format!(", {name}")).unwrap_or_default();
     let message = format!("the slot {slot} is in use by pid {pid}{application}");
-    Err(Failure::new(Code::SlotInUse, message).naming(Name::Pid, pid).into())
+    Err(Failure::of(Case::SlotNeeded, message).naming(Name::Pid, pid).into())
 }
 
 fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {

@@ -44,7 +44,7 @@ impl Retiring {
             Ok(None) => {
                 return Self::Kept("none is kept, since kafka.state_topic is empty".to_owned());
             }
-            Err(failure) => return Self::Kept(format!("left as it is: {failure}")),
+            Err(failure) => return Self::Kept(format!("left as it is: {failure:#}")),
         };
         let reading = Box::pin(read_source(config, access, &records)).await;
         Self::Read(Box::new(records), Box::new(reading))
@@ -87,10 +87,10 @@ impl Retiring {
             }
             (Err(failure), OpenGaps::Forget) => {
                 records.delete(stored).await.map_err(still_there)?;
-                writeln!(out, "record: deleted, and this is forgotten with it: {failure}")?;
+                writeln!(out, "record: deleted, and this is forgotten with it: {failure:#}")?;
             }
             (Err(failure), OpenGaps::Keep) => {
-                writeln!(out, "record: kept, so that this is not forgotten: {failure}")?;
+                writeln!(out, "record: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
                     "  for a new slot: outbox-router setup --apply; publish the missing rows from \

@@ -8,7 +8,7 @@ use std::sync::{
 use rdkafka::types::RDKafkaErrorCode as E;
 use relay::{Case, Code, Failure, Name};
 
-/// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its texts are filled in for each
+/// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its message are filled in for each
 /// failure.
 struct Meaning {
     code: Code,
@@ -152,7 +152,7 @@ pub(super) fn is_collateral(error: E) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     brokers: Box<str>,
-    /// How many brokers the latest metadata names; zero before there was any.
+    /// The most brokers that metadata has named; zero before there was any.
     size: Arc<AtomicUsize>,
 }
 
@@ -166,7 +166,14 @@ impl Cluster {
 
     /// Notes how many brokers the cluster has, from metadata.
     pub(super) fn has_brokers(&self, number: usize) {
-        self.size.store(number, Ordering::Relaxed);
+        // Metadata names the brokers that are up, so the greatest number is nearest to the truth.
+        self.size.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// This replication factor, or what the cluster can give.
+    pub(super) fn at_most(&self, replication_factor: Option<i32>) -> Option<i32> {
+        let size = i32::try_from(self.size.load(Ordering::Relaxed)).unwrap_or(i32::MAX);
+        replication_factor.map(|factor| if size > 0 { factor.min(size) } else { factor })
     }
 
     /// The replication factor to propose for a topic: no more than the cluster can give.

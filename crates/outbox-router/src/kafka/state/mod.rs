@@ -191,8 +191,8 @@ pub(super) fn explain(
 ) -> Failure {
     let of = |case, what: String| cluster.named(Failure::of(case, what), Some(name.as_str()));
     if failure.code == Code::TopicMissing {
-        let options = options(replication_factor);
-        return failure.with_case(Case::StateTopicMissing).naming(Name::Options, options);
+        let option = option(cluster.at_most(replication_factor));
+        return failure.with_case(Case::StateTopicMissing).naming(Name::ReplicationOption, option);
     }
     if failure.code == Code::TopicForbidden {
         let what = format!("the state topic {name} may not be read and written");
@@ -211,18 +211,13 @@ pub(super) fn explain(
 /// What is typed to create the topic as the router does.
 pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> Option<String> {
     let missing = Failure::of(Case::StateTopicMissing, "")
-        .naming(Name::Options, options(replication_factor(settings)));
+        .naming(Name::ReplicationOption, option(replication_factor(settings)));
     let cluster = Cluster::new(&settings.bootstrap_servers);
     hint(&cluster.named(missing, Some(name.as_str())))
 }
 
-/// The options of `kafka-topics.sh --create`, each with a space before it.
-fn options(replication_factor: Option<i32>) -> String {
-    // Without the option the broker's `default.replication.factor` applies.
-    let factor = replication_factor
-        .map(|factor| format!(" --replication-factor {factor}"))
-        .unwrap_or_default();
-    let settings: String =
-        SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
-    format!("{factor}{settings}")
+/// The option of `kafka-topics.sh --create`, with a space before it. Without the option the broker's
+/// `default.replication.factor` applies.
+fn option(replication_factor: Option<i32>) -> String {
+    replication_factor.map(|factor| format!(" --replication-factor {factor}")).unwrap_or_default()
 }

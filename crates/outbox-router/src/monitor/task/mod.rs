@@ -332,7 +332,7 @@ impl<C> Monitor<C> {
         if self.report.trouble.is_none() {
             tracing::warn!(
                 slot = %self.settings.slot, code = %failure.code,
-                "the monitor cannot see the slot: {}", failure.message
+                "the monitor cannot read the slot: {}", failure.message_with_causes()
             );
         }
         self.stopping(&failure);

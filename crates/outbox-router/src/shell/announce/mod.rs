@@ -6,7 +6,7 @@ mod witness;
 use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
 
-use crate::{codes::hint, warning::warn, wording::chain};
+use crate::{codes::hint, warning::warn};
 
 /// Remembers what was logged last.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Announcer {
     pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
         if self.is_news(failure, condition) {
             let hint = hint(failure);
-            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {}", chain(failure));
+            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {failure:#}");
         }
     }
 
@@ -69,7 +69,7 @@ impl Announcer {
             let hint = hint(failure);
             tracing::warn!(
                 code = %failure.code, hint,
-                "the state topic cannot be read, so a gap that another router finds is not noticed: {failure}"
+                "the state topic cannot be read, so a gap that another router finds is not noticed: {failure:#}"
             );
         }
         if read.is_ok() {
@@ -133,10 +133,11 @@ impl Announcer {
     }
 }
 
-/// A failure's code and message without digits, so that a number that only grows (seconds waited)
+/// A failure's code, message and causes without digits, so that a number that only grows (seconds waited)
 /// causes no new log line.
 fn subject(reason: &Failure) -> String {
-    let words: String = reason.message.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let message = reason.message_with_causes();
+    let words: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
     format!("{} {words}", reason.code)
 }
 

@@ -4,13 +4,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use relay::{
-    Code, Failure, Name, WitnessReport,
+    Code, Failure, WitnessReport,
     source::{Gap, Kept, Mark},
     witness::{Acceptance, OpenFinding},
 };
 use tokio::time::Instant;
 
-use crate::codes::hint;
+use crate::codes::hint_of_open;
 
 /// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
 /// logged.
@@ -115,7 +115,7 @@ impl LoggedWitness {
 
 fn hint_of_beginning(mark: &Mark) -> Option<String> {
     let name = OpenFinding::Beginning(mark.clone()).name();
-    hint(&Failure::new(Code::WitnessMissing, "").naming(Name::Gap, name))
+    hint_of_open(&Failure::new(Code::WitnessMissing, ""), &name)
 }
 
 impl WitnessChange {

@@ -8,7 +8,7 @@
 use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
 
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     routing::table::{Format, OutboxTable, Preset, Role},
 };
 
@@ -174,8 +174,8 @@ pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, 
     match table.preset {
         Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
             (Ok(of_default), Ok(of_debezium)) if of_default == of_debezium => Ok(of_default),
-            (Ok(_), Ok(_)) => Err(Failure::new(
-                Code::PresetUnclear,
+            (Ok(_), Ok(_)) => Err(Failure::of(
+                Case::PresetsBothFit,
                 format!("{} has the columns of two presets, default and debezium", table.name),
             )),
             (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),

@@ -7,7 +7,7 @@ use std::num::NonZeroI32;
 use pgoutput::PgTimestamp;
 
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     routing::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
@@ -162,11 +162,10 @@ impl Router {
             Encoding::Text => Ok(text),
             Encoding::Hex => match hex::decode(text, buffer) {
                 Some(()) => Ok(buffer),
-                None => Err(self.refuse(
-                    event,
-                    Code::ValueForm,
-                    "a bytea came in another form than hexadecimal",
-                )),
+                None => {
+                    let what = "a bytea came in another form than hexadecimal";
+                    Err(self.refuse(event, Code::ValueForm, what).with_case(Case::ByteaForm))
+                }
             },
         }
     }

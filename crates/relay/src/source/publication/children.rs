@@ -56,6 +56,6 @@ impl Comparison<'_> {
             return Some(failure);
         }
         let add = statements::add(self.watched.publication, &unpublished);
-        Some(failure.naming(Name::Statement, add))
+        Some(failure.naming(Name::AddTables, add))
     }
 }

@@ -194,7 +194,7 @@ impl Comparison<'_> {
                     Code::PublicationFiltersRows,
                     format!("publication \"{publication}\" filters the rows of table {name}"),
                 )
-                .naming(Name::Statement, statements::add_again(publication, name)),
+                .naming(Name::AddAgain, statements::add_again(publication, name)),
             );
         }
         let mut left_out = mapped(outbox, &relation.columns);
@@ -211,7 +211,7 @@ impl Comparison<'_> {
                     .naming(Name::Publication, quote_identifier(publication));
             }
             Failure::new(Code::PublicationLacksColumn, what)
-                .naming(Name::Statement, statements::add_again(publication, name))
+                .naming(Name::AddAgain, statements::add_again(publication, name))
         })
     }
 
@@ -226,7 +226,7 @@ impl Comparison<'_> {
         } else {
             Failure::new(Code::PublicationLacksTable, what)
         };
-        failure.naming(Name::Statement, statements::add(publication, &[table]))
+        failure.naming(Name::AddTables, statements::add(publication, &[table]))
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {
@@ -250,7 +250,7 @@ impl Comparison<'_> {
         match self.publication.table(now) {
             Some(_) => Failure::of(Case::ReplacementPublished, what),
             None => Failure::new(Code::TableReplaced, what)
-                .naming(Name::Statement, statements::add(self.watched.publication, &[table])),
+                .naming(Name::AddTables, statements::add(self.watched.publication, &[table])),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn renamed_to(outbox: &OutboxTable, now: &CatalogRelation) -> Failure
         format!("table {name} is now called {}; its rows are produced as before", now.name),
     )
     .naming(Name::Table, &now.name)
-    .naming(Name::Statement, rename_back(name, &now.name))
+    .naming(Name::RenameBack, rename_back(name, &now.name))
 }
 
 /// The statements that give the table its former name: first the schema, which keeps the name, then

@@ -37,7 +37,7 @@ impl Comparison<'_> {
         Some(
             Failure::of(case, what)
                 .naming(Name::Partition, name)
-                .naming(Name::Table, table)
+                .naming(Name::Table, quote_table(table))
                 .naming(Name::QuotedTable, quoted),
         )
     }

@@ -196,7 +196,7 @@ fn a_renamed_table_is_told_and_keeps_nothing_from_starting() {
     assert!(note.message.contains("public.outbox is now called public.outbox_v2"), "{note}");
     assert_eq!(note.names.get(Name::Table), Some("public.outbox_v2"));
     let back = "alter table \"public\".\"outbox_v2\" rename to \"outbox\"";
-    assert_eq!(note.names.get(Name::Statement), Some(back));
+    assert_eq!(note.names.get(Name::RenameBack), Some(back));
     // Every later reading reports it again. Without a remembered catalog it cannot be known.
     let remembered = now.clone().remember(&outboxes, Some(&before));
     assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableRenamed]);
@@ -221,7 +221,7 @@ fn a_renamed_table_must_be_published_as_before() {
     let watched = Watched { publication: "p", outboxes: &outboxes };
     let filtered = compare(watched, Some(&before), &now).remove(0);
     assert_eq!(filtered.code, Code::PublicationFiltersRows);
-    let statement = filtered.names.get(Name::Statement).unwrap();
+    let statement = filtered.names.get(Name::AddAgain).unwrap();
     assert!(statement.contains("\"outbox_v2\""), "by the name that it has now: {statement}");
 }
 
@@ -381,7 +381,7 @@ fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
     assert!(failure.message.starts_with("table public.child inherits from public.outbox"));
     assert_eq!(failure.case, Some(Case::ChildUnknown));
     assert_eq!(failure.names.get(Name::Tables), Some("public.child"));
-    let statement = failure.names.get(Name::Statement).unwrap();
+    let statement = failure.names.get(Name::AddTables).unwrap();
     let add = "alter publication \"p\" add table only \"public\".\"child\"";
     assert!(statement.contains(add), "{statement}");
     // Rows that are published under the child's name are still not the outbox's rows.
@@ -390,7 +390,7 @@ fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
     let failure = compare(watched, None, &now).remove(0);
     assert_eq!(failure.code, Code::TableInherited);
     assert_eq!(failure.case, Some(Case::ChildUnconfigured));
-    assert_eq!(failure.names.get(Name::Statement), None, "it is published");
+    assert_eq!(failure.names.get(Name::AddTables), None, "it is published");
 }
 
 #[test]
