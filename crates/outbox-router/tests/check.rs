@@ -60,7 +60,7 @@ fn assert_refused(said: &Said, what: &str) {
 }
 
 #[tokio::test]
-async fn a_property_that_weakens_a_promise_is_refused() {
+async fn a_property_that_weakens_a_guarantee_is_refused() {
     for (setting, what) in [
         ("kafka.properties.acks=1", "C010: kafka.properties.acks is refused: only records on all"),
         ("kafka.properties.enable.idempotence=false", "kafka.properties.enable.idempotence is"),
@@ -92,7 +92,7 @@ async fn every_property_that_is_refused_is_named_at_once_with_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_several_places_is_told_at_once() {
+async fn errors_in_several_places_are_reported_at_once() {
     let said = check(&[
         "kafka.properties.acks=1",
         "kafka.bootstrap_servers=SSL://kafka:9092",
@@ -143,7 +143,7 @@ async fn properties_that_only_a_client_refuses_are_refused() {
 }
 
 #[tokio::test]
-async fn a_broker_that_no_client_would_ask_is_refused() {
+async fn a_broker_that_no_client_would_contact_is_refused() {
     for (servers, what) in [
         ("kafka.bootstrap_servers=SSL://kafka:9092", "security.protocol"),
         ("kafka.bootstrap_servers=http://kafka:9092", "security.protocol"),
@@ -292,7 +292,7 @@ async fn check_connects_nowhere() {
 }
 
 #[test]
-fn run_ends_with_the_same_words_and_code() {
+fn run_ends_with_the_same_message_and_exit_code() {
     for settings in [
         ["postgres.url=postgres://u@h/db", "kafka.properties.acks=1"],
         ["postgres.url=postgres://u@h:99999/db", "kafka.properties.lingre.ms=1"],

@@ -69,7 +69,7 @@ fn a_code_is_explained_without_a_configuration() {
 }
 
 #[test]
-fn run_stays_up_unless_told_otherwise() {
+fn run_stays_up_by_default() {
     for (line, expected) in [("run", OnFatal::Stay), ("run --exit-on-fatal", OnFatal::Exit)] {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
         assert_eq!(args.on_fatal, expected);
@@ -77,7 +77,7 @@ fn run_stays_up_unless_told_otherwise() {
 }
 
 #[test]
-fn setup_prints_unless_told_to_apply() {
+fn setup_prints_unless_apply_is_given() {
     let setup = |line| {
         let Command::Task(Task::Setup(args)) = read(line).unwrap().command else {
             panic!("{line}")
@@ -96,7 +96,7 @@ fn setup_prints_unless_told_to_apply() {
 }
 
 #[test]
-fn teardown_asks_unless_told_not_to() {
+fn teardown_asks_for_confirmation_by_default() {
     let Command::Task(Task::Teardown(args)) = read("teardown --apply").unwrap().command else {
         panic!("not teardown")
     };
@@ -104,7 +104,7 @@ fn teardown_asks_unless_told_not_to() {
 }
 
 #[test]
-fn accept_takes_everything_unless_something_is_named_and_asks() {
+fn accept_takes_everything_unless_something_is_named_and_asks_for_confirmation() {
     let accept = |line| {
         let Command::Task(Task::Accept(args)) = read(line).unwrap().command else {
             panic!("{line}")
@@ -120,7 +120,7 @@ fn accept_takes_everything_unless_something_is_named_and_asks() {
 }
 
 #[test]
-fn status_is_text_and_once_unless_told_otherwise() {
+fn status_is_text_and_printed_once_by_default() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
     {

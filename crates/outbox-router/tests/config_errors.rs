@@ -228,7 +228,7 @@ fn what_a_reference_brings_is_not_quoted() {
 }
 
 #[test]
-fn a_missing_file_says_how_one_is_named() {
+fn a_missing_file_is_reported_with_how_to_name_one() {
     let missing = std::path::Path::new("/nowhere/at/all.toml");
     let errors = config::load(Some(missing), &Environment::default(), &[]).unwrap_err();
     assert_eq!(

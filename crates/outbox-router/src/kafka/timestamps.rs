@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_outlives_an_outage_of_a_day_is_not_worth_a_word() {
+    fn a_topic_that_keeps_records_over_an_outage_of_a_day_causes_no_caution() {
         for settings in [
             // As Kafka 4 has it by default.
             ["delete", "604800000", "CreateTime", NEVER, "", HOUR],
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_deletes_or_refuses_late_records_is_named_with_what_to_set() {
+    fn a_setting_that_deletes_or_refuses_late_records_is_named_with_its_remedy() {
         for (settings, expected) in [
             (
                 ["delete", "60000", "CreateTime", NEVER, "", HOUR],

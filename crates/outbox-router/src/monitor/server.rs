@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minor_versions_that_lose_rows_behind_an_altered_publication_are_told() {
+    fn minor_versions_that_lose_rows_behind_an_altered_publication_are_reported() {
         let told = |version| outdated(version).is_some();
         assert!([130_020, 140_017, 150_012, 160_008, 170_004].into_iter().all(told));
         assert!(![130_021, 140_018, 150_013, 160_009, 170_005, 180_000].into_iter().any(told));

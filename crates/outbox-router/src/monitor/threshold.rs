@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossing_is_told_once() {
+    fn a_crossing_is_reported_once() {
         use Crossing::{Above, Below};
         assert_eq!(
             told(&[50, 101, 500, 999, 1_001, 5_000, 700, 300, 10]),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn hovering_around_a_limit_is_told_once() {
+    fn hovering_around_a_limit_is_reported_once() {
         assert_eq!(told(&[101, 99, 101, 81, 101]), [Crossing::Above(Level::Warning)]);
         assert_eq!(told(&[1_001, 999, 1_001, 801, 1_001]), [Crossing::Above(Level::Critical)]);
     }

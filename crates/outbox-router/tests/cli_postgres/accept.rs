@@ -132,7 +132,7 @@ async fn one_gap_can_be_accepted_alone() {
 }
 
 #[tokio::test]
-async fn nothing_is_accepted_before_somebody_has_typed_the_slots_name() {
+async fn nothing_is_accepted_before_the_slots_name_is_typed() {
     let record = stopped(vec![gap(Code::SlotMissing, 5)]);
     let scene = Scene::with(&record).await;
     let nobody = scene.accept(&[]).await;
@@ -155,7 +155,7 @@ async fn nothing_is_accepted_before_somebody_has_typed_the_slots_name() {
 
 /// What a stream could not start from is no baseline.
 #[tokio::test]
-async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
+async fn a_source_with_a_present_defect_is_refused_with_the_remedy() {
     let record = stopped(vec![gap(Code::SlotMissing, 5)]);
     let scene = Scene::with(&record).await;
     let refused = async |told: &[&str]| {
@@ -181,7 +181,7 @@ async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
 /// Rows are published by the interval that is told, so it is told once: the slot has moved on since
 /// all was seen to be well.
 #[tokio::test]
-async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
+async fn a_gap_that_is_not_repaired_is_refused_as_it_was_shown() {
     let scene = Scene::with(&stopped(Vec::new())).await;
     assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
     let accepted = scene.record().await;
@@ -231,7 +231,7 @@ async fn a_slot_that_is_older_than_the_publication_is_refused() {
 
 /// A router that runs goes on writing, so only what it does not write is added.
 #[tokio::test]
-async fn a_beginning_without_a_record_is_accepted_while_a_router_runs() {
+async fn a_start_without_a_record_is_accepted_while_a_router_runs() {
     let record = Witness { began_without: Some(mark(1, LONG_AGO)), ..stopped(Vec::new()) };
     let scene = Scene::with(&Witness { position: Lsn::from_u64(1 << 40), ..record.clone() }).await;
     let _reader = scene.server.read_slot("outbox_router", "outbox_router");
@@ -246,7 +246,7 @@ async fn a_beginning_without_a_record_is_accepted_while_a_router_runs() {
 
 /// What a router would find at its next start.
 #[tokio::test]
-async fn a_slot_that_stands_past_the_record_is_open_too() {
+async fn a_slot_past_the_record_is_open_too() {
     let scene = Scene::with(&stopped(Vec::new())).await;
     let accepted = scene.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
@@ -258,7 +258,7 @@ async fn a_slot_that_stands_past_the_record_is_open_too() {
 }
 
 #[tokio::test]
-async fn rows_that_cannot_be_counted_are_told_with_the_reason() {
+async fn rows_that_cannot_be_counted_are_reported_with_the_reason() {
     let scene = Scene::with(&stopped(vec![gap(Code::SlotMissing, 5)])).await;
     scene.server.sql("create role router login replication");
     let user = scene.accept_as(Audience::Machine, "router", &[], "").await;
@@ -299,7 +299,7 @@ async fn without_a_record_there_is_nothing_to_accept() {
 /// Found at three, mended at five: what was written at four is in no slot. The router begins anew,
 /// so what it would have told at its next start is told now.
 #[tokio::test]
-async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_meanwhile() {
+async fn rows_left_out_until_the_repair_are_reported_and_so_are_alterations_meanwhile() {
     let scene = Scene::with(&stopped(Vec::new())).await;
     assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
     let mut record = scene.record().await;

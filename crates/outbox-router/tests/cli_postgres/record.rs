@@ -56,7 +56,7 @@ fn done(said: &Said) -> &str {
 }
 
 #[tokio::test]
-async fn setup_makes_the_first_record_and_then_leaves_it_alone() {
+async fn setup_creates_the_first_record_and_then_keeps_it() {
     let scene = Scene::start();
     let made = scene.typed(&SETUP).await;
     let created = format!("record: created in {STATE}, everything after {}", scene.confirmed());
@@ -76,7 +76,7 @@ async fn setup_makes_the_first_record_and_then_leaves_it_alone() {
 
 /// The slot may have been moved or made again, and a gap forgotten, while there was no record.
 #[tokio::test]
-async fn a_record_that_is_made_for_an_older_slot_says_that_it_is_the_younger() {
+async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let scene = Scene::start();
     done(&scene.server.typed(&SETUP).await);
     let made = scene.typed(&SETUP).await;
@@ -105,7 +105,7 @@ async fn a_record_that_is_made_for_an_older_slot_says_that_it_is_the_younger() {
 
 /// Whoever makes the slot again must hear that rows may be missing.
 #[tokio::test]
-async fn setup_says_what_is_open_and_how_it_is_closed() {
+async fn setup_reports_what_is_open_and_how_it_is_closed() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     let first = scene.kafka.record().await.expect("a record");
@@ -125,7 +125,7 @@ async fn setup_says_what_is_open_and_how_it_is_closed() {
 }
 
 #[tokio::test]
-async fn without_kafka_setup_does_its_part_and_says_what_is_missing() {
+async fn without_kafka_setup_does_its_part_and_reports_what_is_missing() {
     let server = Server::start();
     let line = kafka::with("127.0.0.1:1", &SETUP);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
@@ -144,7 +144,7 @@ async fn without_kafka_setup_does_its_part_and_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn the_record_of_a_pipeline_that_is_retired_goes_with_its_slot() {
+async fn the_record_of_a_retired_pipeline_is_deleted_with_its_slot() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     scene.kafka.put("router", &scene.kafka.record().await.expect("a record")).await;
@@ -161,7 +161,7 @@ async fn the_record_of_a_pipeline_that_is_retired_goes_with_its_slot() {
 }
 
 #[tokio::test]
-async fn a_record_that_says_that_rows_may_be_missing_stays() {
+async fn a_record_of_rows_that_may_be_missing_is_kept() {
     let scene = Scene::start();
     for kept in [
         "K022: ",
@@ -202,7 +202,7 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
 
 /// Who gives a pipeline up needs no slot for it.
 #[tokio::test]
-async fn a_record_is_forgotten_where_somebody_says_so() {
+async fn a_record_is_deleted_if_forget_is_given() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     let first = scene.kafka.record().await.expect("a record");
@@ -220,7 +220,7 @@ async fn a_record_is_forgotten_where_somebody_says_so() {
 /// A server before version 15 sends two messages of every transaction of another table; any server
 /// sends what else is published. However much that is, it is no row.
 #[tokio::test]
-async fn the_record_of_a_slot_that_has_much_to_send_and_no_row_goes_with_it() {
+async fn the_record_of_a_slot_with_a_backlog_without_rows_is_deleted_with_it() {
     let scene = Scene::start();
     let much = "update outbox set event_type = 'd'";
     let elsewhere = "do $$ begin for n in 1..2500 loop insert into other values (n); commit; \
@@ -255,7 +255,7 @@ async fn the_record_of_a_slot_that_has_much_to_send_and_no_row_goes_with_it() {
 
 /// What the slot has not delivered is not delivered by any other.
 #[tokio::test]
-async fn the_record_of_a_slot_that_has_not_delivered_everything_stays() {
+async fn the_record_of_a_slot_that_has_not_delivered_everything_is_kept() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     let first = scene.kafka.record().await.expect("a record");
@@ -277,7 +277,7 @@ async fn the_record_of_a_slot_that_has_not_delivered_everything_stays() {
 }
 
 #[tokio::test]
-async fn the_record_of_a_slot_that_cannot_be_asked_what_it_has_delivered_stays() {
+async fn the_record_of_a_slot_whose_backlog_cannot_be_read_is_kept() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     scene.server.sql(
@@ -297,7 +297,7 @@ async fn the_record_of_a_slot_that_cannot_be_asked_what_it_has_delivered_stays()
 }
 
 #[tokio::test]
-async fn without_kafka_the_slot_is_dropped_all_the_same() {
+async fn without_kafka_the_slot_is_still_dropped() {
     let server = Server::start();
     done(&server.typed(&SETUP).await);
     let line = kafka::with("127.0.0.1:1", &TEARDOWN);
@@ -313,7 +313,7 @@ async fn without_kafka_the_slot_is_dropped_all_the_same() {
 
 /// The mock cluster makes no topic.
 #[tokio::test]
-async fn on_a_real_kafka_the_topic_is_made_and_a_gap_is_closed() {
+async fn on_a_real_kafka_the_topic_is_created_and_a_gap_is_closed() {
     let server = Server::start();
     let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("a Kafka");
     let typed = async |line: &[&str]| {

@@ -5,7 +5,7 @@ use crate::server::{Server, said};
 const APPLY: [&str; 3] = ["setup", "--apply", "--create-table"];
 
 #[tokio::test]
-async fn what_is_made_is_found_again() {
+async fn what_setup_creates_is_found_by_the_next_setup() {
     let server = Server::start();
     let line = [&APPLY[..], &["--role", "router"]].concat();
     let first = server.typed(&line).await;
@@ -51,7 +51,7 @@ async fn the_role_may_replicate_and_read_no_table() {
 }
 
 #[tokio::test]
-async fn the_printed_sql_makes_what_apply_would() {
+async fn the_printed_sql_creates_what_apply_would() {
     let server = Server::start();
     let printed = server.typed(&["setup", "--create-table", "--role", "router"]).await;
     assert_eq!(printed.exit, Exit::Done);
@@ -142,7 +142,7 @@ async fn the_remedy_for_filtered_rows_is_sql_that_ends_the_filter() {
 }
 
 #[tokio::test]
-async fn a_missing_table_is_added_to_the_publication_and_strange_ones_are_named() {
+async fn a_missing_table_is_added_to_the_publication_and_unexpected_ones_are_named() {
     let server = Server::start();
     server.sql(
         "create table outbox (); create table other (); create schema s; create table s.more ()",
@@ -158,7 +158,7 @@ async fn a_missing_table_is_added_to_the_publication_and_strange_ones_are_named(
 }
 
 #[tokio::test]
-async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
+async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
     let server = Server::start();
     server.sql("create table outbox ()");
     server.sql("create database elsewhere");
@@ -192,7 +192,7 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn a_missing_table_is_not_made_unasked() {
+async fn a_missing_table_is_not_created_unless_requested() {
     let server = Server::start();
     let refused = server.typed(&["setup", "--apply"]).await;
     assert_eq!(
@@ -203,7 +203,7 @@ async fn a_missing_table_is_not_made_unasked() {
 }
 
 #[tokio::test]
-async fn who_keeps_the_slot_waiting_is_named() {
+async fn the_transaction_that_the_slot_waits_for_is_named() {
     let server = Server::start();
     let held = server.open_transaction("nightly report");
     server.sql("create table outbox ()");
@@ -245,7 +245,7 @@ async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_is_told_how_to_connect_as_somebody_else() {
+async fn a_role_without_the_privilege_is_shown_how_to_connect_as_another_role() {
     let server = Server::start();
     server.sql("create role nobody_special login");
     let refused = said(&server.url("nobody_special"), &APPLY, "").await;

@@ -49,7 +49,7 @@ const WRITE: &str = "insert into outbox (aggregate_type, aggregate_id, event_typ
                      select 'a', n, repeat('x', 500) from generate_series(1, 4000) n";
 
 #[tokio::test]
-async fn with_the_router_down_postgresql_is_asked() {
+async fn with_the_router_down_postgresql_is_read() {
     let server = set_up("").await;
     server.sql(WRITE);
     let status = server.typed(&["status", "--set", &nobody()]).await;
@@ -85,7 +85,7 @@ async fn a_slot_that_is_read_and_keeps_up_is_fine() {
 }
 
 #[tokio::test]
-async fn what_the_router_says_is_passed_on() {
+async fn what_the_router_reports_is_passed_on() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let (address, answered) = router(
@@ -102,7 +102,7 @@ async fn what_the_router_says_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_router_of_another_slot_is_not_listened_to() {
+async fn a_router_of_another_slot_is_ignored() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let (address, _answered) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
@@ -113,7 +113,7 @@ async fn a_router_of_another_slot_is_not_listened_to() {
 }
 
 #[tokio::test]
-async fn machines_get_one_object() {
+async fn the_json_output_is_one_object() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     server.sql(WRITE);
     let (address, _answered) = router(r#"{"state":"starting"}"#);
@@ -159,7 +159,7 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
 }
 
 #[tokio::test]
-async fn a_lost_slot_says_from_where_rows_may_be_missing() {
+async fn a_lost_slot_is_reported_with_the_position_from_which_rows_may_be_missing() {
     let server = set_up("max_slot_wal_keep_size = 1MB\nmax_wal_size = 32MB").await;
     let confirmed = server.sql("select confirmed_flush_lsn from pg_replication_slots");
     for _ in 0..3 {
@@ -206,7 +206,7 @@ fn record() -> Witness {
 }
 
 #[tokio::test]
-async fn with_the_router_down_the_state_topic_says_what_is_open() {
+async fn with_the_router_down_the_state_topic_shows_what_is_open() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
     let nobody = nobody();
     let line = kafka.with(&["status", "--set", &nobody]);
@@ -239,7 +239,7 @@ async fn with_the_router_down_the_state_topic_says_what_is_open() {
 }
 
 #[tokio::test]
-async fn a_slot_that_stands_past_the_record_is_found_without_a_router() {
+async fn a_slot_past_the_record_is_found_without_a_router() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
     kafka.put("router", &Witness::at(Lsn::from_u64(7))).await;
     let status = typed(&server, &kafka.with(&["status", "--set", &nobody()])).await;
@@ -261,7 +261,7 @@ async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
 }
 
 #[tokio::test]
-async fn a_router_that_stopped_for_a_gap_says_so_once() {
+async fn a_router_that_stopped_for_a_gap_reports_it_once() {
     let server = set_up("").await;
     let (address, _answered) = router(
         r#"{"state":"failed","reason":{"code":"P014","message":"moved","hint":"outbox-router accept"},
@@ -306,7 +306,7 @@ async fn no_teardown_is_proposed_while_a_gap_is_open() {
 }
 
 #[tokio::test]
-async fn a_router_that_does_not_read_the_slot_says_why() {
+async fn a_router_that_does_not_read_the_slot_reports_the_reason() {
     let server = set_up("").await;
     let (address, _answered) = router(
         r#"{"state":"starting","reason":{"code":"P002","message":"password refused","hint":"set it"}}"#,
@@ -362,7 +362,7 @@ async fn what_the_monitor_finds_is_shown() {
 
 /// The router, its record and its monitor find the same: it is said once.
 #[tokio::test]
-async fn what_the_router_and_its_monitor_find_is_said_once() {
+async fn what_the_router_and_its_monitor_find_is_reported_once() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let (address, _answered) = router(

@@ -22,7 +22,7 @@ async fn nothing_is_dropped_without_the_slots_name() {
 }
 
 #[tokio::test]
-async fn what_was_made_is_dropped_and_the_table_stays() {
+async fn what_setup_created_is_dropped_and_the_table_is_kept() {
     let server = set_up().await;
     let line = ["teardown", "--apply", "--role", "router"];
     let dropped = server.answered(&line, "outbox_router\n").await;

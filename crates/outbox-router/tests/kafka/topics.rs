@@ -21,7 +21,7 @@ async fn see(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReadin
 
 /// Between two looks at it: nobody ever saw it gone.
 #[tokio::test]
-async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
+async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let names = ["replaced", "kept"].map(topic_name);
@@ -134,7 +134,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
 /// A record of before an outage that was longer than the topic allows: refused for ever, unless it
 /// carries another time.
 #[tokio::test]
-async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
+async fn a_topic_that_refuses_old_records_is_reported_before_it_does() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let name = topic_name("young");

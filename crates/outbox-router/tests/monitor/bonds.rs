@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_two_looks_is() {
+async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_readings_is() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client
@@ -62,7 +62,7 @@ async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_
 }
 
 #[tokio::test]
-async fn what_makes_a_table_logged_again_is_told_from_all_else_that_writes_it_anew() {
+async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -114,7 +114,7 @@ async fn what_makes_a_table_logged_again_is_told_from_all_else_that_writes_it_an
 }
 
 #[tokio::test]
-async fn a_table_that_moves_out_of_a_published_schema_and_back_between_two_looks_is_a_gap() {
+async fn a_table_moved_out_of_a_published_schema_and_back_between_two_readings_is_a_gap() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -146,7 +146,7 @@ async fn a_table_that_moves_out_of_a_published_schema_and_back_between_two_looks
 
 /// What a rename leaves behind, and what else writes that row.
 #[tokio::test]
-async fn what_gives_a_table_its_name_again_is_told_once_and_nothing_else_is() {
+async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;

@@ -54,7 +54,7 @@ const CASES: [(&str, Code); 12] = [
 ];
 
 #[tokio::test]
-async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
+async fn each_way_to_lose_rows_is_reported_by_its_code_with_the_interval_at_risk() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     for (n, (sql, code)) in CASES.into_iter().enumerate() {
@@ -167,7 +167,7 @@ async fn without_configured_tables_those_first_seen_must_stay() {
 }
 
 #[tokio::test]
-async fn all_tables_and_tables_in_schema_are_seen_as_the_server_sees_them() {
+async fn all_tables_and_tables_in_schema_are_read_as_the_server_publishes_them() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     for (name, clause) in [("all", "for all tables"), ("schema", "for tables in schema public")] {
@@ -239,7 +239,7 @@ async fn after_a_gap_was_accepted_the_next_session_is_what_counts() {
 }
 
 #[tokio::test]
-async fn a_monitor_that_reaches_another_server_says_so_and_nothing_else() {
+async fn a_monitor_that_reaches_another_server_reports_that_and_nothing_else() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -256,14 +256,14 @@ async fn a_monitor_that_reaches_another_server_says_so_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
+async fn a_monitor_without_a_good_reading_still_reports_a_gap_to_a_streaming_relay() {
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     assert_eq!(bench.gap().await.failure.code, Code::SlotMissing);
 }
 
 #[tokio::test]
-async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps() {
+async fn an_alteration_whose_change_is_visible_and_a_statement_that_alters_nothing_are_no_gaps() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -289,7 +289,7 @@ async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps
 }
 
 #[tokio::test]
-async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_none() {
+async fn inheriting_tables_are_found_at_any_depth_and_partitions_are_none() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -328,7 +328,7 @@ async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_no
 }
 
 #[tokio::test]
-async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
+async fn an_inheriting_table_that_is_published_is_an_outbox_where_none_is_configured() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -346,7 +346,7 @@ async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
 }
 
 #[tokio::test]
-async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
+async fn the_roles_that_may_move_rows_of_a_partitioned_outbox_are_found() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client

@@ -110,7 +110,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn crossing_a_threshold_is_logged_once_and_so_is_coming_back() {
+async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -60,7 +60,7 @@ fn witness_of(baseline: Baseline) -> Witness {
 }
 
 #[tokio::test]
-async fn what_setup_makes_is_let_through() {
+async fn what_setup_creates_passes_the_preflight() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -89,7 +89,7 @@ async fn a_role_that_may_only_replicate_is_enough() {
 }
 
 #[tokio::test]
-async fn a_slot_that_was_never_made_is_answered_with_setup() {
+async fn a_slot_that_was_never_created_is_reported_with_setup_as_the_remedy() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     let failure = refused(&client, "x", None).await;
@@ -128,7 +128,7 @@ async fn slots_made_for_something_else_are_refused() {
 }
 
 #[tokio::test]
-async fn a_slot_that_somebody_streams_from_names_the_walsender() {
+async fn a_slot_in_use_is_reported_with_its_walsender() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -147,7 +147,7 @@ async fn a_slot_that_somebody_streams_from_names_the_walsender() {
 }
 
 #[tokio::test]
-async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
+async fn a_slot_recreated_between_two_sessions_is_not_taken_for_the_old_one() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -164,7 +164,7 @@ async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_publication_made_anew_between_two_sessions_is_another() {
+async fn a_publication_recreated_between_two_sessions_is_another_one() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_relay_is_told_once_that_the_server_stops_while_it_has_a_stream() {
+async fn the_relay_is_notified_once_that_the_server_stops_while_it_has_a_stream() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -39,7 +39,7 @@ async fn the_relay_is_told_once_that_the_server_stops_while_it_has_a_stream() {
 }
 
 #[tokio::test]
-async fn the_monitor_comes_back_by_itself_and_at_once_when_its_connection_is_cut() {
+async fn the_monitor_reconnects_by_itself_and_at_once_when_its_connection_is_cut() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;

@@ -227,7 +227,7 @@ fn impostor(answer: &'static [u8]) -> (u16, std::thread::JoinHandle<Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn bytes_slipped_in_behind_the_answer_break_the_handshake() {
+async fn bytes_injected_after_the_ssl_response_break_the_handshake() {
     for mode in ["prefer", "require"] {
         // What a man in the middle would like us to take for the server's first encrypted words.
         let (port, thread) = impostor(b"SR\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");

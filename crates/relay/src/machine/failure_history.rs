@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_data_failure_at_one_place_is_for_a_person_and_transport_never_counts() {
+    fn the_third_data_failure_at_one_position_needs_a_person_and_transport_never_counts() {
         let mut troubles = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         assert_eq!(troubles.note(refused(), during), Class::Replay);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_without_a_place_counts_at_the_confirmed_position() {
+    fn a_failure_without_a_position_counts_at_the_confirmed_one() {
         let failure = || Failure::new(Code::ServerError, "invalid memory alloc request size");
         let mut troubles = FailureHistory::default();
         assert_eq!(troubles.note(failure(), During::Streaming(lsn(10))), Class::Replay);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_stays_needed_until_the_place_is_passed() {
+    fn a_person_stays_needed_until_the_position_is_passed() {
         let mut troubles = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kept_us_from_connecting_is_over_when_connected() {
+    fn what_prevented_a_connection_is_over_once_connected() {
         let mut troubles = FailureHistory::default();
         let refused = Failure::new(Code::AuthenticationFailed, "wrong password");
         assert_eq!(troubles.note(refused, During::Connecting), Class::Mendable);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kafka_refuses_stands_in_the_way_until_its_place_is_passed() {
+    fn what_kafka_refuses_is_reported_until_its_position_is_passed() {
         let mut troubles = FailureHistory::default();
         let forbidden = || Failure::new(Code::TopicForbidden, "forbidden").at(lsn(100));
         assert_eq!(troubles.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_without_a_place_does_not_outlast_the_reconnection() {
+    fn a_failure_without_a_position_does_not_outlast_the_reconnection() {
         let mut troubles = FailureHistory::default();
         let shrunk = Failure::new(Code::TopicShrunk, "made anew");
         troubles.note(shrunk, During::Streaming(lsn(50)));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_illegal_character_is_told_by_kind_and_place_and_never_shown() {
+    fn an_illegal_character_is_reported_by_kind_and_place_and_never_shown() {
         for (name, words) in [
             ("ab cd", "character 3 is a space"),
             ("a\tb", "character 2 is a control character"),

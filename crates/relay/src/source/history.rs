@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_timeline_goes_on_unless_its_wal_is_shorter() {
+    fn the_same_timeline_continues_unless_its_wal_is_shorter() {
         assert_eq!(judged(&server(2, 500), ""), Ok(Continuation::Same));
         assert_eq!(judged(&server(2, 499), ""), Err((0, 500)));
     }

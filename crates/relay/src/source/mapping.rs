@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preset_is_told_by_the_tables_columns() {
+    fn the_preset_is_recognised_by_the_tables_columns() {
         let ours =
             columns(&["id", "aggregate_type", "aggregate_id", "event_type", "payload", "at"]);
         assert_eq!(

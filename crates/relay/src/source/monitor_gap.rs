@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_that_a_person_can_mend_is_no_gap() {
+    fn a_defect_that_a_person_can_repair_is_no_gap() {
         let streaming = snapshot(State::Streaming);
         assert_eq!(suspected(Code::TableMissing, Some(good()), &streaming), None);
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
+    fn with_its_slot_only_what_was_written_since_the_last_check_is_at_risk() {
         let gap = suspected(Code::PublicationLacksTable, Some(good()), &snapshot(State::Streaming));
         assert_eq!(from(gap), mib(90));
     }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_behind_us_is_normal_and_one_ahead_of_us_is_not_ours() {
+    fn a_slot_behind_the_known_position_is_normal_and_one_ahead_of_it_was_moved() {
         let code = |ours: u64| unmoved("s", Lsn::from_u64(ours), &slot()).err().map(|f| f.code);
         assert_eq!(code(41 << 20), None);
         assert_eq!(code(40 << 20), None);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_topic_that_outlives_a_broker() {
+    fn a_topic_that_survives_the_loss_of_a_broker_causes_no_caution() {
         assert!(said(&[1, 2, 3], &[1, 2, 3, 4], &WELL).is_empty());
         assert!(said(&[1, 2], &[1, 2], &TopicSettings { in_sync: Some(1), ..WELL }).is_empty());
         let alone = TopicSettings { in_sync: Some(1), ..WELL };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_replica_among_several_brokers_is_named_with_what_to_type() {
+    fn a_single_replica_among_several_brokers_is_named_with_its_remedy() {
         let said = said(&[2], &[1, 2, 3, 4], &TopicSettings { in_sync: Some(1), ..WELL });
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("one replica on a cluster of 4 brokers"), "{}", said[0]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_not_told_is_no_reason_to_be_silent() {
+    fn a_cleanup_policy_that_the_broker_does_not_report_is_a_caution() {
         let said = said(&[1], &[1], &TopicSettings { policy: None, in_sync: None, ..WELL });
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");

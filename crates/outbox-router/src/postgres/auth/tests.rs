@@ -44,7 +44,7 @@ async fn run_with(
 }
 
 #[tokio::test]
-async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
+async fn the_password_is_sent_in_clear_text_only_over_a_verified_or_local_connection() {
     let script = [CLEARTEXT, OK].concat();
     for privacy in [Privacy::Verified, Privacy::Local] {
         let (outcome, got) = run(&script, privacy).await;
@@ -104,7 +104,7 @@ async fn require_auth_rules_methods_out_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_method_that_we_do_not_have_satisfies_no_require_auth() {
+async fn an_unimplemented_method_satisfies_no_require_auth() {
     for (request, require_auth) in [
         (&b"R\0\0\0\x08\0\0\0\x07"[..], "gss"),
         (b"R\0\0\0\x08\0\0\0\x09", "sspi"),
@@ -127,7 +127,7 @@ async fn md5_sends_the_salted_hash() {
 }
 
 #[tokio::test]
-async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
+async fn a_server_that_omits_its_scram_proof_is_refused() {
     let script = [b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0", OK].concat();
     let (outcome, got) = run(&script, Privacy::Verified).await;
     let error = outcome.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
 }
 
 #[tokio::test]
-async fn methods_we_do_not_have_are_named() {
+async fn unimplemented_methods_are_named() {
     for (request, name) in [
         (&b"R\0\0\0\x08\0\0\0\x07"[..], "GSSAPI"),
         (b"R\0\0\0\x13\0\0\0\x0aOTHER-256\0\0", "SASL without SCRAM-SHA-256"),

@@ -182,7 +182,7 @@ fn the_table_of_variables_is_the_manuals_and_gives_reasons() {
 }
 
 #[test]
-fn an_empty_variable_is_as_good_as_none() {
+fn an_empty_variable_counts_as_unset() {
     for variable in variables::VARIABLES {
         let env = |name: &str| (name == variable.name).then(String::new);
         assert!(ConnInfo::resolve(Some("user=u host=h"), &env).is_ok(), "{}", variable.name);
@@ -190,7 +190,7 @@ fn an_empty_variable_is_as_good_as_none() {
 }
 
 #[test]
-fn what_we_do_not_implement_is_refused_by_name() {
+fn what_is_not_implemented_is_refused_by_name() {
     assert_eq!(
         resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
         ConnInfoError::Unknown { name: "target_session_attrs".into() }

@@ -55,7 +55,7 @@ fn missing_and_empty_certificate_files_are_named() {
 }
 
 #[test]
-fn a_peer_counts_as_verified_only_by_a_name_or_by_an_authority_of_our_own() {
+fn a_peer_counts_as_verified_only_by_a_name_or_by_a_configured_authority() {
     for (text, expected) in [
         ("sslmode=prefer", Peer::Unverified),
         ("sslmode=prefer sslrootcert=/root.pem", Peer::Unverified),

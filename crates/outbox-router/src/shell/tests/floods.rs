@@ -21,7 +21,7 @@ fn flood(walsender: &Walsender) -> std::thread::JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn a_flood_of_wal_starves_nobody() {
+async fn a_flood_of_wal_delays_no_other_event() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.produced(1).await;

@@ -79,7 +79,7 @@ async fn the_update_that_moves_the_window_leaves_before_the_window_is_filled_aga
 
 /// The tick sees what the frames before it have changed.
 #[tokio::test(start_paused = true)]
-async fn an_update_that_is_due_knows_of_the_frames_of_its_turn() {
+async fn a_status_update_that_is_due_includes_the_frames_of_its_turn() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&[wire::keepalive(1_000)]);
     let read = stage.read();
@@ -91,7 +91,7 @@ async fn an_update_that_is_due_knows_of_the_frames_of_its_turn() {
 
 /// Of all that is ready at the same time, frames in the buffer come last.
 #[tokio::test(start_paused = true)]
-async fn what_empties_comes_before_what_fills() {
+async fn events_that_free_the_window_come_before_frames_that_fill_it() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&[wire::begin(100, 0), row("a"), foreign_row()]);
     stage.read();

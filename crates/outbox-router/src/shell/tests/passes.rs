@@ -35,7 +35,7 @@ fn rows_ignored(stage: &Stage) -> u64 {
 }
 
 #[tokio::test]
-async fn a_pass_over_rows_that_use_no_window_ends_in_time() {
+async fn a_pass_over_rows_that_use_no_window_is_limited_in_time() {
     let mut stage = behind(&[]).await;
     stage.shell.pass();
     assert!(rows_ignored(&stage) > 0);
@@ -46,7 +46,7 @@ async fn a_pass_over_rows_that_use_no_window_ends_in_time() {
 /// Frames that a pass leaves are handed on by the next turn, and other events are handled in
 /// between.
 #[tokio::test]
-async fn acknowledgements_are_taken_and_told_in_the_midst_of_a_backlog() {
+async fn acknowledgements_are_taken_and_confirmed_within_a_backlog() {
     let mut stage = behind(&["a"]).await;
     assert_eq!(stage.shell.turn().await, None);
     stage.world.producer().ack_all();

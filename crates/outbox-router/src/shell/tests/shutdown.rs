@@ -30,7 +30,7 @@ async fn no_step_of_a_connection_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_is_the_next_attempt() {
+async fn the_next_attempt_is_not_waited_for() {
     let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Open)).await;
     stage.world.postgres.desk().answer(Err(failure(Code::AuthenticationFailed)));
     let failed =
@@ -40,7 +40,7 @@ async fn neither_is_the_next_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_leaves_at_once() {
+async fn a_standby_exits_at_once() {
     let mut stage = Stage::begun(settings());
     stage.world.postgres.hold_slot(4711);
     stage.world.postgres.desk().keep(|ask| matches!(ask, Ask::Watch));
@@ -50,7 +50,7 @@ async fn a_standby_leaves_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_halted_router_leaves_at_once() {
+async fn a_halted_router_exits_at_once() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.monitor.try_send(super::steps::a_gap()).unwrap();
     stage.until("the end of the session", |world| world.walsender().is_left()).await;
@@ -82,7 +82,7 @@ async fn a_stream_is_ended_in_good_order_and_the_producer_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_are_on_their_way_are_waited_for_and_confirmed() {
+async fn records_in_flight_are_waited_for_and_confirmed() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.produced(1).await;
@@ -101,7 +101,7 @@ async fn records_that_are_on_their_way_are_waited_for_and_confirmed() {
 
 /// A broker that never answers, and a server that never sends CopyDone.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_waited_for_longer_than_the_deadline() {
+async fn nothing_is_waited_for_longer_than_the_deadline() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.produced(1).await;
@@ -116,7 +116,7 @@ async fn nobody_is_waited_for_longer_than_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_meanwhile_ends_the_waiting_with_the_next_update() {
+async fn a_connection_that_breaks_meanwhile_ends_the_wait_with_the_next_status_update() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.produced(1).await;

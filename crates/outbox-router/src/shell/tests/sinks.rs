@@ -22,7 +22,7 @@ async fn replace(stage: &mut Stage) {
 
 /// The partition count may have changed, and the topic is not bound in the new producer.
 #[tokio::test]
-async fn a_look_up_of_a_former_producer_says_nothing() {
+async fn a_look_up_through_a_former_producer_is_ignored() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.kafka.desk().keep(is_look_up);
     let invoice = [wire::begin(100, 0), row_of("invoice", "a", "{}")];
@@ -48,7 +48,7 @@ async fn a_look_up_of_a_former_producer_says_nothing() {
 /// A request through the former producer's client that is not answered does not affect the present
 /// one's health.
 #[tokio::test]
-async fn a_look_of_a_former_producer_says_nothing() {
+async fn a_topic_refresh_through_a_former_producer_is_ignored() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::See(_)));
     let directory = stage.shell.refresher.directory().cloned().unwrap();
@@ -111,7 +111,7 @@ async fn no_session_begins_while_the_producer_is_replaced() {
 
 /// The write in flight may be stored or not; the next producer writes it again in any case.
 #[tokio::test(start_paused = true)]
-async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() {
+async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_repeated() {
     let mut stage = super::order::witnessed_stage().await;
     let writes = stage.world.producer().writes();
     stage.world.walsender().send(&transaction(100, &["a"]));
@@ -131,7 +131,7 @@ async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() 
 
 /// Otherwise nothing would be confirmed any more: the core waits for its acknowledgement.
 #[tokio::test(start_paused = true)]
-async fn a_write_of_the_witness_that_found_no_room_is_made_when_there_is_some() {
+async fn a_write_of_the_witness_that_found_the_queue_full_is_repeated_when_there_is_room() {
     let mut stage = super::order::witnessed_stage().await;
     let writes = stage.world.producer().writes();
     stage.world.producer().has(kafka::Room::None);
@@ -146,7 +146,7 @@ async fn a_write_of_the_witness_that_found_no_room_is_made_when_there_is_some() 
 
 /// Without a producer there is no client to ask through: the core tries again.
 #[tokio::test(start_paused = true)]
-async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
+async fn without_a_producer_writes_and_reads_of_the_state_topic_start_no_job() {
     let mut stage = super::order::witnessed_stage().await;
     stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
     stage.world.producer().break_down(failure(Code::ProducerFatal));
@@ -160,7 +160,7 @@ async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
 
 /// The cause (a certificate file, a limit of the machine) may pass.
 #[tokio::test(start_paused = true)]
-async fn a_producer_that_could_not_be_made_is_tried_again() {
+async fn a_producer_that_could_not_be_created_is_tried_again() {
     let mut stage = Stage::begun(settings());
     stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
     stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
@@ -173,7 +173,7 @@ async fn a_producer_that_could_not_be_made_is_tried_again() {
 
 /// A principal that may not write: every new producer fails as soon as it is made.
 #[tokio::test(start_paused = true)]
-async fn producers_that_fail_at_once_are_made_ever_more_seldom_and_the_state_says_why() {
+async fn producers_that_fail_at_once_are_replaced_after_growing_waits_and_the_reason_is_reported() {
     let mut stage = Stage::streaming(settings()).await;
     let begun = Instant::now();
     let mut at_once = 0;
@@ -197,7 +197,7 @@ async fn producers_that_fail_at_once_are_made_ever_more_seldom_and_the_state_say
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_another_producer_is_no_reason_to_stay() {
+async fn the_wait_for_another_producer_does_not_delay_the_exit() {
     let mut stage = Stage::streaming(settings()).await;
     for _ in 0..6 {
         replace(&mut stage).await;

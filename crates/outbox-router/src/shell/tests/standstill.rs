@@ -33,7 +33,7 @@ async fn a_task_that_was_not_woken_in_time_starts_over_before_it_produces() {
 
 /// The server's `wal_sender_timeout` is longer than that.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_woken_a_little_late_goes_on() {
+async fn a_task_that_was_woken_a_little_late_continues() {
     let mut stage = Stage::full().await;
     stage.read();
     stand_still(&mut stage, WAL_SENDER_TIMEOUT / 2 - Duration::from_millis(1)).await;

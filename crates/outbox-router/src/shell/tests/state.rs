@@ -12,7 +12,7 @@ fn other_router() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_topic_that_nobody_wrote_to_is_not_read_again() {
+async fn a_state_topic_without_new_records_is_not_read_again() {
     let stage = super::order::witnessed_stage().await;
     let asked = stage.world.kafka.desk().asked();
     assert_eq!(asked[..3], [Ask::Open(0), Ask::StateRead(0), Ask::StateEnd(0)]);
@@ -21,7 +21,7 @@ async fn a_state_topic_that_nobody_wrote_to_is_not_read_again() {
 
 /// Another router held the slot between our look and our start.
 #[tokio::test(start_paused = true)]
-async fn a_state_topic_that_somebody_wrote_to_is_read_again_and_everything_judged_anew() {
+async fn a_state_topic_that_another_router_wrote_to_is_read_again_by_a_new_session() {
     let mut stage = Stage::begun(witnessed());
     stage.world.postgres.desk().keep(|ask| matches!(ask, postgres::Ask::Start(0)));
     let asked = |world: &mut World| !world.postgres.desk().waiting().is_empty();
@@ -85,7 +85,7 @@ async fn within_the_session(stage: &mut Stage, what: &str, seen: impl Fn(&World)
 
 /// Another pipeline that shares the topic, and writes all the time.
 #[tokio::test(start_paused = true)]
-async fn a_topic_that_another_pipeline_writes_to_is_read_on_at_each_look() {
+async fn a_topic_that_another_pipeline_writes_to_is_read_further_at_each_check() {
     let mut stage = super::order::witnessed_stage().await;
     let reads = stage.world.kafka.desk().count(&Ask::StateRead(0));
     for reading in 1..5 {

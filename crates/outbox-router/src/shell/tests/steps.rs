@@ -82,7 +82,7 @@ async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
 
 /// The job ended before its abort took effect.
 #[tokio::test(start_paused = true)]
-async fn a_step_that_ends_as_it_is_given_up_is_not_heard_of() {
+async fn the_result_of_a_step_that_was_just_given_up_is_ignored() {
     let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Catalog(_))).await;
     stage.world.postgres.desk().answer(Ok(()));
     // The job ends, and its result waits to be taken.
@@ -99,7 +99,7 @@ async fn a_step_that_ends_as_it_is_given_up_is_not_heard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_is_told_once_and_the_next_attempt_begins_anew() {
+async fn a_step_that_fails_is_reported_once_and_the_next_attempt_starts_over() {
     let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Slot(0))).await;
     stage.world.postgres.desk().answer(Err(failure(Code::ServerUnreachable)));
     stage.until("a stream", |world| world.postgres.walsenders() == 1).await;

@@ -34,7 +34,7 @@ async fn a_row_whose_rest_never_comes_ends_the_session() {
 
 /// Back-pressure stops reading, not writing: queued bytes are written as soon as there is room.
 #[tokio::test(start_paused = true)]
-async fn an_update_that_found_no_room_leaves_while_reading_stands_still() {
+async fn a_status_update_that_found_the_socket_full_is_sent_while_reading_is_paused() {
     let mut stage = Stage::begun(settings());
     stage.world.postgres.set_ends(Ends { read_buffer: 64 * 1024, is_narrow: true });
     stage.stream().await;
@@ -59,7 +59,7 @@ async fn an_update_that_found_no_room_leaves_while_reading_stands_still() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_is_made_again() {
+async fn a_connection_that_breaks_is_replaced() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.walsender().hang_up();
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;

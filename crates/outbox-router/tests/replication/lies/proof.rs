@@ -22,7 +22,7 @@ async fn against(lie: &Lie) -> [Outcome; 2] {
 }
 
 #[tokio::test]
-async fn an_honest_server_is_believed() {
+async fn an_honest_server_is_accepted() {
     for lie in [Lie::None, Lie::Iterations("1"), Lie::Iterations("100000")] {
         for outcome in against(&lie).await {
             let connection = outcome.connection;
@@ -32,7 +32,7 @@ async fn an_honest_server_is_believed() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_prove_itself_is_not_believed() {
+async fn a_server_that_cannot_prove_itself_is_refused() {
     for lie in [
         Lie::WrongProof,
         Lie::NoProof,
@@ -54,7 +54,7 @@ async fn a_server_that_cannot_prove_itself_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_nonce_that_does_not_extend_ours_is_refused_before_we_answer() {
+async fn a_nonce_that_does_not_extend_the_clients_is_refused_before_the_client_responds() {
     for lie in [Lie::ForeignNonce, Lie::SameNonce] {
         for outcome in against(&lie).await {
             let error = outcome.refusal(&format!("{lie:?}"));
@@ -108,7 +108,7 @@ async fn said_under(tls: &Arc<ServerConfig>, mechanisms: &[&str]) -> Vec<Said> {
 /// RFC 5802 §6: `y` is for a client that supports channel binding and thinks that the server does
 /// not. A server that had offered it then knows that somebody took it off the list.
 #[tokio::test]
-async fn a_server_that_offers_no_channel_binding_under_tls_hears_that_we_could() {
+async fn a_server_that_offers_no_channel_binding_under_tls_is_sent_that_the_client_supports_it() {
     let certificate = Certificate::new();
     for version in [Version::Tls12, Version::Tls13] {
         for said in said_under(&certificate.owner(version), &[PLAIN]).await {
@@ -135,7 +135,7 @@ async fn channel_binding_ties_the_exchange_to_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nothing_can_be_bound_to_is_said_to_be_so() {
+async fn a_certificate_that_nothing_can_be_bound_to_is_reported() {
     let certificate = Certificate::signed_with(&PKCS_ED25519);
     for said in said_under(&certificate.owner(Version::Tls13), &[PLUS, PLAIN]).await {
         assert_eq!(said.mechanism, PLAIN);
@@ -144,7 +144,7 @@ async fn a_certificate_that_nothing_can_be_bound_to_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn channel_binding_that_is_offered_without_tls_shows_that_tls_was_taken_off() {
+async fn channel_binding_that_is_offered_without_tls_shows_that_tls_was_removed() {
     for offered in [&[PLUS, PLAIN][..], &[PLUS]] {
         let outcomes = outcomes("sslmode=disable", async |server| {
             server.startup().await?;

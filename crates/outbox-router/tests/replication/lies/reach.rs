@@ -73,7 +73,7 @@ async fn the_password_goes_in_clear_text_only_to_a_verified_server_or_on_this_ma
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_nothing_is_refused_where_require_auth_wants_a_question() {
+async fn a_server_that_requests_no_authentication_is_refused_where_require_auth_demands_one() {
     let script = async |server: &mut Conversation| {
         server.startup().await?;
         server.say(SESSION).await
@@ -96,7 +96,7 @@ async fn a_server_that_asks_for_nothing_is_refused_where_require_auth_wants_a_qu
 }
 
 #[tokio::test]
-async fn a_server_may_ask_once() {
+async fn a_server_may_request_the_password_once() {
     let second = [CLEARTEXT, OK].concat();
     let script = async |server: &mut Conversation| {
         server.startup().await?;

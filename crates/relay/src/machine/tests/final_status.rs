@@ -38,7 +38,7 @@ fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
 }
 
 #[test]
-fn a_server_that_is_let_go_is_told_first() {
+fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
     let mut script = settled_but_untold(wide());
     script.handle(Input::ServerStopping);
     script.at = script.at + Duration::from_secs(3);
@@ -47,7 +47,7 @@ fn a_server_that_is_let_go_is_told_first() {
 }
 
 #[test]
-fn a_process_that_leaves_for_a_person_tells_first() {
+fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
     let mut script = settled_but_untold(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
     script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(final_status(&mut script), Some(208));
@@ -55,7 +55,7 @@ fn a_process_that_leaves_for_a_person_tells_first() {
 }
 
 #[test]
-fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
+fn no_final_status_update_is_sent_on_a_failed_connection_or_after_a_gap() {
     // I8
     let mut script = settled_but_untold(wide());
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -69,7 +69,7 @@ fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
 }
 
 #[test]
-fn books_that_do_not_balance_confirm_nothing_more() {
+fn a_surplus_acknowledgement_lets_nothing_more_be_confirmed() {
     // I1
     let mut script = Script::streaming_with(wide());
     script.transaction(100, &["a"]);

@@ -50,7 +50,7 @@ fn forbidden_twice() -> Script {
 }
 
 #[test]
-fn a_producer_that_fails_at_once_is_made_ever_more_seldom() {
+fn a_producer_that_fails_at_once_is_replaced_after_growing_waits() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     let mut waits = Vec::new();
@@ -72,7 +72,7 @@ fn a_producer_that_fails_at_once_is_made_ever_more_seldom() {
 
 /// Whatever the session was about to do when its producer failed.
 #[test]
-fn from_the_second_failure_on_the_state_says_why_and_nothing_else() {
+fn from_the_second_failure_on_the_state_reports_the_reason_and_nothing_else() {
     let mut script = Script::streaming();
     let wait = is_forbidden(&mut script);
     assert_eq!(script.state().0, State::Starting, "one that fails once is nothing to be told");
@@ -98,7 +98,7 @@ fn from_the_second_failure_on_the_state_says_why_and_nothing_else() {
 }
 
 #[test]
-fn an_acknowledged_record_ends_the_row() {
+fn an_acknowledged_record_ends_the_series_of_failures() {
     let mut script = forbidden_twice();
     script.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));
     script.transaction(100, &["a"]);
@@ -109,7 +109,7 @@ fn an_acknowledged_record_ends_the_row() {
 }
 
 #[test]
-fn an_acknowledged_write_of_the_witness_ends_it_too() {
+fn an_acknowledged_write_of_the_witness_ends_the_series_of_failures() {
     let mut world = World::streaming();
     for failures in 1..=2 {
         let wait = is_forbidden(&mut world.script);
@@ -125,7 +125,7 @@ fn an_acknowledged_write_of_the_witness_ends_it_too() {
 }
 
 #[test]
-fn so_does_a_producer_that_lasts() {
+fn a_producer_that_lasts_ends_the_series_of_failures() {
     let mut script = forbidden_twice();
     script.take_time(Duration::from_secs(9));
     assert_eq!(script.state(), BLOCKED);
@@ -136,7 +136,7 @@ fn so_does_a_producer_that_lasts() {
 }
 
 #[test]
-fn what_a_person_has_to_mend_is_told_as_such() {
+fn a_producer_failure_that_needs_a_person_is_reported_as_such() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     for _ in 0..2 {
@@ -157,7 +157,7 @@ fn what_a_person_has_to_mend_is_told_as_such() {
 }
 
 #[test]
-fn a_standby_whose_producer_is_refused_says_so() {
+fn a_standby_reports_that_its_producer_is_refused() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::SlotHeld(Some(4711)));
@@ -171,7 +171,7 @@ fn a_standby_whose_producer_is_refused_says_so() {
 }
 
 #[test]
-fn nothing_is_told_instead_of_a_gap() {
+fn nothing_is_reported_instead_of_a_gap() {
     let mut script = forbidden_twice();
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
     let wait = is_forbidden(&mut script);
@@ -181,7 +181,7 @@ fn nothing_is_told_instead_of_a_gap() {
 
 /// The producer itself has not failed.
 #[test]
-fn a_producer_that_we_give_up_has_not_failed() {
+fn a_producer_that_the_router_discards_has_not_failed() {
     let mut script = Script::streaming();
     for _ in 0..3 {
         script.handle(Input::ProcessStalled(Duration::from_secs(20)));
@@ -198,7 +198,7 @@ fn a_producer_that_we_give_up_has_not_failed() {
 }
 
 #[test]
-fn a_process_that_waits_for_a_producer_leaves_at_once() {
+fn a_process_that_waits_for_a_producer_exits_at_once() {
     let mut script = forbidden_twice();
     assert!(is_forbidden(&mut script) > Duration::ZERO);
     script.handle(Input::Shutdown);

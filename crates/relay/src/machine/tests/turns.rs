@@ -37,7 +37,7 @@ fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
 }
 
 #[test]
-fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() {
+fn a_session_begins_only_with_answers_that_were_requested_and_in_their_order() {
     let mut script = Script::new(witnessed());
     script.handle(Input::SinkReady);
     let mut source = script.source.clone();

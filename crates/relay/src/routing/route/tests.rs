@@ -190,7 +190,7 @@ fn what_must_not_be_null_is_refused_by_its_own_code() {
 }
 
 #[test]
-fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
+fn an_aggregate_type_that_makes_no_legal_topic_is_refused_and_not_repaired() {
     let long = "x".repeat(250);
     let illegal: [&[u8]; 7] =
         [b"a/b", b"../x", b"a b", b"", long.as_bytes(), b"\xff\xfe", "\u{fffd}".as_bytes()];
@@ -208,7 +208,7 @@ fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
 }
 
 #[test]
-fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_never_shown() {
+fn an_illegal_aggregate_type_is_reported_by_table_column_length_and_place_and_never_shown() {
     // The mistake that put a payload into the log: columns.aggregate_type = "payload".
     let mut mapped = table();
     mapped.columns.set(Role::AggregateType, vec!["payload".into()]);

@@ -58,7 +58,7 @@ fn refused(
 }
 
 #[test]
-fn what_setup_makes_is_let_through_and_remembered() {
+fn what_setup_creates_passes_the_preflight_and_is_remembered() {
     let baseline = judged(None, &reading(Some(slot())), healthy()).unwrap();
     assert_eq!((&baseline.slot, &baseline.catalog), (&slot(), &healthy()));
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_slot_that_is_gone_puts_at_risk_what_was_written_past_the_witness() {
 }
 
 #[test]
-fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
+fn a_lost_slot_still_shows_its_confirmed_position() {
     let lost = reading(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
     assert_eq!(refused(None, &lost, healthy()), (Code::SlotLost, Some(40)));
 }
@@ -106,7 +106,7 @@ fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
 
 /// The slot has to be made again, too, and with it goes what it still had.
 #[test]
-fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
+fn a_recreated_publication_puts_at_risk_all_that_is_not_acknowledged() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
     let seen = reading(Some(slot()));
@@ -129,7 +129,7 @@ fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
 }
 
 #[test]
-fn a_held_slot_is_stood_by_unless_something_is_wrong() {
+fn a_held_slot_makes_a_standby_unless_there_is_a_defect() {
     let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     let obstacle = judged(None, &held, healthy()).unwrap_err();
     assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
@@ -138,7 +138,7 @@ fn a_held_slot_is_stood_by_unless_something_is_wrong() {
 }
 
 #[test]
-fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
+fn the_position_of_a_slot_that_another_router_holds_is_left_to_its_holder() {
     let known = witness(39 * MIB);
     let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     assert_eq!(judged(Some(&known), &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
@@ -150,7 +150,7 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
 
 /// An acceptance makes the present state the measure, so all defects must be known before.
 #[test]
-fn everything_that_is_wrong_is_told() {
+fn every_defect_is_reported() {
     let mut catalog = healthy();
     let publication = catalog.publication.as_mut().unwrap();
     publication.inserts = Inserts::Withheld;
@@ -179,7 +179,7 @@ fn the_slot_comes_before_the_publication() {
 }
 
 #[test]
-fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
+fn an_inheriting_table_is_a_gap_only_when_the_outbox_was_known_without_it() {
     let mut catalog = healthy();
     catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
     let seen = reading(Some(slot()));
@@ -230,7 +230,7 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 /// the slot may have rows of the former table that bear neither the configured name nor the OID
 /// that has it now.
 #[test]
-fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
+fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let judged_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
@@ -279,7 +279,7 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
 
 /// A rollback to a configuration that does not know one of the outboxes.
 #[test]
-fn an_outbox_that_is_not_configured_any_more_is_told() {
+fn an_outbox_that_is_not_configured_any_more_is_reported() {
     let configured = |names: &[&str]| {
         let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
         Outboxes { tables: tables.collect() }

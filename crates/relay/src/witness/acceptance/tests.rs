@@ -148,7 +148,7 @@ fn after_an_acceptance_a_stream_may_start() {
 
 /// The slot of the samples stands at 40 MiB.
 #[test]
-fn a_slot_from_before_the_publication_was_made_again_is_refused() {
+fn a_slot_older_than_the_recreated_publication_is_refused() {
     let seen = |code, to: u64| {
         let closed = [OpenFinding::Gap(gap(code, 5, to << 20)), OpenFinding::Beginning(mark(1))];
         let same = Witness { history: Some(samples::server().history), ..before() };
@@ -169,7 +169,7 @@ fn a_slot_from_before_the_publication_was_made_again_is_refused() {
 
 /// A router that runs meanwhile writes later positions, and does not know of the acceptance.
 #[test]
-fn a_beginning_is_accepted_beside_a_running_router() {
+fn a_start_without_a_witness_is_accepted_beside_a_running_router() {
     let before = Witness { gaps: Vec::new(), ..before() };
     let accepted = before.accept_beginning("ann", "now");
     assert_eq!((accepted.rank(), accepted.open()), (before.rank(), vec![]));
@@ -190,7 +190,7 @@ fn gap_at(code: Code, lsn: u64, what: &str) -> Gap {
 
 /// What is accepted becomes the measure of everything that follows.
 #[test]
-fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
+fn a_gap_that_is_not_recorded_yet_is_shown_beside_the_open_ones() {
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[gap_at(Code::SlotLost, 500, "lost")]);
     let names = |found: &[Gap]| -> Vec<String> {
         record.with_found(found, &mark(1_000)).gaps.iter().map(Gap::name).collect()
@@ -220,7 +220,7 @@ fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() 
 /// If a table is repaired at five, two hours after the defect was found, the rows written at four
 /// are missing, too.
 #[test]
-fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
+fn a_gap_that_leaves_rows_out_lasts_until_the_next_check() {
     let found = [
         gap_at(Code::PublicationLacksTable, 700, "out"),
         gap_at(Code::PublicationMissing, 500, "gone"),
@@ -292,7 +292,7 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
 
 /// The router has found the gap that the person accepts, and writes it down a moment later.
 #[test]
-fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
+fn a_gap_that_a_router_records_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
         Witness { held: Some(samples::reading(None).moment()), ..Witness::at(Lsn::from_u64(500)) };

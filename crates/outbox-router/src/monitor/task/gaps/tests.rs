@@ -57,7 +57,7 @@ fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
 }
 
 #[test]
-fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
+fn a_gap_that_found_the_channel_full_is_sent_after_the_next_check_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&source.slot_reading(), source.catalog(), Vec::new());
@@ -77,7 +77,7 @@ fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
 /// P034 is a note. As a defect, it would keep every reading from counting as good, and no standby
 /// would take over.
 #[test]
-fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() {
+fn an_outdated_server_is_reported_and_its_readings_still_count_as_good() {
     let (mut monitor, _told) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let notes = notes(&[], 17_00_04);
@@ -88,7 +88,7 @@ fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() 
 }
 
 #[test]
-fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
+fn a_stop_that_found_the_channel_full_is_sent_after_the_next_check_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
     let stops = || Failure::new(Code::ServerNotReady, "the database system is shutting down");
     fill(&monitor);
@@ -134,7 +134,7 @@ fn owned_by_another(source: &Source) -> Catalog {
 }
 
 #[test]
-fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_looked_first() {
+fn an_alteration_before_the_session_is_shown_once_even_if_the_monitor_read_it_first() {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     // The monitor of a new process has read only the altered publication.
     let (mut late, _told) = monitor();
@@ -191,7 +191,7 @@ fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<Monito
 
 /// A standby begins no session, so it has no baseline of its own that would end a gap.
 #[test]
-fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_again() {
+fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_reported_again() {
     let (mut monitor, mut told, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let open = monitor.report.gap.clone().unwrap();
