@@ -15,7 +15,7 @@ use relay::{
 use tokio_postgres::Client;
 
 use crate::{
-    bench::{make_slot, set_up, settings},
+    fixture::{make_slot, set_up, settings},
     postgres::Postgres,
 };
 

@@ -6,7 +6,7 @@ use relay::{OutboxTable, Outboxes, State, TableName};
 use tokio_postgres::{Client, Error, error::SqlState};
 
 use crate::{
-    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    fixture::{COLUMNS, MonitorFixture, make_slot, set_up, settings},
     postgres::Postgres,
 };
 
@@ -49,11 +49,11 @@ async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
              alter publication p_{name} add table other_{name}, child_{name}"
         );
         client.batch_execute(&others).await.unwrap();
-        let mut bench = Bench::start(&postgres, family(name), State::Streaming);
-        bench.until_well().await;
+        let mut fixture = MonitorFixture::start(&postgres, family(name), State::Streaming);
+        fixture.until_well().await;
         let out = format!("alter publication p_{name} drop table only outbox_{name}; {break_it}");
         client.batch_execute(&out).await.unwrap();
-        let remedy = hint(&bench.gap().await.failure).unwrap();
+        let remedy = hint(&fixture.gap().await.failure).unwrap();
         // Somebody wants some rows of the one child, and none of the other.
         let children = format!(
             "create table stray_{name} () inherits (outbox_{name}); \
@@ -87,10 +87,10 @@ async fn the_remedy_for_a_partitioned_table_waits_for_writers_of_its_partitions(
     );
     client.batch_execute(&table).await.unwrap();
     make_slot(&client, "part").await;
-    let mut bench = Bench::start(&postgres, settings("part"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("part"), State::Streaming);
+    fixture.until_well().await;
     client.batch_execute("alter publication p_part drop table outbox_part").await.unwrap();
-    let remedy = hint(&bench.gap().await.failure).unwrap();
+    let remedy = hint(&fixture.gap().await.failure).unwrap();
 
     let writer = postgres.client().await;
     let row = "begin; insert into outbox_leaf (aggregate_type, aggregate_id, event_type) \

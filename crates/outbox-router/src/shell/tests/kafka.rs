@@ -14,7 +14,7 @@ use relay::{
     TopicId, TopicName, testing::MemorySink,
 };
 
-use super::desk::{Bell, Desk, verdict};
+use super::requests::{Bell, Desk, verdict};
 use crate::{
     kafka::{
         DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,

@@ -9,15 +9,15 @@
 //!
 //! Only what measures its own work (a pass, a flood) runs in real time.
 
-mod desk;
 mod floods;
 mod kafka;
 mod order;
 mod passes;
 mod postgres;
+mod requests;
 mod shutdown;
 mod sinks;
-mod standstill;
+mod stalls;
 mod state;
 mod steps;
 mod stream;
@@ -42,9 +42,9 @@ use relay::{
 };
 
 use self::{
-    desk::Bell,
     kafka::{Producer, ScriptedKafka},
     postgres::{Ask, ScriptedPostgres},
+    requests::Bell,
     walsender::Walsender,
 };
 use super::*;

@@ -11,7 +11,7 @@ use relay::{
 
 use super::{
     COLUMNS, OUTBOX,
-    desk::{Bell, Desk, verdict},
+    requests::{Bell, Desk, verdict},
     walsender::{Ends, Walsender},
 };
 use crate::shell::{Postgres, Started};

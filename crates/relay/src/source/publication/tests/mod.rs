@@ -412,4 +412,4 @@ fn an_inheriting_table_that_is_an_outbox_itself_is_checked_as_one() {
     assert_eq!(codes(&both, Some(&now), &renamed), [Code::TableRenamed]);
 }
 
-mod bonds;
+mod alterations;

@@ -12,7 +12,7 @@ use relay::{Failure, source::Catalog};
 use tokio_postgres::Client;
 
 use crate::{
-    bench::{set_up, settings},
+    fixture::{set_up, settings},
     postgres::Postgres,
 };
 

@@ -9,7 +9,7 @@ use outbox_router::{
 use relay::{Class, Code, Failure, source::Server};
 
 use crate::{
-    bench::{set_up, settings},
+    fixture::{set_up, settings},
     postgres::Postgres,
 };
 

@@ -4,7 +4,7 @@
 use relay::{Code, State};
 
 use crate::{
-    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    fixture::{COLUMNS, MonitorFixture, make_slot, set_up, settings},
     postgres::Postgres,
 };
 
@@ -25,8 +25,8 @@ async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_re
         .unwrap();
     client.batch_execute("alter table outbox_x detach partition leaf").await.unwrap();
     make_slot(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_well().await;
 
     // Who reads the table keeps DETACH CONCURRENTLY from its end, and a timeout leaves it there.
     let reader = postgres.client().await;
@@ -38,7 +38,7 @@ async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_re
     client.batch_execute("set statement_timeout = 0").await.unwrap();
     let pending = "select from pg_inherits where inhdetachpending";
     assert_eq!(client.query(pending, &[]).await.unwrap().len(), 1, "it is on its way out");
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     for statement in [
         "alter table outbox_x detach partition archived finalize",
         "alter table outbox_x attach partition archived for values in ('old')",
@@ -49,14 +49,14 @@ async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_re
         "drop table latest",
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        assert_eq!(bench.report.borrow().findings, [], "{statement}");
-        bench.assert_no_event();
+        fixture.rounds(3).await;
+        assert_eq!(fixture.report.borrow().findings, [], "{statement}");
+        fixture.assert_no_event();
     }
     let unseen = "alter table outbox_x detach partition archived; \
                   alter table outbox_x attach partition archived for values in ('old')";
     client.batch_execute(unseen).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("partition public.archived"), "{failure}");
 }
@@ -69,8 +69,8 @@ async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it(
     let all =
         "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
     client.batch_execute(all).await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_well().await;
     for (statement, told) in [
         ("vacuum full outbox_x", 0),
         ("cluster outbox_x using outbox_x_pkey", 0),
@@ -87,12 +87,12 @@ async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it(
         ),
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        let report = bench.report.borrow().clone();
+        fixture.rounds(3).await;
+        let report = fixture.report.borrow().clone();
         assert_eq!(report.findings, [], "{statement}");
         let codes: Vec<Code> = report.alterations.iter().map(|told| told.code).collect();
         assert_eq!(codes, vec![Code::PublicationLacksTable; told], "{statement}");
-        bench.assert_no_event();
+        fixture.assert_no_event();
     }
     let unlogged = "alter table outbox_x set unlogged; alter table outbox_x set logged";
     // A tool that leaves the same trace; only that it is there is made up.
@@ -100,15 +100,15 @@ async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it(
                    insert into pg_extension (oid, extname, extowner, extnamespace, extrelocatable, \
                      extversion) values (9999, 'pg_squeeze', 10, 11, false, '1')";
     client.batch_execute(squeeze).await.unwrap();
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     client.batch_execute(unlogged).await.unwrap();
-    bench.rounds(3).await;
-    assert_eq!(bench.report.borrow().findings, []);
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    assert_eq!(fixture.report.borrow().findings, []);
+    fixture.assert_no_event();
     client.batch_execute("delete from pg_extension where oid = 9999").await.unwrap();
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     client.batch_execute(unlogged).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("was unlogged for a while"), "{failure}");
 }
@@ -121,8 +121,8 @@ async fn a_table_moved_out_of_a_published_schema_and_back_between_two_readings_i
     let by_schema = "alter publication p_x drop table outbox_x; \
                      alter publication p_x add tables in schema public; create schema elsewhere";
     client.batch_execute(by_schema).await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_well().await;
     for statement in [
         "vacuum full",
         "vacuum freeze",
@@ -132,14 +132,14 @@ async fn a_table_moved_out_of_a_published_schema_and_back_between_two_readings_i
         "alter publication p_x set tables in schema public",
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        assert_eq!(bench.report.borrow().findings, [], "{statement}");
-        bench.assert_no_event();
+        fixture.rounds(3).await;
+        assert_eq!(fixture.report.borrow().findings, [], "{statement}");
+        fixture.assert_no_event();
     }
     let moved = "alter table outbox_x set schema elsewhere; \
                  alter table elsewhere.outbox_x set schema public";
     client.batch_execute(moved).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("out of that and back"), "{failure}");
 }
@@ -151,8 +151,8 @@ async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is()
     let client = postgres.client().await;
     set_up(&client, "x").await;
     client.batch_execute("create schema aside; create role another").await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_well().await;
     let mut expected = 0;
     for (statement, told) in [
         ("alter table outbox_x add column note text", 0),
@@ -175,10 +175,10 @@ async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is()
         {
             client.batch_execute(&part.join("; ")).await.unwrap();
         }
-        bench.rounds(3).await;
+        fixture.rounds(3).await;
         expected += told;
-        let alterations = bench.report.borrow().alterations.clone();
+        let alterations = fixture.report.borrow().alterations.clone();
         assert_eq!(alterations.len(), expected, "{statement}: {alterations:?}");
-        bench.assert_no_event();
+        fixture.assert_no_event();
     }
 }
