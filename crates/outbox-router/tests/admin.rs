@@ -243,17 +243,17 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
         began_without,
         ..relay::WitnessReport::default()
     };
-    let tell = |witness| {
+    let set_witness = |witness| {
         endpoint.relay.send_modify(|report| report.snapshot.witness = witness);
     };
-    tell(witness(false, vec![gap.clone()], None));
+    set_witness(witness(false, vec![gap.clone()], None));
     expect([1, 0, 0]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 503);
-    tell(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
+    set_witness(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
     expect([2, 1, 1]).await;
     endpoint.monitor.send_modify(|report| report.gap = None);
     assert_eq!(endpoint.probe("/readyz").await.0, 503, "whoever found it");
-    tell(witness(true, Vec::new(), Some(mark)));
+    set_witness(witness(true, Vec::new(), Some(mark)));
     expect([0, 0, 1]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 200);
 }

@@ -30,12 +30,12 @@ fn promtool(arguments: &[&str], input: &str) -> Output {
 
 #[track_caller]
 fn accepted(output: &Output) {
-    let said = format!(
+    let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
 }
 
 #[test]

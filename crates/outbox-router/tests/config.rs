@@ -152,8 +152,8 @@ fn no_secret_is_ever_printed() {
         "kafka.properties = { \"sasl.password\" = \"canary\" \"x\" }",
     ];
     for text in refused {
-        let told = load(text, &[], &[]).unwrap_err();
-        assert!(!told.to_string().contains("canary"), "{told}");
+        let error = load(text, &[], &[]).unwrap_err();
+        assert!(!error.to_string().contains("canary"), "{error}");
     }
 }
 

@@ -98,7 +98,7 @@ mod tests {
     const NEVER: &str = "9223372036854775807";
     const HOUR: &str = "3600000";
 
-    fn told(settings: [&str; 6]) -> Option<String> {
+    fn caution_text(settings: [&str; 6]) -> Option<String> {
         let settings = settings.map(|value| (!value.is_empty()).then(|| value.to_owned()));
         let name = TopicName::new("orders").unwrap();
         let failure = caution(&Cluster::new("kafka:9092"), &name, &settings)?;
@@ -119,11 +119,11 @@ mod tests {
             ["compact", "60000", "CreateTime", NEVER, "", HOUR],
             // The broker's own time.
             ["delete", "60000", "LogAppendTime", "1", "1", "0"],
-            // Not told.
+            // Not reported.
             [""; 6],
             ["delete", "soon", "CreateTime", "", "", ""],
         ] {
-            assert_eq!(told(settings), None, "{settings:?}");
+            assert_eq!(caution_text(settings), None, "{settings:?}");
         }
     }
 
@@ -150,11 +150,11 @@ mod tests {
                 ],
             ),
         ] {
-            let told = told(settings).unwrap();
+            let text = caution_text(settings).unwrap();
             for expected in expected {
-                assert!(told.contains(expected), "{told}");
+                assert!(text.contains(expected), "{text}");
             }
-            assert!(told.contains("topic orders") && told.contains("kafka:9092"), "{told}");
+            assert!(text.contains("topic orders") && text.contains("kafka:9092"), "{text}");
         }
     }
 }

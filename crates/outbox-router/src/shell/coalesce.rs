@@ -101,10 +101,10 @@ mod tests {
 
     /// A stream, and the server's end of its socket.
     fn connected() -> (ReplicationStream, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
-        (ReplicationStream::over(ours, FRAMES), theirs)
+        let (client, server) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let client = tokio::net::UnixStream::from_std(client).unwrap();
+        (ReplicationStream::over(client, FRAMES), server)
     }
 
     const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 64 * 1024 };

@@ -324,8 +324,8 @@ async fn a_frozen_broker_is_reported() {
     put(&settings, "frozen.state", &[("a", Some("1"))]).await;
     kafka.pause().unwrap();
     let (own, name) = (settings.clone(), topic_name("frozen.state"));
-    let told = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
-    let failure = told.await.expect("no endless wait").unwrap_err();
+    let reading = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
+    let failure = reading.await.expect("no endless wait").unwrap_err();
     kafka.resume().unwrap();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
     read(&settings, "frozen.state", "").await;

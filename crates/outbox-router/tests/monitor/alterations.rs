@@ -26,7 +26,7 @@ async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_re
     client.batch_execute("alter table outbox_x detach partition leaf").await.unwrap();
     make_slot(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
 
     // Who reads the table keeps DETACH CONCURRENTLY from its end, and a timeout leaves it there.
     let reader = postgres.client().await;
@@ -70,8 +70,8 @@ async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it(
         "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
     client.batch_execute(all).await.unwrap();
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
-    for (statement, told) in [
+    fixture.until_good_reading().await;
+    for (statement, reported) in [
         ("vacuum full outbox_x", 0),
         ("cluster outbox_x using outbox_x_pkey", 0),
         ("truncate outbox_x", 0),
@@ -90,8 +90,9 @@ async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it(
         fixture.rounds(3).await;
         let report = fixture.report.borrow().clone();
         assert_eq!(report.findings, [], "{statement}");
-        let codes: Vec<Code> = report.alterations.iter().map(|told| told.code).collect();
-        assert_eq!(codes, vec![Code::PublicationLacksTable; told], "{statement}");
+        let codes: Vec<Code> =
+            report.alterations.iter().map(|alteration| alteration.code).collect();
+        assert_eq!(codes, vec![Code::PublicationLacksTable; reported], "{statement}");
         fixture.assert_no_event();
     }
     let unlogged = "alter table outbox_x set unlogged; alter table outbox_x set logged";
@@ -122,7 +123,7 @@ async fn a_table_moved_out_of_a_published_schema_and_back_between_two_readings_i
                      alter publication p_x add tables in schema public; create schema elsewhere";
     client.batch_execute(by_schema).await.unwrap();
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     for statement in [
         "vacuum full",
         "vacuum freeze",
@@ -152,9 +153,9 @@ async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is()
     set_up(&client, "x").await;
     client.batch_execute("create schema aside; create role another").await.unwrap();
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     let mut expected = 0;
-    for (statement, told) in [
+    for (statement, reported) in [
         ("alter table outbox_x add column note text", 0),
         ("alter table outbox_x rename column note to remark", 0),
         ("vacuum full outbox_x; analyze outbox_x", 0),
@@ -171,12 +172,13 @@ async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is()
         ),
         ("alter table outbox_x owner to another", 1),
     ] {
-        for part in statement.split("; ").collect::<Vec<_>>().chunks(if told == 0 { 1 } else { 9 })
+        for part in
+            statement.split("; ").collect::<Vec<_>>().chunks(if reported == 0 { 1 } else { 9 })
         {
             client.batch_execute(&part.join("; ")).await.unwrap();
         }
         fixture.rounds(3).await;
-        expected += told;
+        expected += reported;
         let alterations = fixture.report.borrow().alterations.clone();
         assert_eq!(alterations.len(), expected, "{statement}: {alterations:?}");
         fixture.assert_no_event();

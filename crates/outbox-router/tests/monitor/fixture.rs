@@ -96,14 +96,14 @@ impl MonitorFixture {
         panic!("{what} never came: {:?}", self.report.borrow())
     }
 
-    pub(crate) async fn until_well(&mut self) -> MonitorReport {
-        self.until("a good look", |report| {
+    pub(crate) async fn until_good_reading(&mut self) -> MonitorReport {
+        self.until("a good reading", |report| {
             report.slot.seen().is_some() && report.findings.is_empty()
         })
         .await
     }
 
-    /// The next event but for good looks.
+    /// The next event but for good readings.
     pub(crate) async fn event(&mut self) -> MonitorEvent {
         loop {
             let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;

@@ -61,7 +61,7 @@ async fn each_way_to_lose_rows_is_reported_by_its_code_with_the_interval_at_risk
         let name = format!("case{n}");
         set_up(&client, &name).await;
         let mut fixture = MonitorFixture::start(&postgres, settings(&name), State::Streaming);
-        let well = fixture.until_well().await;
+        let well = fixture.until_good_reading().await;
         client.batch_execute(&sql.replace("_x", &format!("_{name}"))).await.unwrap();
         let gap = fixture.gap().await;
         let (failure, interval) = (&gap.failure, gap.interval.clone());
@@ -91,7 +91,7 @@ async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
     let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
     let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code).collect();
@@ -112,7 +112,7 @@ async fn a_table_that_takes_the_name_of_a_renamed_outbox_is_a_gap() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
     fixture.until("a finding", |report| !report.findings.is_empty()).await;
     client.batch_execute("create table outbox_x (like elsewhere including all)").await.unwrap();
@@ -135,7 +135,7 @@ async fn a_partitioned_outbox_must_stay_published_by_its_root() {
         .unwrap();
     make_slot(&client, "part").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("part"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     let sql = "alter publication p_part set (publish_via_partition_root = false)";
     client.batch_execute(sql).await.unwrap();
     assert_eq!(fixture.gap().await.failure.code, Code::PublicationByLeaf);
@@ -157,7 +157,7 @@ async fn without_configured_tables_those_first_seen_must_stay() {
         ..settings("one")
     };
     let mut fixture = MonitorFixture::start(&postgres, settings, State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     // Dropped altogether: it takes no more rows, so none is missing.
     client.batch_execute("drop table second").await.unwrap();
     fixture.rounds(3).await;
@@ -179,7 +179,7 @@ async fn all_tables_and_tables_in_schema_are_read_as_the_server_publishes_them()
             .unwrap();
         make_slot(&client, name).await;
         let mut fixture = MonitorFixture::start(&postgres, settings(name), State::Streaming);
-        fixture.until_well().await;
+        fixture.until_good_reading().await;
     }
 }
 
@@ -189,7 +189,7 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Blocked);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     for _ in 0..3 {
         client
             .batch_execute("create table t (); drop table t; select pg_switch_wal()")
@@ -214,7 +214,7 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
     fixture.rounds(3).await;
     fixture.assert_no_event();
     set_up(&client, "x").await;
-    let report = fixture.until_well().await;
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.gap, None);
 }
 
@@ -224,14 +224,14 @@ async fn after_a_gap_was_accepted_the_next_session_is_what_counts() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     let again = "begin; drop publication p_x; create publication p_x for table outbox_x \
                  with (publish = 'insert', publish_via_partition_root = true); commit";
     client.batch_execute(again).await.unwrap();
     assert_eq!(fixture.gap().await.failure.code, Code::PublicationReplaced);
     let baseline = fit(&client, "x", None).await;
     fixture.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
-    let report = fixture.until_well().await;
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.gap, None);
     fixture.assert_no_event();
     client.batch_execute(again).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_monitor_that_reaches_another_server_reports_that_and_nothing_else() {
     set_up(&client, "x").await;
     let mut baseline = fit(&client, "x", None).await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     baseline.server.history.timeline = 7;
     fixture.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
     let elsewhere = |finding: &relay::Failure| finding.code == Code::MonitorElsewhere;
@@ -268,7 +268,7 @@ async fn an_alteration_whose_change_is_visible_and_a_statement_that_alters_nothi
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     for sql in [
         "create role other superuser; alter publication p_x owner to other",
         "alter publication p_x set (publish = 'insert, truncate')",
@@ -301,10 +301,10 @@ async fn inheriting_tables_are_found_at_any_depth_and_partitions_are_none() {
         .unwrap();
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Failed);
     let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
-    let told = &report.findings[0];
-    assert_eq!(told.code, Code::TableInherited);
+    let finding = &report.findings[0];
+    assert_eq!(finding.code, Code::TableInherited);
     let both = "tables public.child, public.grandchild inherit from public.outbox_x";
-    assert!(told.message.contains(both), "{told}");
+    assert!(finding.message.contains(both), "{finding}");
     // Nobody has ever seen it without them: that is no gap, and it may be mended.
     fixture.rounds(3).await;
     fixture.assert_no_event();
@@ -319,7 +319,7 @@ async fn inheriting_tables_are_found_at_any_depth_and_partitions_are_none() {
     let only_one = "add table only \"public\".\"grandchild\"";
     fixture.until("what is left to publish", |report| asks_for(report, only_one)).await;
     client.batch_execute("alter table child no inherit outbox_x").await.unwrap();
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     client.batch_execute("create temporary table mine () inherits (outbox_x)").await.unwrap();
     fixture.rounds(3).await;
     assert_eq!(fixture.report.borrow().findings, []);
@@ -342,7 +342,7 @@ async fn an_inheriting_table_that_is_published_is_an_outbox_where_none_is_config
     let statement = "alter publication \"p_x\" add table only \"public\".\"child\"";
     assert!(remedy.contains(statement) && !remedy.contains("[[outbox]]"), "{remedy}");
     client.batch_execute(statement).await.unwrap();
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
 }
 
 #[tokio::test]
@@ -365,7 +365,7 @@ async fn the_roles_that_may_move_rows_of_a_partitioned_outbox_are_found() {
         .unwrap();
     make_slot(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     for (grant, revoke, expected) in [
         (
             "grant update on outbox_x to app",
@@ -390,6 +390,6 @@ async fn the_roles_that_may_move_rows_of_a_partitioned_outbox_are_found() {
         assert!(finding.message.contains(expected), "{finding}");
         fixture.assert_no_event();
         client.batch_execute(revoke).await.unwrap();
-        fixture.until_well().await;
+        fixture.until_good_reading().await;
     }
 }

@@ -38,7 +38,7 @@ async fn the_slots_numbers_are_postgresqls_own() {
         .unwrap();
     let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap();
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
-    let report = fixture.until_well().await;
+    let report = fixture.until_good_reading().await;
     let slot = report.slot.seen().unwrap();
     // The background writer may add a record in between.
     let about = |ours: u64, theirs: u64| ours >= theirs && ours - theirs < 10_000;
@@ -124,7 +124,7 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Blocked);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     fixture.rounds(2).await;
     assert_eq!(log.lines(), [""; 0]);
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What the core does before a stream, over an ordinary connection.
-async fn judged(
+async fn checked(
     client: &Client,
     name: &str,
     witness: Option<&Witness>,
@@ -39,11 +39,11 @@ async fn judged(
 }
 
 pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) -> Baseline {
-    judged(client, name, witness).await.unwrap()
+    checked(client, name, witness).await.unwrap()
 }
 
 async fn refused(client: &Client, name: &str, witness: Option<&Witness>) -> Failure {
-    match judged(client, name, witness).await.unwrap_err() {
+    match checked(client, name, witness).await.unwrap_err() {
         Obstacle::Gaps(gaps) => gaps.first().expect("one").failure.clone(),
         Obstacle::Failed(failure) => failure,
         other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
@@ -102,7 +102,7 @@ async fn a_slot_that_was_never_created_is_reported_with_setup_as_the_remedy() {
 }
 
 #[tokio::test]
-async fn slots_made_for_something_else_are_refused() {
+async fn slots_created_for_something_else_are_refused() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client.batch_execute("create database other").await.unwrap();
@@ -135,7 +135,7 @@ async fn a_slot_in_use_is_reported_with_its_walsender() {
     let _streamer = postgres.stream("s_x", "p_x");
     let mut obstacle = None;
     for _ in 0..300 {
-        obstacle = judged(&client, "x", None).await.err();
+        obstacle = checked(&client, "x", None).await.err();
         if obstacle.is_some() {
             break;
         }

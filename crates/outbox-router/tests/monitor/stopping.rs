@@ -49,11 +49,11 @@ async fn the_monitor_reconnects_by_itself_and_at_once_when_its_connection_is_cut
         ..settings("x")
     };
     let mut fixture = MonitorFixture::start(&postgres, settings, State::Streaming);
-    fixture.until_well().await;
+    fixture.until_good_reading().await;
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
                where backend_type = 'client backend' and pid <> pg_backend_pid()";
     client.batch_execute(cut).await.unwrap();
     fixture.rounds(1).await;
-    let report = fixture.until_well().await;
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.trouble, None);
 }

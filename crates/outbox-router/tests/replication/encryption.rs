@@ -165,9 +165,9 @@ async fn a_certificate_signed_by_the_given_authority_is_trusted_for_its_names_on
     assert!(matches!(error, ConnectError::TlsHandshake { .. }), "{error:?}");
 
     // The same authority vouches for us.
-    let mut ours = CertificateParams::new(Vec::<String>::new()).unwrap();
-    ours.distinguished_name.push(rcgen::DnType::CommonName, "cert_user");
-    let (certificate, key) = authority.sign(&ours);
+    let mut client = CertificateParams::new(Vec::<String>::new()).unwrap();
+    client.distinguished_name.push(rcgen::DnType::CommonName, "cert_user");
+    let (certificate, key) = authority.sign(&client);
     let certificate = cluster.file("client.pem", &certificate);
     let key = cluster.file("client.key", &key);
     let client = format!("{full} sslcert={} sslkey={}", certificate.display(), key.display());

@@ -206,10 +206,10 @@ async fn a_topic_whose_settings_are_not_reported_is_used_with_a_caution() {
     let sink = open(&cluster.settings()).unwrap();
     cluster.mock.create_topic(STATE, 1, 1).unwrap();
     let cautions = state_topic(&cluster, &sink).open().unwrap();
-    let said: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");
-    assert!(said[1].contains("one replica on a cluster of 3 brokers"), "{said:?}");
+    let texts: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].contains("does not report its cleanup.policy"), "{texts:?}");
+    assert!(texts[1].contains("one replica on a cluster of 3 brokers"), "{texts:?}");
 }
 
 #[tokio::test]

@@ -27,9 +27,9 @@ async fn run_with(
     privacy: Privacy,
     more: &str,
 ) -> (Result<(), ConnectError>, Vec<u8>) {
-    let (ours, mut server) = UnixStream::pair().unwrap();
+    let (client, mut server) = UnixStream::pair().unwrap();
     let mut link =
-        Link::new(Transport::Unix(ours), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
+        Link::new(Transport::Unix(client), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
     let text = format!("host=db.example user=router password=canary {more}");
     let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
     server.write_all(script).await.unwrap();
@@ -51,7 +51,7 @@ async fn the_password_is_sent_in_clear_text_only_over_a_verified_or_local_connec
         outcome.unwrap();
         assert_eq!(got, b"p\0\0\0\x0bcanary\0");
     }
-    for (privacy, words) in [
+    for (privacy, expected) in [
         (Privacy::Unverified, "over a TLS connection whose certificate was not verified"),
         (Privacy::Exposed, "over an unencrypted connection"),
     ] {
@@ -60,7 +60,7 @@ async fn the_password_is_sent_in_clear_text_only_over_a_verified_or_local_connec
             let (outcome, got) = run_with(&script, privacy, more).await;
             let error = outcome.unwrap_err();
             assert!(matches!(error, ConnectError::PlaintextPassword { .. }), "{error}");
-            assert!(error.to_string().ends_with(words), "{error}");
+            assert!(error.to_string().ends_with(expected), "{error}");
             assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
             assert!(hint(&connect_failure(error)).unwrap().contains("sslmode=verify-full"));
         }
@@ -86,8 +86,9 @@ async fn require_auth_rules_methods_out_before_anything_is_sent() {
             let more = format!("require_auth={require_auth}");
             let (outcome, got) = run_with(&[request, OK].concat(), privacy, &more).await;
             let error = outcome.unwrap_err();
-            let told = format!("by method {method}, which require_auth={require_auth} rules out");
-            assert!(error.to_string().ends_with(&told), "{error}");
+            let expected =
+                format!("by method {method}, which require_auth={require_auth} rules out");
+            assert!(error.to_string().ends_with(&expected), "{error}");
             assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
             assert!(hint(&connect_failure(error)).unwrap().contains("require_auth"));
         }

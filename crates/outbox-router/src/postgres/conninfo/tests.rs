@@ -46,7 +46,7 @@ fn a_url_may_name_a_socket_directory_in_either_place() {
 }
 
 #[test]
-fn an_ipv6_address_stands_in_brackets() {
+fn an_ipv6_address_is_written_in_brackets() {
     let info = resolve("postgres://u@[2001:db8::1]:6000/db").unwrap();
     assert_eq!(info.host, Host::Tcp("2001:db8::1".into()));
     assert_eq!(info.target(), "[2001:db8::1]:6000");

@@ -9,9 +9,9 @@ use super::*;
 use crate::postgres::frames::FrameLimits;
 
 fn stream(row_bytes: usize) -> (ReplicationStream, UnixStream) {
-    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (client, server) = UnixStream::pair().unwrap();
     let limits = FrameLimits { read_buffer: 64 * 1024, row_bytes };
-    (ReplicationStream::over(ours, limits), theirs)
+    (ReplicationStream::over(client, limits), server)
 }
 
 fn frame(tag: u8, body: &[u8]) -> Vec<u8> {

@@ -167,10 +167,10 @@ mod tests {
     fn a_state_topic_that_cannot_be_checked_is_logged_once_until_it_can() {
         let mut announcer = Announcer::default();
         let streaming = Condition { state: State::Streaming, reason: None };
-        let said = |announcer: &mut Announcer| announcer.is_unread(&streaming);
-        assert_eq!([(); 4].map(|()| said(&mut announcer)), [false, true, false, false]);
+        let is_logged = |announcer: &mut Announcer| announcer.is_unread(&streaming);
+        assert_eq!([(); 4].map(|()| is_logged(&mut announcer)), [false, true, false, false]);
         announcer.looked(Ok(()), &streaming);
-        assert_eq!([(); 2].map(|()| said(&mut announcer)), [false, true]);
+        assert_eq!([(); 2].map(|()| is_logged(&mut announcer)), [false, true]);
         let mut announcer = Announcer::default();
         let starting = Condition { state: State::Starting, reason: None };
         assert_eq!([(); 3].map(|()| announcer.is_unread(&starting)), [false; 3], "it says so");

@@ -183,22 +183,22 @@ mod tests {
 
     #[test]
     fn that_no_record_is_kept_is_logged_once() {
-        let (mut said, now) = (LoggedWitness::default(), Instant::now());
-        assert_eq!(said.news(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
-        assert_eq!(said.news(&WitnessReport::default(), now), []);
+        let (mut logged, now) = (LoggedWitness::default(), Instant::now());
+        assert_eq!(logged.news(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
+        assert_eq!(logged.news(&WitnessReport::default(), now), []);
         assert_eq!(LoggedWitness::default().news(&kept(), now), []);
     }
 
     #[test]
     fn a_start_without_a_record_is_logged_once_and_so_is_its_acceptance() {
-        let (mut said, now) = (LoggedWitness::default(), Instant::now());
+        let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
-        assert_eq!(said.news(&began, now), [WitnessChange::BeganWithout(mark(1))]);
-        assert_eq!(said.news(&began, now), []);
+        assert_eq!(logged.news(&began, now), [WitnessChange::BeganWithout(mark(1))]);
+        assert_eq!(logged.news(&began, now), []);
         let accepted = acceptance("K022", 1);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(said.news(&report, now), [WitnessChange::Accepted(accepted)]);
-        assert_eq!(said.news(&report, now), []);
+        assert_eq!(logged.news(&report, now), [WitnessChange::Accepted(accepted)]);
+        assert_eq!(logged.news(&report, now), []);
     }
 
     /// What was accepted before this process started is not logged again.
@@ -210,37 +210,37 @@ mod tests {
 
     #[test]
     fn a_gap_is_logged_as_recorded_and_then_as_accepted() {
-        let (mut said, now) = (LoggedWitness::default(), Instant::now());
+        let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
-        assert_eq!(said.news(&unwritten, now), []);
+        assert_eq!(logged.news(&unwritten, now), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(said.news(&written, now), [WitnessChange::Written]);
-        assert_eq!(said.news(&written, now), []);
+        assert_eq!(logged.news(&written, now), [WitnessChange::Written]);
+        assert_eq!(logged.news(&written, now), []);
         let accepted = acceptance("P014", 5);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(said.news(&report, now), [WitnessChange::Accepted(accepted)]);
+        assert_eq!(logged.news(&report, now), [WitnessChange::Accepted(accepted)]);
     }
 
     #[test]
     fn a_gap_that_cannot_be_recorded_is_logged_once() {
-        let (mut said, now) = (LoggedWitness::default(), Instant::now());
+        let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
-        said.news(&unwritten, now);
+        logged.news(&unwritten, now);
         let later = now + WRITE_TIMEOUT;
-        assert_eq!(said.news(&unwritten, later), [WitnessChange::Forgettable(gap())]);
-        assert_eq!(said.news(&unwritten, later + WRITE_TIMEOUT), []);
+        assert_eq!(logged.news(&unwritten, later), [WitnessChange::Forgettable(gap())]);
+        assert_eq!(logged.news(&unwritten, later + WRITE_TIMEOUT), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(said.news(&written, later), [WitnessChange::Written]);
+        assert_eq!(logged.news(&written, later), [WitnessChange::Written]);
     }
 
     #[test]
     fn without_a_state_topic_every_gap_is_forgotten_by_a_restart() {
-        let (mut said, now) = (LoggedWitness::default(), Instant::now());
+        let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let report = WitnessReport { gaps: vec![gap()], ..WitnessReport::default() };
         assert_eq!(
-            said.news(&report, now),
+            logged.news(&report, now),
             [WitnessChange::NoneKept, WitnessChange::Forgettable(gap())]
         );
-        assert_eq!(said.news(&report, now), []);
+        assert_eq!(logged.news(&report, now), []);
     }
 }

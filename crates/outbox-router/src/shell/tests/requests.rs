@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 
 /// Wakes the test when something happens outside of the shell's task.
 #[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<Option<Waker>>>);
+pub(super) struct TestWaker(Arc<Mutex<Option<Waker>>>);
 
-impl Bell {
-    pub(super) fn wakes(&self, waker: &Waker) {
+impl TestWaker {
+    pub(super) fn set(&self, waker: &Waker) {
         *self.0.lock().unwrap() = Some(waker.clone());
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         if let Some(waker) = self.0.lock().unwrap().take() {
             waker.wake();
         }
@@ -29,73 +29,73 @@ impl Bell {
 pub(super) type Permission = Result<(), Failure>;
 
 /// The requests of one peer.
-pub(super) struct Desk<Q> {
-    bell: Bell,
-    papers: Mutex<Papers<Q>>,
+pub(super) struct Requests<Q> {
+    test_waker: TestWaker,
+    state: Mutex<RequestState<Q>>,
 }
 
-struct Papers<Q> {
-    asked: Vec<Q>,
-    kept: fn(&Q) -> bool,
+struct RequestState<Q> {
+    made: Vec<Q>,
+    held: fn(&Q) -> bool,
     waiting: VecDeque<(Q, oneshot::Sender<Permission>)>,
 }
 
-impl<Q: Clone + PartialEq> Desk<Q> {
-    pub(super) fn new(bell: Bell) -> Self {
-        let papers = Papers { asked: Vec::new(), kept: |_| false, waiting: VecDeque::new() };
-        Self { bell, papers: Mutex::new(papers) }
+impl<Q: Clone + PartialEq> Requests<Q> {
+    pub(super) fn new(test_waker: TestWaker) -> Self {
+        let state = RequestState { made: Vec::new(), held: |_| false, waiting: VecDeque::new() };
+        Self { test_waker, state: Mutex::new(state) }
     }
 
     /// Makes a request; the answer comes through the receiver.
-    pub(super) fn ask(&self, question: Q) -> oneshot::Receiver<Permission> {
-        let (reply, verdict) = oneshot::channel();
-        let mut papers = self.papers.lock().unwrap();
-        papers.asked.push(question.clone());
-        if (papers.kept)(&question) {
-            papers.waiting.push_back((question, reply));
+    pub(super) fn make(&self, request: Q) -> oneshot::Receiver<Permission> {
+        let (reply, permission) = oneshot::channel();
+        let mut state = self.state.lock().unwrap();
+        state.made.push(request.clone());
+        if (state.held)(&request) {
+            state.waiting.push_back((request, reply));
         } else {
-            let _unheard = reply.send(Ok(()));
+            let _unreceived = reply.send(Ok(()));
         }
-        self.bell.ring();
-        verdict
+        self.test_waker.wake();
+        permission
     }
 
-    /// From now on such requests wait for [`Desk::answer`].
-    pub(super) fn keep(&self, kept: fn(&Q) -> bool) {
-        self.papers.lock().unwrap().kept = kept;
+    /// From now on such requests wait for [`Requests::answer`].
+    pub(super) fn hold(&self, held: fn(&Q) -> bool) {
+        self.state.lock().unwrap().held = held;
     }
 
     /// The requests that wait for an answer and were not given up.
     pub(super) fn waiting(&self) -> Vec<Q> {
-        let papers = self.papers.lock().unwrap();
-        let open = papers.waiting.iter().filter(|(_, reply)| !reply.is_closed());
-        open.map(|(question, _)| question.clone()).collect()
+        let state = self.state.lock().unwrap();
+        let open = state.waiting.iter().filter(|(_, reply)| !reply.is_closed());
+        open.map(|(request, _)| request.clone()).collect()
     }
 
     /// Answers the request that has waited longest. True if it was still awaited.
-    pub(super) fn answer(&self, verdict: Permission) -> bool {
-        let (_, reply) = self.papers.lock().unwrap().waiting.pop_front().unwrap();
-        reply.send(verdict).is_ok()
+    pub(super) fn answer(&self, permission: Permission) -> bool {
+        let (_, reply) = self.state.lock().unwrap().waiting.pop_front().unwrap();
+        reply.send(permission).is_ok()
     }
 
     /// From now on no request is answered.
     pub(super) fn close(&self) {
-        let mut papers = self.papers.lock().unwrap_or_else(PoisonError::into_inner);
-        papers.kept = |_| false;
-        papers.waiting.clear();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.held = |_| false;
+        state.waiting.clear();
     }
 
     /// Every request so far.
-    pub(super) fn asked(&self) -> Vec<Q> {
-        self.papers.lock().unwrap().asked.clone()
+    pub(super) fn made(&self) -> Vec<Q> {
+        self.state.lock().unwrap().made.clone()
     }
 
-    pub(super) fn count(&self, question: &Q) -> usize {
-        self.papers.lock().unwrap().asked.iter().filter(|asked| *asked == question).count()
+    pub(super) fn count(&self, request: &Q) -> usize {
+        self.state.lock().unwrap().made.iter().filter(|made| *made == request).count()
     }
 }
 
 /// After the test has ended nothing is answered.
-pub(super) fn verdict(heard: Result<Permission, oneshot::error::RecvError>) -> Permission {
-    heard.unwrap_or_else(|_| Err(Failure::new(Code::KafkaUnreachable, "the test is over")))
+pub(super) fn permission(received: Result<Permission, oneshot::error::RecvError>) -> Permission {
+    received.unwrap_or_else(|_| Err(Failure::new(Code::KafkaUnreachable, "the test is over")))
 }

@@ -8,7 +8,7 @@ fn wide() -> RelaySettings {
 }
 
 /// The transaction at 200 is acknowledged but not confirmed; the one at 300 is in flight.
-fn settled_but_untold(settings: RelaySettings) -> Script {
+fn settled_but_unconfirmed(settings: RelaySettings) -> Script {
     let mut script = Script::streaming_with(settings);
     script.transaction(100, &["a"]);
     script.settle();
@@ -31,7 +31,7 @@ fn final_status(script: &mut Script) -> Option<u64> {
 
 #[test]
 fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.fail_next(Code::DeliveryFailed);
     assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
@@ -39,7 +39,7 @@ fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
 
 #[test]
 fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::ServerStopping);
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
@@ -48,7 +48,7 @@ fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
 
 #[test]
 fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
-    let mut script = settled_but_untold(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
+    let mut script = settled_but_unconfirmed(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
     script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
@@ -57,13 +57,13 @@ fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
 #[test]
 fn no_final_status_update_is_sent_on_a_failed_connection_or_after_a_gap() {
     // I8
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(final_status(&mut script), None);
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
     assert_eq!(final_status(&mut script), None);
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.frame(b"nonsense");
     assert_eq!(final_status(&mut script), None, "what was received may be wrong");
 }

@@ -5,7 +5,7 @@ use super::{world::World, *};
 use crate::{protocol::StateRecord, witness::Witness};
 
 /// A record of another router: everything before `position` is acknowledged.
-fn another_says(world: &mut World, position: u64) {
+fn another_records(world: &mut World, position: u64) {
     let value = Witness { position: Lsn::from_u64(position), ..world.witness() }.encode();
     world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });
 }
@@ -31,7 +31,7 @@ fn a_position_confirmed_by_another_router_is_not_taken_for_a_moved_slot() {
     world.script.run_for(Duration::from_secs(1));
     answer_until(&mut world, &Action::Connect);
     // The holder writes its witness, confirms the position, and exits.
-    another_says(&mut world, 300);
+    another_records(&mut world, 300);
     world.script.source.slot_at = 300;
     answer_until_state(&mut world);
     world.answer();

@@ -215,9 +215,9 @@ fn an_illegal_aggregate_type_is_reported_by_table_column_length_and_place_and_ne
     let values = row_with("payload", Wire::Text(r#"canary {"card": "4111 1111"}"#));
     let failure = routed(&mapped, &COLUMNS, &values).unwrap_err();
     assert_eq!(failure.code, Code::TopicIllegal);
-    let told = "the row with id da8d6de6 of public.outbox: column payload (28 characters) makes an \
-                illegal topic name: character 7 is a space";
-    assert!(failure.message.starts_with(told), "{failure}");
+    let expected = "the row with id da8d6de6 of public.outbox: column payload (28 characters) \
+                makes an illegal topic name: character 7 is a space";
+    assert!(failure.message.starts_with(expected), "{failure}");
     assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
 }
 

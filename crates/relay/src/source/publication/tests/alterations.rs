@@ -25,8 +25,8 @@ fn found(of: impl Fn(&mut Catalog), change: impl Fn(&mut Catalog)) -> Option<Fai
     let all = codes(&Outboxes::default(), Some(&before), &now);
     let mut failures =
         compare(Watched { publication: "p", outboxes: &outboxes }, Some(&before), &now);
-    let told: Vec<Code> = failures.iter().map(|failure| failure.code).collect();
-    assert_eq!(told, all, "the same, with tables configured and with none");
+    let reported: Vec<Code> = failures.iter().map(|failure| failure.code).collect();
+    assert_eq!(reported, all, "the same, with tables configured and with none");
     assert!(failures.len() < 2, "{failures:?}");
     failures.pop()
 }
@@ -194,17 +194,17 @@ fn a_table_set_unlogged_and_logged_again_left_rows_out() {
 fn a_table_rewritten_for_another_reason_stops_nothing() {
     let mut before = healthy();
     for_all_tables(&mut before);
-    for (made, is_told) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
+    for (made, is_reported) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
         let again = |now: &mut Catalog| {
             now.relations[0].storage = Storage { made, ..unlogged_once(51) };
         };
         assert_eq!(found(for_all_tables, again), None);
         let mut now = before.clone();
         again(&mut now);
-        let told = announced(&before, &now);
-        assert_eq!(told.is_some(), is_told, "{made:?}");
-        if let Some(told) = told {
-            assert!(told.message.contains("if it was unlogged meanwhile"), "{told}");
+        let reported = announced(&before, &now);
+        assert_eq!(reported.is_some(), is_reported, "{made:?}");
+        if let Some(reported) = reported {
+            assert!(reported.message.contains("if it was unlogged meanwhile"), "{reported}");
         }
     }
 }

@@ -35,7 +35,7 @@ fn check(change: impl Fn(&mut Catalog), expected: &[Code]) {
 }
 
 #[test]
-fn nothing_is_wrong_with_what_setup_makes() {
+fn what_setup_creates_has_no_defect() {
     check(|_| {}, &[]);
     assert_eq!(codes(&configured(), None, &healthy()), []);
 }
@@ -88,7 +88,7 @@ fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
 }
 
 #[test]
-fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
+fn a_publication_that_was_altered_and_reads_as_before_is_a_gap() {
     let altered = |now: &mut Catalog| publication(now).written_by = 701;
     check(altered, &[Code::PublicationAltered]);
     let mut now = healthy();
