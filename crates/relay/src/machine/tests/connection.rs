@@ -297,7 +297,7 @@ fn a_reply_request_is_answered_soon_without_a_new_position() {
     script.actions();
     script.run_for(Duration::from_millis(50));
     assert_eq!(statuses(&script.actions()), [], "nothing is left to be told");
-    script.take(&wire::question(1_000));
+    script.take(&wire::reply_request(1_000));
     script.run_for(Duration::from_millis(100));
     assert_eq!(statuses(&script.actions()).len(), 1);
     script.run_for(Duration::from_millis(500));

@@ -172,7 +172,7 @@ fn status_updates_are_paced_and_a_new_position_does_not_wait_for_the_interval() 
     let idle = statuses(&script.actions()).len();
     assert!((10..=11).contains(&idle), "{idle} updates in 30 idle seconds");
     for number in 0..100_u64 {
-        script.take(&wire::question(1_000 + number * 8));
+        script.take(&wire::reply_request(1_000 + number * 8));
         script.tick_after(10);
     }
     let asked = statuses(&script.actions()).len();
