@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_begins_before_anybody_waits_for_it() {
+    async fn work_begins_before_it_is_awaited() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let waiting = blocking(move || sender.send(()));
         receiver.recv().unwrap();
@@ -37,7 +37,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "in the work")]
-    async fn a_panic_of_the_work_is_the_callers() {
+    async fn a_panic_of_the_work_reaches_the_caller() {
         blocking(|| panic!("in the work")).await;
     }
 }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_time_at_the_chosen_place_and_count_only() {
+    fn a_failpoint_fires_at_the_chosen_place_and_count_only() {
         let armed = Armed::parse("after-acks:2").unwrap();
         let places = [
             Failpoint::AfterAcks,

@@ -174,7 +174,7 @@ async fn a_standby_is_ready_while_it_could_take_over() {
 }
 
 #[tokio::test]
-async fn liveness_asks_only_whether_our_own_tasks_come_round() {
+async fn liveness_depends_only_on_whether_the_routers_own_tasks_run() {
     let endpoint = start().await;
     endpoint.set_state(State::Failed, Some(Failure::new(Code::SlotLost, "lost")));
     endpoint.monitor.send_modify(|report| report.slot = SlotView::Unknown);
@@ -243,17 +243,17 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
         began_without,
         ..relay::WitnessReport::default()
     };
-    let tell = |witness| {
+    let set_witness = |witness| {
         endpoint.relay.send_modify(|report| report.snapshot.witness = witness);
     };
-    tell(witness(false, vec![gap.clone()], None));
+    set_witness(witness(false, vec![gap.clone()], None));
     expect([1, 0, 0]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 503);
-    tell(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
+    set_witness(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
     expect([2, 1, 1]).await;
     endpoint.monitor.send_modify(|report| report.gap = None);
     assert_eq!(endpoint.probe("/readyz").await.0, 503, "whoever found it");
-    tell(witness(true, Vec::new(), Some(mark)));
+    set_witness(witness(true, Vec::new(), Some(mark)));
     expect([0, 0, 1]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 200);
 }
@@ -317,7 +317,7 @@ async fn other_paths_and_methods_are_refused_in_json() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_is_hung_up_on() {
+async fn a_client_that_sends_nothing_is_disconnected() {
     let endpoint = start().await;
     endpoint.monitor.send_replace(report());
     let mut silent = TcpStream::connect(endpoint.address).await.unwrap();

@@ -30,12 +30,12 @@ fn promtool(arguments: &[&str], input: &str) -> Output {
 
 #[track_caller]
 fn accepted(output: &Output) {
-    let said = format!(
+    let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_rules_fire_when_they_should_and_only_then() {
 }
 
 #[tokio::test]
-async fn prometheus_accepts_our_metrics() {
+async fn prometheus_accepts_the_exposed_metrics() {
     let endpoint = admin_fixture::start().await;
     let text = endpoint.get("/metrics").await;
     let output = promtool(&["check", "metrics"], &text);
@@ -59,7 +59,7 @@ async fn prometheus_accepts_our_metrics() {
 }
 
 #[tokio::test]
-async fn every_metric_that_a_rule_names_is_one_that_we_export() {
+async fn every_metric_that_a_rule_names_is_exposed() {
     let rules = include_str!("../../../config/alerts/outbox-router.rules.yml");
     let expressions = rules.split("annotations:").map(|part| {
         let start = part.find("expr:").unwrap_or(part.len());

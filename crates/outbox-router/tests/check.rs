@@ -9,23 +9,27 @@ use outbox_router::{
 };
 
 /// How a command ended, and what it wrote.
-struct Said {
+struct CommandOutput {
     exit: Exit,
     out: String,
     err: String,
 }
 
 fn command_line(settings: &[&str]) -> Cli {
-    let words = ["outbox-router", "--config", "/dev/null", "check"].map(str::to_owned);
+    let arguments = ["outbox-router", "--config", "/dev/null", "check"].map(str::to_owned);
     let settings = settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]);
-    Cli::read(words.into_iter().chain(settings).map(OsString::from)).expect("a command line")
+    Cli::read(arguments.into_iter().chain(settings).map(OsString::from)).expect("a command line")
 }
 
-async fn execute(cli: &Cli, environment: &Environment) -> Said {
+async fn execute(cli: &Cli, environment: &Environment) -> CommandOutput {
     let loaded = match cli::load_config(cli, environment) {
         Ok(loaded) => loaded,
         Err(errors) => {
-            return Said { exit: Exit::Configuration, out: String::new(), err: errors.to_string() };
+            return CommandOutput {
+                exit: Exit::Configuration,
+                out: String::new(),
+                err: errors.to_string(),
+            };
         }
     };
     let Command::Task(task) = &cli.command else { panic!("not a task") };
@@ -38,29 +42,29 @@ async fn execute(cli: &Cli, environment: &Environment) -> Said {
     };
     let exit = cli::execute(cli, task, &loaded, environment, &mut terminal).await;
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Said { exit, out: text(out), err: text(err) }
+    CommandOutput { exit, out: text(out), err: text(err) }
 }
 
-async fn check_in(environment: &Environment, settings: &[&str]) -> Said {
+async fn check_in(environment: &Environment, settings: &[&str]) -> CommandOutput {
     execute(&command_line(settings), environment).await
 }
 
 /// With a connection string, unless the settings bring their own.
-async fn check(settings: &[&str]) -> Said {
+async fn check(settings: &[&str]) -> CommandOutput {
     let url = ["postgres.url=postgres://u@127.0.0.1/shop"];
     let settings: Vec<&str> = url.iter().chain(settings).copied().collect();
     check_in(&Environment::default(), &settings).await
 }
 
 #[track_caller]
-fn assert_refused(said: &Said, what: &str) {
-    assert_eq!(said.exit, Exit::Configuration, "{what}: {}{}", said.out, said.err);
-    assert!(said.err.contains(what), "{what} is not in:\n{}", said.err);
-    assert!(said.out.is_empty(), "what is refused is not called valid: {}", said.out);
+fn assert_refused(output: &CommandOutput, what: &str) {
+    assert_eq!(output.exit, Exit::Configuration, "{what}: {}{}", output.out, output.err);
+    assert!(output.err.contains(what), "{what} is not in:\n{}", output.err);
+    assert!(output.out.is_empty(), "what is refused is not called valid: {}", output.out);
 }
 
 #[tokio::test]
-async fn a_property_that_weakens_a_promise_is_refused() {
+async fn a_property_that_weakens_a_guarantee_is_refused() {
     for (setting, what) in [
         ("kafka.properties.acks=1", "C010: kafka.properties.acks is refused: only records on all"),
         ("kafka.properties.enable.idempotence=false", "kafka.properties.enable.idempotence is"),
@@ -86,14 +90,14 @@ async fn a_property_that_librdkafka_does_not_know_or_take_is_refused() {
 
 #[tokio::test]
 async fn every_property_that_is_refused_is_named_at_once_with_its_place() {
-    let said = check(&["kafka.properties.acks=1", "kafka.properties.lingre.ms=5"]).await;
-    assert_refused(&said, "set by --set kafka.properties.acks=…");
-    assert_refused(&said, "set by --set kafka.properties.lingre.ms=…");
+    let output = check(&["kafka.properties.acks=1", "kafka.properties.lingre.ms=5"]).await;
+    assert_refused(&output, "set by --set kafka.properties.acks=…");
+    assert_refused(&output, "set by --set kafka.properties.lingre.ms=…");
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_several_places_is_told_at_once() {
-    let said = check(&[
+async fn errors_in_several_places_are_reported_at_once() {
+    let output = check(&[
         "kafka.properties.acks=1",
         "kafka.bootstrap_servers=SSL://kafka:9092",
         "kafka.properties.compression.codec=zip",
@@ -108,7 +112,7 @@ async fn what_is_wrong_in_several_places_is_told_at_once() {
         "cannot read /nowhere/root.pem",
         "cannot listen on 192.0.2.1:8788",
     ] {
-        assert_refused(&said, what);
+        assert_refused(&output, what);
     }
 }
 
@@ -143,7 +147,7 @@ async fn properties_that_only_a_client_refuses_are_refused() {
 }
 
 #[tokio::test]
-async fn a_broker_that_no_client_would_ask_is_refused() {
+async fn a_broker_that_no_client_would_contact_is_refused() {
     for (servers, what) in [
         ("kafka.bootstrap_servers=SSL://kafka:9092", "security.protocol"),
         ("kafka.bootstrap_servers=http://kafka:9092", "security.protocol"),
@@ -152,8 +156,8 @@ async fn a_broker_that_no_client_would_ask_is_refused() {
     ] {
         assert_refused(&check(&[servers]).await, what);
     }
-    let said = check(&["kafka.bootstrap_servers=PLAINTEXT://kafka:9092,other"]).await;
-    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    let output = check(&["kafka.bootstrap_servers=PLAINTEXT://kafka:9092,other"]).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
 }
 
 #[tokio::test]
@@ -168,9 +172,9 @@ async fn a_connection_string_that_cannot_be_used_is_refused() {
         ("host=h user=u sslcert=/x", "connection parameter sslkey must be"),
     ] {
         let setting = format!("postgres.url={url}");
-        let said = check(&[&setting]).await;
-        assert_refused(&said, what);
-        assert_refused(&said, "set by --set postgres.url=…");
+        let output = check(&[&setting]).await;
+        assert_refused(&output, what);
+        assert_refused(&output, "set by --set postgres.url=…");
     }
 }
 
@@ -179,14 +183,14 @@ async fn the_variables_of_libpq_are_read_as_run_reads_them() {
     let environment = |pairs: &[(&str, &str)]| {
         Environment::new(pairs.iter().map(|(name, value)| (name.into(), value.into())))
     };
-    let said = check_in(&environment(&[("PGUSER", "u"), ("PGPORT", "many")]), &[]).await;
-    assert_refused(&said, "C006: postgres.url: connection parameter port must be");
-    let said = check_in(&environment(&[("PGUSER", "u"), ("PGSERVICE", "x")]), &[]).await;
-    assert_refused(&said, "environment variable PGSERVICE is set but not supported");
-    let said = check_in(&environment(&[]), &[]).await;
-    assert_refused(&said, "no user is given");
-    let said = check_in(&environment(&[("PGUSER", "u")]), &[]).await;
-    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    let output = check_in(&environment(&[("PGUSER", "u"), ("PGPORT", "many")]), &[]).await;
+    assert_refused(&output, "C006: postgres.url: connection parameter port must be");
+    let output = check_in(&environment(&[("PGUSER", "u"), ("PGSERVICE", "x")]), &[]).await;
+    assert_refused(&output, "environment variable PGSERVICE is set but not supported");
+    let output = check_in(&environment(&[]), &[]).await;
+    assert_refused(&output, "no user is given");
+    let output = check_in(&environment(&[("PGUSER", "u")]), &[]).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
 }
 
 #[tokio::test]
@@ -202,9 +206,9 @@ async fn a_tls_file_that_cannot_be_used_is_refused() {
         ("sslmode=prefer sslcert=/nowhere/a sslkey=/x".to_owned(), "cannot read /nowhere/a"),
     ] {
         let setting = format!("postgres.url=host=db.example user=u {parameters}");
-        let said = check(&[&setting]).await;
-        assert_refused(&said, what);
-        assert_refused(&said, "C011: postgres.url: ");
+        let output = check(&[&setting]).await;
+        assert_refused(&output, what);
+        assert_refused(&output, "C011: postgres.url: ");
     }
     // As in libpq, sslmode says nothing about a unix socket.
     let setting = "postgres.url=host=/run user=u sslmode=verify-full sslrootcert=/nowhere/root.pem";
@@ -220,9 +224,9 @@ async fn a_socket_directory_that_no_socket_address_can_hold_is_refused() {
 #[tokio::test]
 async fn an_admin_address_of_another_machine_is_refused() {
     // TEST-NET-1 (RFC 5737) is nobody's.
-    let said = check(&["admin.listen=192.0.2.1:8788"]).await;
-    assert_refused(&said, "C011: admin.listen: cannot listen on 192.0.2.1:8788: ");
-    assert_refused(&said, "set by --set admin.listen=…");
+    let output = check(&["admin.listen=192.0.2.1:8788"]).await;
+    assert_refused(&output, "C011: admin.listen: cannot listen on 192.0.2.1:8788: ");
+    assert_refused(&output, "set by --set admin.listen=…");
 }
 
 #[tokio::test]
@@ -234,8 +238,8 @@ async fn an_admin_address_that_is_in_use_may_be_the_routers_own() {
 
 #[tokio::test]
 async fn an_outbox_that_no_table_can_serve_is_refused() {
-    let said = check(&["outbox.0.topic=outbox-router.state"]).await;
-    assert_refused(&said, "C008: outbox[0].topic is the kafka.state_topic");
+    let output = check(&["outbox.0.topic=outbox-router.state"]).await;
+    assert_refused(&output, "C008: outbox[0].topic is the kafka.state_topic");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f.toml");
     for (preset, columns, what) in [
@@ -251,10 +255,11 @@ async fn an_outbox_that_no_table_can_serve_is_refused() {
     assert_eq!(check_file(&file).await.exit, Exit::Done);
 }
 
-async fn check_file(file: &Path) -> Said {
-    let words = ["outbox-router", "check", "--config"].map(OsString::from);
+async fn check_file(file: &Path) -> CommandOutput {
+    let arguments = ["outbox-router", "check", "--config"].map(OsString::from);
     let url = ["--set", "postgres.url=postgres://u@127.0.0.1/shop"].map(OsString::from);
-    let cli = Cli::read(words.into_iter().chain([file.into()]).chain(url)).expect("a command line");
+    let cli =
+        Cli::read(arguments.into_iter().chain([file.into()]).chain(url)).expect("a command line");
     execute(&cli, &Environment::default()).await
 }
 
@@ -269,9 +274,9 @@ async fn a_message_quotes_no_secret() {
             "kafka.properties.ssl.key.password=canary",
         ],
     ] {
-        let said = check(&settings).await;
-        assert_eq!(said.exit, Exit::Configuration, "{}", said.out);
-        assert!(!said.err.contains("canary"), "{}", said.err);
+        let output = check(&settings).await;
+        assert_eq!(output.exit, Exit::Configuration, "{}", output.out);
+        assert!(!output.err.contains("canary"), "{}", output.err);
     }
 }
 
@@ -281,25 +286,25 @@ async fn check_connects_nowhere() {
     let [postgres, kafka] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let url = format!("postgres.url=postgres://u@{}/db", postgres.local_addr().unwrap());
     let servers = format!("kafka.bootstrap_servers={}", kafka.local_addr().unwrap());
-    let said = check(&[&url, &servers]).await;
-    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    let output = check(&[&url, &servers]).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
     tokio::time::sleep(Duration::from_millis(300)).await;
     for listener in [postgres, kafka] {
         listener.set_nonblocking(true).unwrap();
-        let nobody = listener.accept().expect_err("nobody connects");
-        assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock);
+        let refused = listener.accept().expect_err("nobody connects");
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     }
 }
 
 #[test]
-fn run_ends_with_the_same_words_and_code() {
+fn run_ends_with_the_same_message_and_exit_code() {
     for settings in [
         ["postgres.url=postgres://u@h/db", "kafka.properties.acks=1"],
         ["postgres.url=postgres://u@h:99999/db", "kafka.properties.lingre.ms=1"],
         ["postgres.url=postgres://u@h/db", "kafka.bootstrap_servers=SSL://kafka:9092"],
     ] {
         let [first, second] = settings;
-        let [run, check] = ["run", "check"].map(|command| typed(command, [first, second]));
+        let [run, check] = ["run", "check"].map(|command| run_binary(command, [first, second]));
         let told = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(78), "{told}");
         assert!(told.contains("is refused: "), "{told}");
@@ -308,7 +313,7 @@ fn run_ends_with_the_same_words_and_code() {
 }
 
 /// The program's own output; `run` is ended where it is not refused.
-fn typed(command: &str, settings: [&str; 2]) -> Output {
+fn run_binary(command: &str, settings: [&str; 2]) -> Output {
     let program = env!("CARGO_BIN_EXE_outbox-router");
     let [first, second] = settings;
     // timeout(1) sends SIGKILL, which no drain delays.

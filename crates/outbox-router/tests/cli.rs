@@ -13,12 +13,12 @@ use outbox_router::{
 };
 
 fn read(line: &str) -> Result<Cli, clap::Error> {
-    let words = ["outbox-router"].into_iter().chain(line.split_whitespace());
-    Cli::read(words.map(OsString::from))
+    let arguments = ["outbox-router"].into_iter().chain(line.split_whitespace());
+    Cli::read(arguments.map(OsString::from))
 }
 
 /// The output of a command that connects nowhere.
-async fn said(line: &str) -> (Exit, String) {
+async fn output_of(line: &str) -> (Exit, String) {
     let cli = read(line).expect("a command line");
     let environment = Environment::default();
     let config = cli::load_config(&cli, &environment).expect("a configuration");
@@ -69,7 +69,7 @@ fn a_code_is_explained_without_a_configuration() {
 }
 
 #[test]
-fn run_stays_up_unless_told_otherwise() {
+fn run_stays_up_by_default() {
     for (line, expected) in [("run", OnFatal::Stay), ("run --exit-on-fatal", OnFatal::Exit)] {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
         assert_eq!(args.on_fatal, expected);
@@ -77,7 +77,7 @@ fn run_stays_up_unless_told_otherwise() {
 }
 
 #[test]
-fn setup_prints_unless_told_to_apply() {
+fn setup_prints_unless_apply_is_given() {
     let setup = |line| {
         let Command::Task(Task::Setup(args)) = read(line).unwrap().command else {
             panic!("{line}")
@@ -96,7 +96,7 @@ fn setup_prints_unless_told_to_apply() {
 }
 
 #[test]
-fn teardown_asks_unless_told_not_to() {
+fn teardown_asks_for_confirmation_by_default() {
     let Command::Task(Task::Teardown(args)) = read("teardown --apply").unwrap().command else {
         panic!("not teardown")
     };
@@ -104,7 +104,7 @@ fn teardown_asks_unless_told_not_to() {
 }
 
 #[test]
-fn accept_takes_everything_unless_something_is_named_and_asks() {
+fn accept_takes_everything_unless_something_is_named_and_asks_for_confirmation() {
     let accept = |line| {
         let Command::Task(Task::Accept(args)) = read(line).unwrap().command else {
             panic!("{line}")
@@ -120,7 +120,7 @@ fn accept_takes_everything_unless_something_is_named_and_asks() {
 }
 
 #[test]
-fn status_is_text_and_once_unless_told_otherwise() {
+fn status_is_text_and_printed_once_by_default() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
     {
@@ -153,9 +153,9 @@ fn the_version_names_librdkafka_too() {
     let told = read("--version").unwrap_err();
     assert_eq!(told.exit_code(), 0);
     let text = told.to_string();
-    let (ours, theirs) = text.trim().split_once(" (librdkafka ").unwrap();
-    assert_eq!(ours, format!("outbox-router {}", env!("CARGO_PKG_VERSION")));
-    assert!(theirs.starts_with(|c: char| c.is_ascii_digit()), "{text}");
+    let (own, librdkafka) = text.trim().split_once(" (librdkafka ").unwrap();
+    assert_eq!(own, format!("outbox-router {}", env!("CARGO_PKG_VERSION")));
+    assert!(librdkafka.starts_with(|c: char| c.is_ascii_digit()), "{text}");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn keys_set_before_and_after_the_command_count_alike() {
 #[tokio::test]
 async fn check_shows_the_whole_configuration_without_secrets() {
     let (exit, out) =
-        said("check --set postgres.url=postgres://u:canary@h/db --set name=shop").await;
+        output_of("check --set postgres.url=postgres://u:canary@h/db --set name=shop").await;
     assert_eq!(exit, Exit::Done);
     assert!(out.contains("name = \"shop\""));
     assert!(out.contains("url = \"postgres://u:***@h/db\""));
@@ -208,7 +208,7 @@ async fn check_shows_the_whole_configuration_without_secrets() {
 
 #[tokio::test]
 async fn setup_prints_the_sql_in_the_order_that_matters() {
-    let (exit, out) = said(
+    let (exit, out) = output_of(
         "setup --create-table --role router --set postgres.url=postgres://u@h/shop \
          --set outbox.0.table=sales.outbox --set postgres.slot=s --set postgres.publication=p",
     )
@@ -229,7 +229,8 @@ async fn setup_prints_the_sql_in_the_order_that_matters() {
 
 #[tokio::test]
 async fn teardown_prints_the_sql() {
-    let (exit, out) = said("teardown --set postgres.slot=s --set postgres.publication=p").await;
+    let (exit, out) =
+        output_of("teardown --set postgres.slot=s --set postgres.publication=p").await;
     assert_eq!(exit, Exit::Done);
     let slot = out.find("select pg_drop_replication_slot('s');").unwrap();
     assert!(slot < out.find("drop publication \"p\";").unwrap());

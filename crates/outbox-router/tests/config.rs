@@ -23,7 +23,7 @@ fn file(text: &str) -> Config {
 }
 
 #[test]
-fn nothing_at_all_is_every_default() {
+fn an_empty_configuration_is_every_default() {
     let config = config::load(None, &Environment::default(), &[]).unwrap().config;
     assert_eq!(config, Config::default());
     assert!(config.outboxes().tables.is_empty());
@@ -76,7 +76,7 @@ fn columns_take_one_name_or_alternatives() {
 }
 
 #[test]
-fn flag_beats_environment_beats_file_beats_default() {
+fn a_flag_takes_precedence_over_the_environment_the_file_and_the_default() {
     let text = "[limits]\nwindow_events = 1\nwindow_bytes = \"20MiB\"\nshutdown = \"1s\"";
     let environment = [
         ("OUTBOX_ROUTER__LIMITS__WINDOW_EVENTS", "2"),
@@ -119,7 +119,7 @@ fn any_key_can_be_set_without_a_file() {
 }
 
 #[test]
-fn an_override_replaces_what_the_file_says_of_the_same_property() {
+fn an_override_replaces_the_files_value_of_the_same_property() {
     let variable = ("OUTBOX_ROUTER__KAFKA__PROPERTIES__COMPRESSION_TYPE", "zstd");
     let config = load("[kafka.properties]\ncompression.type = \"lz4\"", &[variable], &[]).unwrap();
     let properties: Vec<_> = config.kafka.properties.shown().collect();
@@ -152,8 +152,8 @@ fn no_secret_is_ever_printed() {
         "kafka.properties = { \"sasl.password\" = \"canary\" \"x\" }",
     ];
     for text in refused {
-        let told = load(text, &[], &[]).unwrap_err();
-        assert!(!told.to_string().contains("canary"), "{told}");
+        let error = load(text, &[], &[]).unwrap_err();
+        assert!(!error.to_string().contains("canary"), "{error}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use outbox_router::config::{self, Environment};
 
 /// The message about a file's text with environment and flags; the file is called `file` in it.
-fn told(text: &str, environment: &[(&str, &str)], flags: &[&str]) -> String {
+fn error_text(text: &str, environment: &[(&str, &str)], flags: &[&str]) -> String {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("written");
     let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
@@ -17,12 +17,12 @@ fn told(text: &str, environment: &[(&str, &str)], flags: &[&str]) -> String {
 
 #[track_caller]
 fn refused(text: &str, message: &str) {
-    assert_eq!(told(text, &[], &[]), message.trim_matches('\n'));
+    assert_eq!(error_text(text, &[], &[]), message.trim_matches('\n'));
 }
 
 #[track_caller]
 fn refused_because(text: &str, first_line: &str) {
-    assert_eq!(told(text, &[], &[]).lines().next(), Some(first_line));
+    assert_eq!(error_text(text, &[], &[]).lines().next(), Some(first_line));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn an_override_that_fits_nowhere_names_its_variable_or_flag() {
     let environment =
         [("OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVER", "x"), ("OUTBOX_ROUTER__OUTBOX__1__TABLE", "x")];
     assert_eq!(
-        told("", &environment, &["canary", "limits.window_events=many"]),
+        error_text("", &environment, &["canary", "limits.window_events=many"]),
         r#"C009: there is no item 1: the list has 0
   set by the environment variable OUTBOX_ROUTER__OUTBOX__1__TABLE
   hint: items count from 0; the next one would be 0
@@ -222,13 +222,13 @@ C007: postgres.url: the environment variable NOBODY is not set
 #[test]
 fn what_a_reference_brings_is_not_quoted() {
     let text = "[postgres]\nslot = \"${env:SECRET}\"";
-    let told = told(text, &[("SECRET", "CANARY")], &[]);
-    assert_eq!(told.lines().next().unwrap(), "C006: postgres.slot *** is no slot name");
-    assert!(!told.contains("CANARY"));
+    let text = error_text(text, &[("SECRET", "CANARY")], &[]);
+    assert_eq!(text.lines().next().unwrap(), "C006: postgres.slot *** is no slot name");
+    assert!(!text.contains("CANARY"));
 }
 
 #[test]
-fn a_missing_file_says_how_one_is_named() {
+fn a_missing_file_is_reported_with_how_to_name_one() {
     let missing = std::path::Path::new("/nowhere/at/all.toml");
     let errors = config::load(Some(missing), &Environment::default(), &[]).unwrap_err();
     assert_eq!(

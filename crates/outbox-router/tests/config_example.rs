@@ -29,7 +29,7 @@ fn with_every_key() -> String {
 }
 
 #[test]
-fn as_it_stands_it_is_every_default() {
+fn the_example_file_as_it_is_holds_every_default() {
     let expected = Config {
         outbox: vec![OutboxTable::with_defaults(config::default_table())],
         ..Config::default()
@@ -38,7 +38,7 @@ fn as_it_stands_it_is_every_default() {
 }
 
 #[test]
-fn it_shows_every_key() {
+fn the_example_file_shows_every_key() {
     let tree: toml::Table = with_every_key().parse().unwrap();
     let has = |key: &str| {
         let mut here = vec![toml::Value::Table(tree.clone())];
@@ -61,7 +61,7 @@ fn it_shows_every_key() {
 }
 
 #[test]
-fn with_every_key_switched_on_it_is_accepted() {
+fn the_example_file_with_every_key_enabled_is_accepted() {
     let config = load(&with_every_key());
     assert!(config.postgres.url.is_some());
     assert!(config.kafka.create_topics.is_some());

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_lead_back_to_their_place() {
+    fn names_are_distinct_and_parse_to_their_failpoint() {
         let names: BTreeSet<&str> = Failpoint::ALL.iter().map(|point| point.as_str()).collect();
         assert_eq!(names.len(), Failpoint::ALL.len());
         for point in Failpoint::ALL {

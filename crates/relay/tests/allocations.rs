@@ -218,7 +218,7 @@ fn server() -> Server {
 
 const WALSENDER: i32 = 4711;
 
-fn look(active_pid: Option<i32>) -> SlotReading {
+fn slot_reading(active_pid: Option<i32>) -> SlotReading {
     let slot = SlotHealth {
         current_wal_lsn: WAL_END,
         confirmed_flush_lsn: Some(Lsn::from_u64(0)),
@@ -297,10 +297,10 @@ impl Shell {
         let mut shell = Self { relay, broker, acks: Acks::default(), at, updates: 0 };
         shell.handle(Input::SinkReady);
         shell.handle(Input::Opened(server()));
-        shell.handle(Input::Slot(look(None)));
+        shell.handle(Input::Slot(slot_reading(None)));
         shell.handle(Input::Catalog(catalog()));
         shell.handle(Input::Connected(Some(WALSENDER)));
-        shell.handle(Input::Slot(look(Some(WALSENDER))));
+        shell.handle(Input::Slot(slot_reading(Some(WALSENDER))));
         shell.pass(&[shape.relation()]);
         shell
     }

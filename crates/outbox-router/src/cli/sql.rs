@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_that_knows_failover_slots_is_asked_for_one() {
+    fn a_failover_slot_is_created_only_on_a_server_that_supports_it() {
         assert!(create_slot("s", 17_00_00).contains("failover => true"));
         assert!(!create_slot("s", 16_00_09).contains("failover"));
     }

@@ -75,7 +75,7 @@ fn names_are_filled_in() {
 }
 
 #[test]
-fn what_is_not_known_is_left_to_the_reader() {
+fn unknown_names_are_left_as_placeholders() {
     let failure = Failure::new(Code::RecordTooLarge, "a record is too large");
     let hint = hint(&failure).unwrap();
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
@@ -101,7 +101,7 @@ fn a_gap_ends_with_the_command_that_accepts_it() {
 }
 
 #[test]
-fn the_cause_is_mended_first() {
+fn the_remedy_of_the_cause_comes_first() {
     let below = Failure::of(Case::StateTopicForbidden, "no").naming(Name::Topic, "s");
     let failure = Failure::of(Case::FirstRecordUnwritten, "not written").caused_by(below);
     let hint = hint(&failure).unwrap();
@@ -110,7 +110,7 @@ fn the_cause_is_mended_first() {
 }
 
 #[test]
-fn a_failure_that_only_says_what_was_done_has_the_remedy_of_its_cause() {
+fn a_failure_without_a_remedy_of_its_own_has_that_of_its_cause() {
     let below = Failure::new(Code::TopicForbidden, "no").naming(Name::Topic, "s");
     let expected = hint(&below);
     let failure = Failure::new(below.code, "the slot is dropped all the same").caused_by(below);

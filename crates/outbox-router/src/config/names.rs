@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn slot_names_are_postgresqls() {
+    fn slot_names_follow_postgresqls_rules() {
         assert_eq!(SlotName::parse("outbox_2").unwrap().as_str(), "outbox_2");
         for text in ["", "Outbox", "a-b", "a b", &"x".repeat(64)] {
             assert!(SlotName::parse(text).is_err(), "{text}");

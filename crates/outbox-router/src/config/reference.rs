@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_leads_nowhere_says_so() {
+    fn a_reference_that_leads_nowhere_is_reported() {
         let cases = [
             ("${env:NOPE}", "the environment variable NOPE is not set"),
             ("${NOPE}", "${NOPE} has no meaning here"),

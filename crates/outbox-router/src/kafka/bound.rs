@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_that_nothing_was_sent_to_for_long_is_as_good_as_new() {
+    fn a_partition_that_was_idle_for_long_is_treated_as_a_new_one() {
         let mut standing = Standing::New;
         standing.sent(Duration::ZERO);
         assert_eq!(standing, Standing::Probed);

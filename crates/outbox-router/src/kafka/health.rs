@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn one_brokers_complaint_is_a_suspicion() {
+    fn an_error_of_one_broker_is_a_suspicion() {
         let mut client_errors = ClientErrors::default();
         client_errors.add(RDKafkaErrorCode::SSL, failure(Code::KafkaAuthentication));
         assert_eq!(client_errors.health(), Health::Suspect);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_credential_explains_why_nobody_answers() {
+    fn a_refused_credential_is_the_reason_why_no_broker_answers() {
         let mut client_errors = ClientErrors::default();
         client_errors.add(RDKafkaErrorCode::Authentication, failure(Code::KafkaAuthentication));
         client_errors.add(RDKafkaErrorCode::AllBrokersDown, failure(Code::KafkaUnreachable));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_question_turns_suspicion_into_fact() {
+    fn an_unanswered_request_confirms_the_suspicion() {
         let mut client_errors = ClientErrors::default();
         client_errors
             .add(RDKafkaErrorCode::BrokerTransportFailure, failure(Code::KafkaUnreachable));

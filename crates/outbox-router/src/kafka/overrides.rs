@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_would_break_a_promise_is_refused_by_its_own_name() {
+    fn a_property_that_would_break_a_guarantee_is_refused_by_its_own_name() {
         for (key, value) in [
             ("acks", "1"),
             ("request.required.acks", "0"),

@@ -98,7 +98,7 @@ mod tests {
     const NEVER: &str = "9223372036854775807";
     const HOUR: &str = "3600000";
 
-    fn told(settings: [&str; 6]) -> Option<String> {
+    fn caution_text(settings: [&str; 6]) -> Option<String> {
         let settings = settings.map(|value| (!value.is_empty()).then(|| value.to_owned()));
         let name = TopicName::new("orders").unwrap();
         let failure = caution(&Cluster::new("kafka:9092"), &name, &settings)?;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_outlives_an_outage_of_a_day_is_not_worth_a_word() {
+    fn a_topic_that_keeps_records_over_an_outage_of_a_day_causes_no_caution() {
         for settings in [
             // As Kafka 4 has it by default.
             ["delete", "604800000", "CreateTime", NEVER, "", HOUR],
@@ -119,16 +119,16 @@ mod tests {
             ["compact", "60000", "CreateTime", NEVER, "", HOUR],
             // The broker's own time.
             ["delete", "60000", "LogAppendTime", "1", "1", "0"],
-            // Not told.
+            // Not reported.
             [""; 6],
             ["delete", "soon", "CreateTime", "", "", ""],
         ] {
-            assert_eq!(told(settings), None, "{settings:?}");
+            assert_eq!(caution_text(settings), None, "{settings:?}");
         }
     }
 
     #[test]
-    fn what_deletes_or_refuses_late_records_is_named_with_what_to_set() {
+    fn a_setting_that_deletes_or_refuses_late_records_is_named_with_its_remedy() {
         for (settings, expected) in [
             (
                 ["delete", "60000", "CreateTime", NEVER, "", HOUR],
@@ -150,11 +150,11 @@ mod tests {
                 ],
             ),
         ] {
-            let told = told(settings).unwrap();
+            let text = caution_text(settings).unwrap();
             for expected in expected {
-                assert!(told.contains(expected), "{told}");
+                assert!(text.contains(expected), "{text}");
             }
-            assert!(told.contains("topic orders") && told.contains("kafka:9092"), "{told}");
+            assert!(text.contains("topic orders") && text.contains("kafka:9092"), "{text}");
         }
     }
 }

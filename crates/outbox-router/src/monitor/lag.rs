@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_blames_kafka_for_what_is_unread_too() {
+    fn a_full_window_attributes_what_is_unread_to_kafka_too() {
         let mut snapshot = snapshot(State::Streaming);
         snapshot.acked = snapshot.received;
         snapshot.received = Lsn::from_u64(45 << 20);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_the_broker_is_kafkas() {
+    fn silence_of_the_broker_is_attributed_to_kafka() {
         let mut snapshot = snapshot(State::Streaming);
         snapshot.received = Lsn::from_u64(45 << 20);
         snapshot.waiting_for_ack = Some(Duration::from_secs(3));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_blamed_by_its_code() {
+    fn a_failure_is_attributed_by_its_code() {
         for (code, whose) in [
             (Code::SlotLost, Blame::Postgres),
             (Code::TopicMissing, Blame::Kafka),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_stands_still_has_its_safe_bytes_left_at_the_wals_pace() {
+    fn a_slot_that_does_not_advance_has_its_safe_bytes_left_at_the_pace_of_the_wal() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         for second in 0..10 {
             pace.observe(&slot(second * 1_000, 0, None), start + Duration::from_secs(second));

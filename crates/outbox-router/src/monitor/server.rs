@@ -125,10 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minor_versions_that_lose_rows_behind_an_altered_publication_are_told() {
-        let told = |version| outdated(version).is_some();
-        assert!([130_020, 140_017, 150_012, 160_008, 170_004].into_iter().all(told));
-        assert!(![130_021, 140_018, 150_013, 160_009, 170_005, 180_000].into_iter().any(told));
+    fn minor_versions_that_lose_rows_behind_an_altered_publication_are_reported() {
+        let is_reported = |version| outdated(version).is_some();
+        assert!([130_020, 140_017, 150_012, 160_008, 170_004].into_iter().all(is_reported));
+        assert!(
+            ![130_021, 140_018, 150_013, 160_009, 170_005, 180_000].into_iter().any(is_reported)
+        );
         assert!(outdated(170_004).unwrap().message.starts_with("postgresql 17.4 goes on"));
     }
 }

@@ -73,16 +73,16 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn told(numbers: &[u64]) -> Vec<Crossing> {
+    fn crossings(numbers: &[u64]) -> Vec<Crossing> {
         let mut watch = Watch::new(Thresholds { warning: 100, critical: 1_000 });
         numbers.iter().filter_map(|&bytes| watch.observe(bytes)).collect()
     }
 
     #[test]
-    fn a_crossing_is_told_once() {
+    fn a_crossing_is_reported_once() {
         use Crossing::{Above, Below};
         assert_eq!(
-            told(&[50, 101, 500, 999, 1_001, 5_000, 700, 300, 10]),
+            crossings(&[50, 101, 500, 999, 1_001, 5_000, 700, 300, 10]),
             [
                 Above(Level::Warning),
                 Above(Level::Critical),
@@ -93,15 +93,15 @@ mod tests {
     }
 
     #[test]
-    fn hovering_around_a_limit_is_told_once() {
-        assert_eq!(told(&[101, 99, 101, 81, 101]), [Crossing::Above(Level::Warning)]);
-        assert_eq!(told(&[1_001, 999, 1_001, 801, 1_001]), [Crossing::Above(Level::Critical)]);
+    fn hovering_around_a_limit_is_reported_once() {
+        assert_eq!(crossings(&[101, 99, 101, 81, 101]), [Crossing::Above(Level::Warning)]);
+        assert_eq!(crossings(&[1_001, 999, 1_001, 801, 1_001]), [Crossing::Above(Level::Critical)]);
     }
 
     #[test]
     fn a_leap_over_both_limits_is_one_crossing() {
         assert_eq!(
-            told(&[5_000, 0]),
+            crossings(&[5_000, 0]),
             [Crossing::Above(Level::Critical), Crossing::Below(Level::Normal)]
         );
     }

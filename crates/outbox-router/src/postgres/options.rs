@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sql_ascii_is_asked_for_as_it_is() {
+    fn only_sql_ascii_is_requested_as_it_is() {
         for (server, asked) in [("UTF8", "UTF8"), ("LATIN1", "UTF8"), ("SQL_ASCII", "SQL_ASCII")] {
             assert_eq!(ClientEncoding::for_server_encoding(server).name(), asked);
         }

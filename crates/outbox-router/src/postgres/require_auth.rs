@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_what_is_allowed_and_a_negated_one_what_is_not() {
+    fn a_list_names_what_is_allowed_and_a_negated_one_what_is_not() {
         assert_eq!(allowed("scram-sha-256"), ["scram-sha-256"]);
         assert_eq!(allowed("none,md5"), ["md5", "none"]);
         assert_eq!(allowed("gss,sspi,oauth"), ["gss", "sspi", "oauth"]);

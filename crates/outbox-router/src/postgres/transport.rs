@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_could_read_along_follows_from_the_certificate_and_from_where_the_peer_is() {
+    fn the_privacy_of_a_connection_follows_from_its_certificate_and_the_peers_address() {
         let (here, mapped) = ("127.0.0.9".parse().ok(), "::ffff:127.0.0.1".parse().ok());
         let elsewhere = "192.0.2.7".parse().ok();
         let (verified, unverified) = (Some(tls::Peer::Verified), Some(tls::Peer::Unverified));

@@ -101,10 +101,10 @@ mod tests {
 
     /// A stream, and the server's end of its socket.
     fn connected() -> (ReplicationStream, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
-        (ReplicationStream::over(ours, FRAMES), theirs)
+        let (client, server) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let client = tokio::net::UnixStream::from_std(client).unwrap();
+        (ReplicationStream::over(client, FRAMES), server)
     }
 
     const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 64 * 1024 };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_open_one_takes_what_has_gathered_however_often_the_socket_must_be_emptied() {
+    async fn an_open_read_takes_what_has_arrived_however_often_the_socket_must_be_emptied() {
         let (mut stream, mut server) = connected();
         let mut coalesce = open_for(Duration::from_secs(3600));
         for count in [10, 2000] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_whose_time_is_up_still_takes_what_is_there() {
+    async fn a_read_whose_time_is_up_still_takes_what_is_there() {
         let (mut stream, mut server) = connected();
         let mut coalesce = open_for(Duration::ZERO);
         server.write_all(b"dddd").unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_is_left_to_whoever_waits() {
+    async fn the_end_of_the_stream_is_left_to_the_next_poll() {
         let (mut stream, server) = connected();
         drop(server);
         let mut coalesce = open_for(LENGTH);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_one_gathers_until_its_time_is_up() {
+    fn an_open_read_collects_until_its_time_is_up() {
         let (mut coalesce, now) = (Coalesce::default(), Instant::now());
         coalesce.took(now);
         coalesce.handed_on(COALESCE);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_there() {
+    fn what_is_there_is_read_without_a_wait() {
         let (mut coalesce, now) = (Coalesce::Due(LENGTH), Instant::now());
         coalesce.open(now);
         coalesce.overflowed();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_read_nothing_gathers() {
+    fn nothing_is_collected_where_nothing_was_read() {
         let mut coalesce = Coalesce::default();
         coalesce.handed_on(COALESCE);
         assert_eq!(coalesce, Coalesce::AtOnce);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_topic_has_its_turn() {
+    fn every_topic_is_refreshed_in_turn() {
         let mut refresher = TopicRefresher::<KafkaSettings>::new();
         assert_eq!(refresher.some_of(vec![1, 2, 3]), [1, 2, 3]);
         let mut left: Vec<usize> = (0..100).collect();

@@ -9,7 +9,7 @@ use relay::{
 
 use crate::{
     kafka::StateCluster,
-    server::{Said, Server, said, said_to},
+    server::{CommandOutput, Server, run_command_at, run_command_for},
 };
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
@@ -29,30 +29,36 @@ fn stopped(gaps: Vec<Gap>) -> Witness {
     Witness { generation: 3, gaps, ..Witness::at(Lsn::from_u64(7)) }
 }
 
-struct Scene {
+struct Fixture {
     server: Server,
     kafka: StateCluster,
 }
 
-impl Scene {
+impl Fixture {
     /// What `setup` leaves, and this record.
     async fn with(record: &Witness) -> Self {
-        let scene = Self { server: Server::start(), kafka: StateCluster::start() };
-        let made = scene.server.typed(&["setup", "--apply", "--create-table"]).await;
+        let fixture = Self { server: Server::start(), kafka: StateCluster::start() };
+        let made = fixture.server.run_command(&["setup", "--apply", "--create-table"]).await;
         assert_eq!(made.exit, Exit::Done, "{made:?}");
-        scene.kafka.put("router", record).await;
-        scene
+        fixture.kafka.put("router", record).await;
+        fixture
     }
 
     /// Types `accept` and more.
-    async fn accept(&self, more: &[&str]) -> Said {
+    async fn accept(&self, more: &[&str]) -> CommandOutput {
         self.accept_as(Audience::Machine, "postgres", more, "").await
     }
 
-    async fn accept_as(&self, who: Audience, user: &str, more: &[&str], answer: &str) -> Said {
+    async fn accept_as(
+        &self,
+        who: Audience,
+        user: &str,
+        more: &[&str],
+        answer: &str,
+    ) -> CommandOutput {
         let line = self.kafka.with(&[&["accept"], more].concat());
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        said_to(who, &self.server.url(user), &line, answer).await
+        run_command_for(who, &self.server.url(user), &line, answer).await
     }
 
     async fn record(&self) -> Witness {
@@ -73,13 +79,13 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
     let mut before = stopped(vec![gap(Code::SlotMissing, 5), gap(Code::SlotMoved, 6)]);
     before.began_without = Some(mark(1, LONG_AGO));
     before.partitions.insert("orders".to_owned(), 6);
-    let scene = Scene::with(&before).await;
+    let fixture = Fixture::with(&before).await;
     for day in ["2019-12-31", "2020-01-01 12:00Z", "2020-01-01 18:00Z", "2020-02-01"] {
-        scene.server.sql(&format!("{WRITE} ('a', 'b', 'c', '{day}')"));
+        fixture.server.sql(&format!("{WRITE} ('a', 'b', 'c', '{day}')"));
     }
-    let accepted = scene.accept(&["--yes", "--by", "ann"]).await;
+    let accepted = fixture.accept(&["--yes", "--by", "ann"]).await;
     assert_eq!((accepted.exit, &*accepted.err), (Exit::Done, ""), "{}", accepted.out);
-    for told in [
+    for expected in [
         "pipeline  outbox-router, database postgres, slot outbox_router\n",
         "open      P010@0/5\nwhat      something happened; rows committed after",
         "from      0/5 (2020-01-01T00:00:00Z)\nto        0/E (2020-01-02T00:00:00Z)\n",
@@ -87,23 +93,23 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
         "open      K022@0/1\n",
         "accepted P010@0/5 by ann\naccepted P014@0/6 by ann\naccepted K022@0/1 by ann\n",
     ] {
-        assert!(accepted.out.contains(told), "{told}\nin {}", accepted.out);
+        assert!(accepted.out.contains(expected), "{expected}\nin {}", accepted.out);
     }
 
-    let record = scene.record().await;
-    assert_eq!((record.generation, record.position), (4, scene.confirmed()));
+    let record = fixture.record().await;
+    assert_eq!((record.generation, record.position), (4, fixture.confirmed()));
     assert_eq!((record.open(), record.last), (vec![], None));
-    let system_id = scene.server.sql("select system_identifier from pg_control_system()");
+    let system_id = fixture.server.sql("select system_identifier from pg_control_system()");
     assert_eq!(record.history, Some(History { system_id, timeline: 1 }));
-    let oid = scene.server.sql("select oid from pg_publication");
+    let oid = fixture.server.sql("select oid from pg_publication");
     assert_eq!(record.catalog.publication.unwrap().oid.to_string(), oid);
-    let table = scene.server.sql("select 'public.outbox'::regclass::oid");
+    let table = fixture.server.sql("select 'public.outbox'::regclass::oid");
     assert_eq!(record.tables.iter().map(ToString::to_string).collect::<Vec<_>>(), [table]);
     assert_eq!(record.partitions, before.partitions);
     assert!(!record.cluster.is_empty());
     assert_eq!(record.accepted.len(), 3);
 
-    let again = scene.accept(&[]).await;
+    let again = fixture.accept(&[]).await;
     assert_eq!(again.exit, Exit::Done, "{again:?}");
     assert!(again.out.starts_with("nothing is open: everything before "), "{}", again.out);
 }
@@ -111,8 +117,8 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
 #[tokio::test]
 async fn one_gap_can_be_accepted_alone() {
     let record = stopped(vec![gap(Code::SlotMissing, 5), gap(Code::SlotMoved, 6)]);
-    let scene = Scene::with(&record).await;
-    let unknown = scene.accept(&["--yes", "--gap", "P010@0/6"]).await;
+    let fixture = Fixture::with(&record).await;
+    let unknown = fixture.accept(&["--yes", "--gap", "P010@0/6"]).await;
     assert_eq!(
         (unknown.exit, &*unknown.err),
         (
@@ -121,83 +127,83 @@ async fn one_gap_can_be_accepted_alone() {
              these by --gap, or accept all of them without --gap\n"
         )
     );
-    assert_eq!(scene.record().await, record);
+    assert_eq!(fixture.record().await, record);
 
-    let one = scene.accept(&["--yes", "--gap", "p014@0/00000006"]).await;
+    let one = fixture.accept(&["--yes", "--gap", "p014@0/00000006"]).await;
     assert_eq!(one.exit, Exit::Done, "{one:?}");
     assert!(one.out.ends_with("still open: P010@0/5\n"), "{}", one.out);
-    let left = scene.record().await;
+    let left = fixture.record().await;
     assert_eq!(left.open(), stopped(vec![gap(Code::SlotMissing, 5)]).open());
     assert_eq!((left.generation, left.accepted.len()), (4, 1));
 }
 
 #[tokio::test]
-async fn nothing_is_accepted_before_somebody_has_typed_the_slots_name() {
+async fn nothing_is_accepted_before_the_slots_name_is_typed() {
     let record = stopped(vec![gap(Code::SlotMissing, 5)]);
-    let scene = Scene::with(&record).await;
-    let nobody = scene.accept(&[]).await;
-    assert_eq!(nobody.exit, Exit::Usage, "{nobody:?}");
-    assert!(nobody.out.contains("open      P010@0/5\n"), "{}", nobody.out);
-    assert!(nobody.err.contains("hint: outbox-router accept --gap P010@0/5 --yes\n"));
+    let fixture = Fixture::with(&record).await;
+    let unanswered = fixture.accept(&[]).await;
+    assert_eq!(unanswered.exit, Exit::Usage, "{unanswered:?}");
+    assert!(unanswered.out.contains("open      P010@0/5\n"), "{}", unanswered.out);
+    assert!(unanswered.err.contains("hint: outbox-router accept --gap P010@0/5 --yes\n"));
     for answer in ["", "yes\n"] {
-        let refused = scene.accept_as(Audience::Person, "postgres", &[], answer).await;
-        let told = (refused.exit, refused.err.as_str());
-        assert_eq!(told, (Exit::Failure, "nothing was accepted\n"));
+        let refused = fixture.accept_as(Audience::Person, "postgres", &[], answer).await;
+        let outcome = (refused.exit, refused.err.as_str());
+        assert_eq!(outcome, (Exit::Failure, "nothing was accepted\n"));
     }
-    assert_eq!(scene.record().await, record);
+    assert_eq!(fixture.record().await, record);
 
-    let accepted = scene.accept_as(Audience::Person, "postgres", &[], "outbox_router\n").await;
+    let accepted = fixture.accept_as(Audience::Person, "postgres", &[], "outbox_router\n").await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
-    let by = scene.record().await.accepted.pop().expect("an acceptance").by;
+    let by = fixture.record().await.accepted.pop().expect("an acceptance").by;
     let (user, host) = by.split_once('@').expect("user and host");
     assert!(!user.is_empty() && user != "unknown" && !host.is_empty(), "{by}");
 }
 
 /// What a stream could not start from is no baseline.
 #[tokio::test]
-async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
+async fn a_source_with_a_present_defect_is_refused_with_the_remedy() {
     let record = stopped(vec![gap(Code::SlotMissing, 5)]);
-    let scene = Scene::with(&record).await;
-    let refused = async |told: &[&str]| {
-        let refused = scene.accept(&["--yes"]).await;
+    let fixture = Fixture::with(&record).await;
+    let refused = async |expected: &[&str]| {
+        let refused = fixture.accept(&["--yes"]).await;
         assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
-        for told in told {
-            assert!(refused.err.contains(told), "{told} in {}", refused.err);
+        for expected in expected {
+            assert!(refused.err.contains(expected), "{expected} in {}", refused.err);
         }
-        assert_eq!(scene.record().await, record);
+        assert_eq!(fixture.record().await, record);
     };
     // What it acknowledges after the look would not be in the record.
-    let reader = scene.server.read_slot("outbox_router", "outbox_router");
+    let reader = fixture.server.read_slot("outbox_router", "outbox_router");
     refused(&["P012: the slot outbox_router is in use by pid", "stop that router first"]).await;
     drop(reader);
-    scene.server.wait_until("select not active from pg_replication_slots");
-    scene.server.sql("alter publication outbox_router set (publish = 'update')");
+    fixture.server.wait_until("select not active from pg_replication_slots");
+    fixture.server.sql("alter publication outbox_router set (publish = 'update')");
     refused(&["P022: ", "publish = 'insert'"]).await;
-    scene.server.sql("alter publication outbox_router set (publish = 'insert')");
-    scene.server.sql("select pg_drop_replication_slot('outbox_router')");
+    fixture.server.sql("alter publication outbox_router set (publish = 'insert')");
+    fixture.server.sql("select pg_drop_replication_slot('outbox_router')");
     refused(&["P010: slot \"outbox_router\" does not exist", "outbox-router setup --apply"]).await;
 }
 
 /// Rows are published by the interval that is told, so it is told once: the slot has moved on since
 /// all was seen to be well.
 #[tokio::test]
-async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
-    let scene = Scene::with(&stopped(Vec::new())).await;
-    assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
-    let accepted = scene.record().await;
+async fn a_gap_that_is_not_repaired_is_refused_as_it_was_shown() {
+    let fixture = Fixture::with(&stopped(Vec::new())).await;
+    assert_eq!(fixture.accept(&["--yes"]).await.exit, Exit::Done);
+    let accepted = fixture.record().await;
     let checked = accepted.checked.clone().expect("a look").lsn;
     let filter = "alter publication outbox_router set table outbox where (event_type <> 'c')";
-    scene.server.sql(&format!("{filter}; {WRITE} ('a', 'b', 'c', now())"));
-    scene.server.sql("select pg_replication_slot_advance('outbox_router', pg_current_wal_lsn())");
-    let position = scene.confirmed();
+    fixture.server.sql(&format!("{filter}; {WRITE} ('a', 'b', 'c', now())"));
+    fixture.server.sql("select pg_replication_slot_advance('outbox_router', pg_current_wal_lsn())");
+    let position = fixture.confirmed();
     let generation = accepted.generation + 1;
-    scene.kafka.put("router", &Witness { position, generation, ..accepted }).await;
+    fixture.kafka.put("router", &Witness { position, generation, ..accepted }).await;
     for more in [&["--yes"][..], &["--yes", "--gap", &format!("P023@{checked}")]] {
-        let refused = scene.accept(more).await;
+        let refused = fixture.accept(more).await;
         assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
         assert!(refused.out.contains(&format!("open      P023@{checked}\n")), "{}", refused.out);
-        let told = format!("error: P023: P023@{checked} is not repaired yet: publication ");
-        assert!(refused.err.starts_with(&told), "{}", refused.err);
+        let expected = format!("error: P023: P023@{checked} is not repaired yet: publication ");
+        assert!(refused.err.starts_with(&expected), "{}", refused.err);
         let rows = format!("; rows committed after {checked} ");
         assert!(refused.err.contains(&rows), "{}", refused.err);
         assert!(!refused.err.contains(&format!("after {position}")), "{}", refused.err);
@@ -208,69 +214,72 @@ async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
 /// WAL from before the publication was made again is decoded without it.
 #[tokio::test]
 async fn a_slot_that_is_older_than_the_publication_is_refused() {
-    let scene = Scene::with(&stopped(Vec::new())).await;
-    let system_id = scene.server.sql("select system_identifier from pg_control_system()");
-    scene.server.sql("drop publication outbox_router");
-    let seen = scene.server.sql("select pg_current_wal_lsn()").parse().expect("an LSN");
+    let fixture = Fixture::with(&stopped(Vec::new())).await;
+    let system_id = fixture.server.sql("select system_identifier from pg_control_system()");
+    fixture.server.sql("drop publication outbox_router");
+    let seen = fixture.server.sql("select pg_current_wal_lsn()").parse().expect("an LSN");
     let mut found = gap(Code::PublicationMissing, 5);
     found.interval.to.lsn = seen;
     let history = Some(History { system_id, timeline: 1 });
     let record = Witness { history, generation: 4, ..stopped(vec![found]) };
-    scene.kafka.put("router", &record).await;
-    scene.server.sql("create publication outbox_router for table outbox with (publish = 'insert')");
-    let refused = scene.accept(&["--yes"]).await;
+    fixture.kafka.put("router", &record).await;
+    fixture
+        .server
+        .sql("create publication outbox_router for table outbox with (publish = 'insert')");
+    let refused = fixture.accept(&["--yes"]).await;
     assert!(refused.err.starts_with("error: P026: the slot stands at "), "{refused:?}");
     assert!(refused.err.contains("outbox-router setup --apply create another slot"), "{refused:?}");
 
-    scene.server.sql("select pg_drop_replication_slot('outbox_router')");
-    let made = scene.server.typed(&["setup", "--apply"]).await;
+    fixture.server.sql("select pg_drop_replication_slot('outbox_router')");
+    let made = fixture.server.run_command(&["setup", "--apply"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
-    let accepted = scene.accept(&["--yes"]).await;
+    let accepted = fixture.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
 }
 
 /// A router that runs goes on writing, so only what it does not write is added.
 #[tokio::test]
-async fn a_beginning_without_a_record_is_accepted_while_a_router_runs() {
+async fn a_start_without_a_record_is_accepted_while_a_router_runs() {
     let record = Witness { began_without: Some(mark(1, LONG_AGO)), ..stopped(Vec::new()) };
-    let scene = Scene::with(&Witness { position: Lsn::from_u64(1 << 40), ..record.clone() }).await;
-    let _reader = scene.server.read_slot("outbox_router", "outbox_router");
-    let accepted = scene.accept(&["--yes"]).await;
+    let fixture =
+        Fixture::with(&Witness { position: Lsn::from_u64(1 << 40), ..record.clone() }).await;
+    let _reader = fixture.server.read_slot("outbox_router", "outbox_router");
+    let accepted = fixture.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
-    let told = "what      the pipeline began at 0/1 (2020-01-01T00:00:00Z) without a record";
-    assert!(accepted.out.contains(told), "{}", accepted.out);
-    let after = scene.record().await;
+    let expected = "what      the pipeline began at 0/1 (2020-01-01T00:00:00Z) without a record";
+    assert!(accepted.out.contains(expected), "{}", accepted.out);
+    let after = fixture.record().await;
     assert_eq!((after.generation, after.open()), (3, vec![]));
     assert_eq!(after.position, Lsn::from_u64(1 << 40));
 }
 
 /// What a router would find at its next start.
 #[tokio::test]
-async fn a_slot_that_stands_past_the_record_is_open_too() {
-    let scene = Scene::with(&stopped(Vec::new())).await;
-    let accepted = scene.accept(&["--yes"]).await;
+async fn a_slot_past_the_record_is_open_too() {
+    let fixture = Fixture::with(&stopped(Vec::new())).await;
+    let accepted = fixture.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
     assert!(accepted.out.contains("open      P014@0/7\n"), "{}", accepted.out);
     let rows =
         "rows      of public.outbox cannot be counted: it is not known at what time it begins";
     assert!(accepted.out.contains(rows), "{}", accepted.out);
-    assert_eq!(scene.record().await.position, scene.confirmed());
+    assert_eq!(fixture.record().await.position, fixture.confirmed());
 }
 
 #[tokio::test]
-async fn rows_that_cannot_be_counted_are_told_with_the_reason() {
-    let scene = Scene::with(&stopped(vec![gap(Code::SlotMissing, 5)])).await;
-    scene.server.sql("create role router login replication");
-    let user = scene.accept_as(Audience::Machine, "router", &[], "").await;
-    let told =
+async fn rows_that_cannot_be_counted_are_reported_with_the_reason() {
+    let fixture = Fixture::with(&stopped(vec![gap(Code::SlotMissing, 5)])).await;
+    fixture.server.sql("create role router login replication");
+    let user = fixture.accept_as(Audience::Machine, "router", &[], "").await;
+    let expected =
         "rows      of public.outbox cannot be counted: this role may not read it; see --admin-url";
-    assert!(user.out.contains(told), "{user:?}");
-    let admin = scene.server.url("postgres");
+    assert!(user.out.contains(expected), "{user:?}");
+    let admin = fixture.server.url("postgres");
     let more = ["--admin-url", admin.as_str()];
-    let admin = scene.accept_as(Audience::Machine, "router", &more, "").await;
+    let admin = fixture.accept_as(Audience::Machine, "router", &more, "").await;
     assert!(admin.out.contains("rows      0 in public.outbox"), "{admin:?}");
-    scene.server.sql("alter table outbox drop column created_at");
-    let none = scene.accept(&[]).await;
+    fixture.server.sql("alter table outbox drop column created_at");
+    let none = fixture.accept(&[]).await;
     assert!(
         none.out.contains("it has no column with the time at which a row was written"),
         "{none:?}"
@@ -279,48 +288,49 @@ async fn rows_that_cannot_be_counted_are_told_with_the_reason() {
 
 #[tokio::test]
 async fn without_a_record_there_is_nothing_to_accept() {
-    let scene = Scene::with(&stopped(Vec::new())).await;
-    let other = scene.accept(&["--set", "name=another"]).await;
+    let fixture = Fixture::with(&stopped(Vec::new())).await;
+    let other = fixture.accept(&["--set", "name=another"]).await;
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
-    let told = "error: K022: the state topic outbox-router.state has no record of this pipeline";
-    assert!(other.err.starts_with(told), "{}", other.err);
+    let expected =
+        "error: K022: the state topic outbox-router.state has no record of this pipeline";
+    assert!(other.err.starts_with(expected), "{}", other.err);
     let remedy = "outbox-router setup --apply creates the first record, then outbox-router accept \
                   closes K022";
     assert!(other.err.contains(remedy), "{}", other.err);
-    let off = said(&scene.server.url("postgres"), &["accept", "--yes"], "").await;
+    let off = run_command_at(&fixture.server.url("postgres"), &["accept", "--yes"], "").await;
     assert_eq!(off.exit, Exit::Failure);
     assert!(off.err.contains("every restart of the router closes every gap"), "{}", off.err);
-    scene.server.sql("create database elsewhere");
-    let admin = format!("postgres://postgres@127.0.0.1:{}/elsewhere", scene.server.port);
-    let elsewhere = scene.accept(&["--admin-url", &admin]).await;
+    fixture.server.sql("create database elsewhere");
+    let admin = format!("postgres://postgres@127.0.0.1:{}/elsewhere", fixture.server.port);
+    let elsewhere = fixture.accept(&["--admin-url", &admin]).await;
     assert!(elsewhere.err.contains("name the database postgres in --admin-url"), "{elsewhere:?}");
 }
 
 /// Found at three, mended at five: what was written at four is in no slot. The router begins anew,
 /// so what it would have told at its next start is told now.
 #[tokio::test]
-async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_meanwhile() {
-    let scene = Scene::with(&stopped(Vec::new())).await;
-    assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
-    let mut record = scene.record().await;
+async fn rows_left_out_until_the_repair_are_reported_and_so_are_alterations_meanwhile() {
+    let fixture = Fixture::with(&stopped(Vec::new())).await;
+    assert_eq!(fixture.accept(&["--yes"]).await.exit, Exit::Done);
+    let mut record = fixture.record().await;
     let found = record.checked.clone().unwrap();
     let interval = Interval { from: Some(found.clone()), to: found };
     record.gaps = vec![Gap::new(Failure::new(Code::PublicationLacksTable, "it was out"), interval)];
     record.generation += 1;
-    scene.kafka.put("router", &record).await;
-    scene.server.sql("alter publication outbox_router set (publish = 'insert, update')");
-    scene.server.sql(&format!("{WRITE} ('a', 'b', 'c', now())"));
-    let end: Lsn = scene.server.sql("select pg_current_wal_lsn()").parse().expect("an LSN");
-    let accepted = scene.accept(&["--yes"]).await;
+    fixture.kafka.put("router", &record).await;
+    fixture.server.sql("alter publication outbox_router set (publish = 'insert, update')");
+    fixture.server.sql(&format!("{WRITE} ('a', 'b', 'c', now())"));
+    let end: Lsn = fixture.server.sql("select pg_current_wal_lsn()").parse().expect("an LSN");
+    let accepted = fixture.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
     let to = accepted.out.lines().find_map(|line| line.strip_prefix("to ")).expect("an end");
     let to: Lsn = to.split_whitespace().next().unwrap().parse().expect("an LSN");
     assert!(to >= end, "{}", accepted.out);
-    for told in [
+    for expected in [
         "rows      1 in public.outbox with created_at in that time",
         "also      P032: publication \"outbox_router\" was altered between two readings",
         "until that was repaired are in no slot",
     ] {
-        assert!(accepted.out.contains(told), "{told}\nin {}", accepted.out);
+        assert!(accepted.out.contains(expected), "{expected}\nin {}", accepted.out);
     }
 }

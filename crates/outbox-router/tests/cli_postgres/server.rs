@@ -20,9 +20,9 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
-/// What a command said.
+/// How a command ended, and what it wrote.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) exit: Exit,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -178,24 +178,29 @@ impl Server {
     }
 
     /// Types a command, as superuser.
-    pub(crate) async fn typed(&self, line: &[&str]) -> Said {
-        self.answered(line, "").await
+    pub(crate) async fn run_command(&self, line: &[&str]) -> CommandOutput {
+        self.run_command_answering(line, "").await
     }
 
     /// Types a command, as superuser, and answers what it asks.
-    pub(crate) async fn answered(&self, line: &[&str], answer: &str) -> Said {
-        said(&self.url("postgres"), line, answer).await
+    pub(crate) async fn run_command_answering(&self, line: &[&str], answer: &str) -> CommandOutput {
+        run_command_at(&self.url("postgres"), line, answer).await
     }
 }
 
 /// Types a command with this connection string, and without a state topic unless the line names
 /// one.
-pub(crate) async fn said(url: &str, line: &[&str], answer: &str) -> Said {
-    said_to(Audience::Machine, url, line, answer).await
+pub(crate) async fn run_command_at(url: &str, line: &[&str], answer: &str) -> CommandOutput {
+    run_command_for(Audience::Machine, url, line, answer).await
 }
 
 /// The same, where somebody or nobody watches.
-pub(crate) async fn said_to(audience: Audience, url: &str, line: &[&str], answer: &str) -> Said {
+pub(crate) async fn run_command_for(
+    audience: Audience,
+    url: &str,
+    line: &[&str],
+    answer: &str,
+) -> CommandOutput {
     let url = format!("postgres.url={url}");
     let head = ["outbox-router", "--config", "/dev/null", "--set", &url];
     let head = head.iter().chain(&["--set", "kafka.state_topic="]);
@@ -212,7 +217,7 @@ pub(crate) async fn said_to(audience: Audience, url: &str, line: &[&str], answer
     };
     let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Said { exit, out: text(out), err: text(err) }
+    CommandOutput { exit, out: text(out), err: text(err) }
 }
 
 impl Drop for Server {

@@ -1,14 +1,14 @@
 use outbox_router::cli::Exit;
 
-use crate::server::{Server, said};
+use crate::server::{Server, run_command_at};
 
 const APPLY: [&str; 3] = ["setup", "--apply", "--create-table"];
 
 #[tokio::test]
-async fn what_is_made_is_found_again() {
+async fn what_setup_creates_is_found_by_the_next_setup() {
     let server = Server::start();
     let line = [&APPLY[..], &["--role", "router"]].concat();
-    let first = server.typed(&line).await;
+    let first = server.run_command(&line).await;
     assert_eq!(first.exit, Exit::Done, "{first:?}");
     let lines: Vec<&str> = first.out.lines().collect();
     assert_eq!(lines[0], "table public.outbox: created");
@@ -18,7 +18,7 @@ async fn what_is_made_is_found_again() {
     assert_eq!(lines[4], "record: none is kept, since kafka.state_topic is empty");
     assert_eq!(lines[5], "next: outbox-router run");
 
-    let second = server.typed(&line).await;
+    let second = server.run_command(&line).await;
     assert_eq!(second.exit, Exit::Done);
     let lines: Vec<&str> = second.out.lines().collect();
     assert_eq!(lines[0], "table public.outbox: there already");
@@ -39,27 +39,27 @@ async fn what_is_made_is_found_again() {
 #[tokio::test]
 async fn the_role_may_replicate_and_read_no_table() {
     let server = Server::start();
-    let made = server.typed(&[&APPLY[..], &["--role", "Ro'le\""]].concat()).await;
+    let made = server.run_command(&[&APPLY[..], &["--role", "Ro'le\""]].concat()).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     let may = "select rolsuper, rolreplication, rolcreatedb, rolcreaterole, \
                has_table_privilege(oid, 'public.outbox', 'select, insert, update, delete') \
                from pg_roles where rolname = 'Ro''le\"'";
     assert_eq!(server.sql(may), "f|t|f|f|f");
-    let status = said(&server.url("Ro'le%22"), &["status"], "").await;
+    let status = run_command_at(&server.url("Ro'le%22"), &["status"], "").await;
     assert!(status.out.starts_with("behind    "), "{status:?}");
     assert!(!status.out.starts_with("behind    unknown"), "{status:?}");
 }
 
 #[tokio::test]
-async fn the_printed_sql_makes_what_apply_would() {
+async fn the_printed_sql_creates_what_apply_would() {
     let server = Server::start();
-    let printed = server.typed(&["setup", "--create-table", "--role", "router"]).await;
+    let printed = server.run_command(&["setup", "--create-table", "--role", "router"]).await;
     assert_eq!(printed.exit, Exit::Done);
     server.script(&printed.out);
-    let found = server.typed(&["setup", "--apply", "--role", "router"]).await;
+    let found = server.run_command(&["setup", "--apply", "--role", "router"]).await;
     assert_eq!(found.exit, Exit::Done, "{found:?}");
     assert_eq!(found.out.matches("there already").count(), 4, "{}", found.out);
-    let undo = server.typed(&["teardown", "--role", "router"]).await;
+    let undo = server.run_command(&["teardown", "--role", "router"]).await;
     server.script(&undo.out);
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
     assert_eq!(server.sql("select count(*) from pg_publication"), "0");
@@ -72,7 +72,7 @@ async fn a_table_of_the_preset_takes_the_rows_it_is_for() {
     let debezium =
         ["--set", "outbox.0.table=\"Odd\".\"t\"\"b\"", "--set", "outbox.0.preset=debezium"];
     server.sql("create schema \"Odd\"");
-    let made = server.typed(&[&APPLY[..], &debezium].concat()).await;
+    let made = server.run_command(&[&APPLY[..], &debezium].concat()).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     server.sql(
         "insert into \"Odd\".\"t\"\"b\" (aggregatetype, aggregateid, type, payload) \
@@ -115,7 +115,7 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
         server.sql(&format!("create publication p {definition}"));
         let table = format!("outbox.0.table={table}");
         let line = ["setup", "--apply", "--set", "postgres.publication=p", "--set", table.as_str()];
-        let refused = server.typed(&line).await;
+        let refused = server.run_command(&line).await;
         assert_eq!(refused.exit, Exit::Failure);
         assert!(refused.err.starts_with(&format!("error: {message}\n")), "{}", refused.err);
         assert!(refused.err.contains(remedy), "{}", refused.err);
@@ -131,10 +131,10 @@ async fn the_remedy_for_filtered_rows_is_sql_that_ends_the_filter() {
     server.sql("create table outbox (id int); create table other (id int)");
     server.sql("create publication p for table outbox where (id > 5), other where (id > 7)");
     let line = ["setup", "--apply", "--set", "postgres.publication=p"];
-    let refused = server.typed(&line).await;
+    let refused = server.run_command(&line).await;
     let (_, remedy) = refused.err.split_once("\n  hint: ").expect("a remedy");
     server.sql(remedy);
-    let fitted = server.typed(&line).await;
+    let fitted = server.run_command(&line).await;
     assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
     let left = "select r.prrelid::regclass, pg_get_expr(r.prqual, r.prrelid) \
                 from pg_publication_rel r order by r.prrelid::regclass::text";
@@ -142,23 +142,23 @@ async fn the_remedy_for_filtered_rows_is_sql_that_ends_the_filter() {
 }
 
 #[tokio::test]
-async fn a_missing_table_is_added_to_the_publication_and_strange_ones_are_named() {
+async fn a_missing_table_is_added_to_the_publication_and_unexpected_ones_are_named() {
     let server = Server::start();
     server.sql(
         "create table outbox (); create table other (); create schema s; create table s.more ()",
     );
     server.sql("create publication outbox_router for table other, tables in schema s");
-    let fitted = server.typed(&["setup", "--apply"]).await;
+    let fitted = server.run_command(&["setup", "--apply"]).await;
     assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
     assert!(fitted.out.contains("there already, public.outbox added\n"), "{}", fitted.out);
     assert!(fitted.out.contains("it also publishes public.other,"), "{}", fitted.out);
     assert!(fitted.out.contains("it also publishes s.more,"), "{}", fitted.out);
-    let again = server.typed(&["setup", "--apply"]).await;
+    let again = server.run_command(&["setup", "--apply"]).await;
     assert!(again.out.contains("publishes inserts on every outbox table"), "{}", again.out);
 }
 
 #[tokio::test]
-async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
+async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
     let server = Server::start();
     server.sql("create table outbox ()");
     server.sql("create database elsewhere");
@@ -179,22 +179,22 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
     ];
     for (slot, message) in cases {
         let slot = format!("postgres.slot={slot}");
-        let refused = server.typed(&["setup", "--apply", "--set", &slot]).await;
+        let refused = server.run_command(&["setup", "--apply", "--set", &slot]).await;
         assert_eq!(refused.exit, Exit::Failure);
         assert!(refused.err.starts_with(&format!("error: {message}")), "{}", refused.err);
         assert_eq!(server.sql("select count(*) from pg_publication"), "0");
     }
     let url = format!("host=127.0.0.1 port={} user=postgres dbname=elsewhere", server.port);
     let line = ["setup", "--apply", "--set", "postgres.slot=orphan"];
-    let refused = said(&url, &line, "").await;
+    let refused = run_command_at(&url, &line, "").await;
     let message = "error: P013: the slot orphan is there already, but of the database postgres, not elsewhere\n";
     assert!(refused.err.starts_with(message), "{}", refused.err);
 }
 
 #[tokio::test]
-async fn a_missing_table_is_not_made_unasked() {
+async fn a_missing_table_is_not_created_unless_requested() {
     let server = Server::start();
-    let refused = server.typed(&["setup", "--apply"]).await;
+    let refused = server.run_command(&["setup", "--apply"]).await;
     assert_eq!(
         refused.err,
         "error: P028: the table public.outbox does not exist\n  hint: make it by your migrations, \
@@ -203,7 +203,7 @@ async fn a_missing_table_is_not_made_unasked() {
 }
 
 #[tokio::test]
-async fn who_keeps_the_slot_waiting_is_named() {
+async fn the_transaction_that_the_slot_waits_for_is_named() {
     let server = Server::start();
     let held = server.open_transaction("nightly report");
     server.sql("create table outbox ()");
@@ -211,7 +211,7 @@ async fn who_keeps_the_slot_waiting_is_named() {
     let pid =
         server.sql("select pid from pg_stat_activity where application_name = 'nightly report'");
 
-    let waited = server.typed(&["setup", "--apply", "--wait", "4s"]).await;
+    let waited = server.run_command(&["setup", "--apply", "--wait", "4s"]).await;
     assert_eq!(waited.exit, Exit::Failure);
     assert!(
         waited.out.contains(&format!("  pid {pid}, nightly report, database postgres, open for "))
@@ -227,7 +227,7 @@ async fn who_keeps_the_slot_waiting_is_named() {
     server.sql(&format!("select pg_terminate_backend({pid})"));
     server.sql("rollback prepared 'forgotten'");
     drop(held);
-    let made = server.typed(&["setup", "--apply"]).await;
+    let made = server.run_command(&["setup", "--apply"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     assert!(made.out.contains("slot outbox_router: created at "), "{}", made.out);
 }
@@ -235,7 +235,7 @@ async fn who_keeps_the_slot_waiting_is_named() {
 #[tokio::test]
 async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
     let server = Server::with_settings("wal_level = replica");
-    let refused = server.typed(&APPLY).await;
+    let refused = server.run_command(&APPLY).await;
     assert_eq!(
         refused.err,
         "error: P004: wal_level is replica, not logical\n  hint: alter system set wal_level = \
@@ -245,15 +245,15 @@ async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_is_told_how_to_connect_as_somebody_else() {
+async fn a_role_without_the_privilege_is_shown_how_to_connect_as_another_role() {
     let server = Server::start();
     server.sql("create role nobody_special login");
-    let refused = said(&server.url("nobody_special"), &APPLY, "").await;
-    let told = "error: P002: PostgreSQL said permission denied";
-    assert!(refused.err.starts_with(told), "{refused:?}");
+    let refused = run_command_at(&server.url("nobody_special"), &APPLY, "").await;
+    let expected = "error: P002: PostgreSQL said permission denied";
+    assert!(refused.err.starts_with(expected), "{refused:?}");
     assert!(refused.err.contains("--admin-url"), "{refused:?}");
     let admin = server.url("postgres");
     let line = [&APPLY[..], &["--admin-url", admin.as_str()]].concat();
-    let made = said(&server.url("nobody_special"), &line, "").await;
+    let made = run_command_at(&server.url("nobody_special"), &line, "").await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
 }

@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::{
     kafka::{self, StateCluster},
-    server::{Said, Server, said},
+    server::{CommandOutput, Server, run_command_at},
 };
 
 /// An address at which nobody listens.
-fn nobody() -> String {
+fn no_router() -> String {
     let address = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it");
     format!("admin.listen={address}")
 }
@@ -40,7 +40,7 @@ fn router(body: &'static str) -> (SocketAddr, JoinHandle<String>) {
 
 async fn set_up(settings: &str) -> Server {
     let server = Server::with_settings(settings);
-    let made = server.typed(&["setup", "--apply", "--create-table"]).await;
+    let made = server.run_command(&["setup", "--apply", "--create-table"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     server
 }
@@ -49,10 +49,10 @@ const WRITE: &str = "insert into outbox (aggregate_type, aggregate_id, event_typ
                      select 'a', n, repeat('x', 500) from generate_series(1, 4000) n";
 
 #[tokio::test]
-async fn with_the_router_down_postgresql_is_asked() {
+async fn with_the_router_down_postgresql_is_read() {
     let server = set_up("").await;
     server.sql(WRITE);
-    let status = server.typed(&["status", "--set", &nobody()]).await;
+    let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Failure);
     let lines: Vec<&str> = status.out.lines().collect();
     assert!(lines[0].starts_with("behind    ") && lines[0].ends_with(" MiB"), "{}", lines[0]);
@@ -76,7 +76,7 @@ async fn a_slot_that_is_read_and_keeps_up_is_fine() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let pid = server.sql("select active_pid from pg_replication_slots");
-    let status = server.typed(&["status", "--set", &nobody()]).await;
+    let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Done, "{status:?}");
     assert!(status.out.contains("to blame  nobody: it keeps up\n"), "{}", status.out);
     assert!(status.out.contains("to do     nothing\n"), "{}", status.out);
@@ -85,15 +85,15 @@ async fn a_slot_that_is_read_and_keeps_up_is_fine() {
 }
 
 #[tokio::test]
-async fn what_the_router_says_is_passed_on() {
+async fn what_the_router_reports_is_passed_on() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let (address, answered) = router(
+    let (address, request) = router(
         r#"{"state":"blocked","reason":{"code":"K010","message":"topic t does not exist","hint":"make it"}}"#,
     );
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
-    assert!(answered.join().unwrap().starts_with("GET /status.json HTTP/1.0\r\n"));
+    let status = server.run_command(&["status", "--set", &listen]).await;
+    assert!(request.join().unwrap().starts_with("GET /status.json HTTP/1.0\r\n"));
     assert_eq!(status.exit, Exit::Failure);
     let blocked = "the router is blocked: topic t does not exist\n";
     assert!(status.out.contains(&format!("to blame  Kafka: {blocked}")), "{}", status.out);
@@ -102,36 +102,37 @@ async fn what_the_router_says_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_router_of_another_slot_is_not_listened_to() {
+async fn a_router_of_another_slot_is_ignored() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let (address, _answered) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
+    let (address, _request) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Done, "{status:?}");
     assert!(status.out.contains("router    does not answer at "), "{}", status.out);
 }
 
 #[tokio::test]
-async fn machines_get_one_object() {
+async fn the_json_output_is_one_object() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     server.sql(WRITE);
-    let (address, _answered) = router(r#"{"state":"starting"}"#);
+    let (address, _request) = router(r#"{"state":"starting"}"#);
     let listen = format!("admin.listen={address}");
     let thresholds = "monitor.bytes_behind.warning=1MiB";
-    let status = server.typed(&["status", "--json", "--set", &listen, "--set", thresholds]).await;
+    let status =
+        server.run_command(&["status", "--json", "--set", &listen, "--set", thresholds]).await;
     assert_eq!(status.exit, Exit::Failure);
-    let told: Value = serde_json::from_str(&status.out).unwrap();
-    assert!(told["slot"]["bytes_behind"].as_u64().unwrap() > 1 << 20, "{told}");
-    assert!(told["slot"]["safe_wal_bytes"].as_u64().unwrap() > 1 << 29, "{told}");
-    assert_eq!(told["slot"]["wal_status"], "reserved");
-    assert_eq!(told["slot"]["active"], false);
-    assert_eq!(told["router"]["state"], "starting");
+    let report: Value = serde_json::from_str(&status.out).unwrap();
+    assert!(report["slot"]["bytes_behind"].as_u64().unwrap() > 1 << 20, "{report}");
+    assert!(report["slot"]["safe_wal_bytes"].as_u64().unwrap() > 1 << 29, "{report}");
+    assert_eq!(report["slot"]["wal_status"], "reserved");
+    assert_eq!(report["slot"]["active"], false);
+    assert_eq!(report["router"]["state"], "starting");
     assert_eq!(
-        (&told["blame"], &told["slot"]["name"]),
+        (&report["blame"], &report["slot"]["name"]),
         (&"router".into(), &"outbox_router".into())
     );
-    let findings = told["findings"].as_array().unwrap();
+    let findings = report["findings"].as_array().unwrap();
     let message = findings[1]["message"].as_str().unwrap();
     assert!(message.ends_with("monitor.bytes_behind.warning is 1.0 MiB"), "{message}");
 }
@@ -139,12 +140,12 @@ async fn machines_get_one_object() {
 #[tokio::test]
 async fn a_missing_slot_and_a_missing_server_are_findings() {
     let server = Server::start();
-    let status = server.typed(&["status", "--set", &nobody()]).await;
+    let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Failure);
     assert!(status.out.contains("to do     P010: the slot outbox_router does not exist\n"));
     let url = server.url("postgres");
     drop(server);
-    let status = said(&url, &["status", "--set", &nobody()], "").await;
+    let status = run_command_at(&url, &["status", "--set", &no_router()], "").await;
     assert_eq!(status.exit, Exit::Failure);
     assert!(
         status
@@ -159,7 +160,7 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
 }
 
 #[tokio::test]
-async fn a_lost_slot_says_from_where_rows_may_be_missing() {
+async fn a_lost_slot_is_reported_with_the_position_from_which_rows_may_be_missing() {
     let server = set_up("max_slot_wal_keep_size = 1MB\nmax_wal_size = 32MB").await;
     let confirmed = server.sql("select confirmed_flush_lsn from pg_replication_slots");
     for _ in 0..3 {
@@ -169,18 +170,18 @@ async fn a_lost_slot_says_from_where_rows_may_be_missing() {
     server.sql("select pg_switch_wal()");
     server.sql("checkpoint");
     server.wait_until("select wal_status = 'lost' from pg_replication_slots");
-    let status = server.typed(&["status", "--set", &nobody()]).await;
+    let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Failure);
     // From PostgreSQL 17 on with the reason between the two.
     let finding = format!(": rows after {confirmed} may be missing");
     assert!(status.out.contains("P011: the slot outbox_router is lost"), "{}", status.out);
     assert!(status.out.contains(&finding), "{}", status.out);
-    let setup = server.typed(&["setup", "--apply"]).await;
+    let setup = server.run_command(&["setup", "--apply"]).await;
     assert!(setup.err.starts_with("error: P011: the slot outbox_router is lost"), "{}", setup.err);
 }
 
-async fn typed(server: &Server, line: &[String]) -> Said {
-    server.typed(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+async fn run_command(server: &Server, line: &[String]) -> CommandOutput {
+    server.run_command(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
 }
 
 fn mark(lsn: u64) -> Mark {
@@ -206,19 +207,19 @@ fn record() -> Witness {
 }
 
 #[tokio::test]
-async fn with_the_router_down_the_state_topic_says_what_is_open() {
+async fn with_the_router_down_the_state_topic_shows_what_is_open() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
-    let nobody = nobody();
-    let line = kafka.with(&["status", "--set", &nobody]);
-    let absent = typed(&server, &line).await;
-    let told = "record    none in outbox-router.state: outbox-router setup --apply creates it, then \
-                outbox-router accept closes K022\n";
-    assert!(absent.out.contains(told), "{}", absent.out);
+    let no_router = no_router();
+    let line = kafka.with(&["status", "--set", &no_router]);
+    let absent = run_command(&server, &line).await;
+    let expected = "record    none in outbox-router.state: outbox-router setup --apply creates it, \
+                then outbox-router accept closes K022\n";
+    assert!(absent.out.contains(expected), "{}", absent.out);
 
     kafka.put("router", &record()).await;
-    let status = typed(&server, &line).await;
+    let status = run_command(&server, &line).await;
     assert_eq!(status.exit, Exit::Failure);
-    for told in [
+    for expected in [
         "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
         "; publish the missing rows from the table, then outbox-router accept --gap P014@0/5\n",
         "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a record",
@@ -226,23 +227,23 @@ async fn with_the_router_down_the_state_topic_says_what_is_open() {
         "record    everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
         "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
     ] {
-        assert!(status.out.contains(told), "{told}\nin {}", status.out);
+        assert!(status.out.contains(expected), "{expected}\nin {}", status.out);
     }
-    let json = typed(&server, &[&line[..], &["--json".to_owned()]].concat()).await;
-    let told: Value = serde_json::from_str(&json.out).unwrap();
+    let json = run_command(&server, &[&line[..], &["--json".to_owned()]].concat()).await;
+    let report: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(
-        (&told["record"]["known"], &told["findings"][0]["code"]),
+        (&report["record"]["known"], &report["findings"][0]["code"]),
         (&"known".into(), &"P014".into())
     );
-    assert_eq!(told["record"]["open"][1]["name"], "K022@0/1");
-    assert_eq!(told["record"]["accepted"][0]["by"], "ann");
+    assert_eq!(report["record"]["open"][1]["name"], "K022@0/1");
+    assert_eq!(report["record"]["accepted"][0]["by"], "ann");
 }
 
 #[tokio::test]
-async fn a_slot_that_stands_past_the_record_is_found_without_a_router() {
+async fn a_slot_past_the_record_is_found_without_a_router() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
     kafka.put("router", &Witness::at(Lsn::from_u64(7))).await;
-    let status = typed(&server, &kafka.with(&["status", "--set", &nobody()])).await;
+    let status = run_command(&server, &kafka.with(&["status", "--set", &no_router()])).await;
     assert!(status.out.contains("P014: the slot outbox_router stands at 0/"), "{}", status.out);
     assert!(status.out.contains("past 0/7, up to which everything is acknowledged"));
 }
@@ -251,9 +252,9 @@ async fn a_slot_that_stands_past_the_record_is_found_without_a_router() {
 async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let line = kafka::with("127.0.0.1:1", &["status", "--set", &nobody()]);
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &no_router()]);
     let started = std::time::SystemTime::now();
-    let status = typed(&server, &line).await;
+    let status = run_command(&server, &line).await;
     let waited = started.elapsed().unwrap();
     assert_eq!(status.exit, Exit::Done, "what is not known is no finding: {status:?}");
     assert!(status.out.contains("record    unknown, and so is what is open: "), "{}", status.out);
@@ -261,9 +262,9 @@ async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
 }
 
 #[tokio::test]
-async fn a_router_that_stopped_for_a_gap_says_so_once() {
+async fn a_router_that_stopped_for_a_gap_reports_it_once() {
     let server = set_up("").await;
-    let (address, _answered) = router(
+    let (address, _request) = router(
         r#"{"state":"failed","reason":{"code":"P014","message":"moved","hint":"outbox-router accept"},
             "witness":{"kept":"kafka","position":"0/5","began_without":null,"gaps_recorded":false,
             "gaps":[{"name":"P014@0/5","message":"moved",
@@ -271,7 +272,7 @@ async fn a_router_that_stopped_for_a_gap_says_so_once() {
     );
     let listen = format!("admin.listen={address}");
     let line = kafka::with("127.0.0.1:1", &["status", "--set", &listen]);
-    let status = typed(&server, &line).await;
+    let status = run_command(&server, &line).await;
     assert_eq!(status.out.matches("P014: ").count(), 1, "{}", status.out);
     assert!(status.out.contains("then outbox-router accept --gap P014@0/5\n"), "{}", status.out);
     assert!(status.out.contains("          not written down yet: a restart forgets it\n"));
@@ -284,39 +285,39 @@ async fn a_router_that_stopped_for_a_gap_says_so_once() {
 #[tokio::test]
 async fn no_teardown_is_proposed_while_a_gap_is_open() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
-    let nobody = nobody();
-    let line = kafka.with(&["status", "--set", &nobody]);
+    let no_router = no_router();
+    let line = kafka.with(&["status", "--set", &no_router]);
     kafka.put("router", &record()).await;
-    let recorded = typed(&server, &line).await;
+    let recorded = run_command(&server, &line).await;
     let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n          \
                outbox-router run; it goes on when what is open was accepted\n";
     assert!(recorded.out.contains(run), "{}", recorded.out);
     assert!(!recorded.out.contains("teardown"), "{}", recorded.out);
 
     kafka.put("router", &Witness { generation: 9, ..Witness::at(Lsn::from_u64(7)) }).await;
-    let moved = typed(&server, &line).await;
+    let moved = run_command(&server, &line).await;
     assert!(moved.out.contains("to do     P014: "), "{}", moved.out);
     assert!(moved.out.contains(run) && !moved.out.contains("teardown"), "{}", moved.out);
 
     // What is open nobody knows.
-    let line = kafka::with("127.0.0.1:1", &["status", "--set", &nobody]);
-    let unknown = typed(&server, &line).await;
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &no_router]);
+    let unknown = run_command(&server, &line).await;
     assert!(unknown.out.contains("          outbox-router run\n"), "{}", unknown.out);
     assert!(!unknown.out.contains("teardown"), "{}", unknown.out);
 }
 
 #[tokio::test]
-async fn a_router_that_does_not_read_the_slot_says_why() {
+async fn a_router_that_does_not_read_the_slot_reports_the_reason() {
     let server = set_up("").await;
-    let (address, _answered) = router(
+    let (address, _request) = router(
         r#"{"state":"starting","reason":{"code":"P002","message":"password refused","hint":"set it"}}"#,
     );
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Failure);
-    let told = "to do     P002: nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it: \
-                the router is starting: password refused\n          set it\n";
-    assert!(status.out.contains(told), "{}", status.out);
+    let expected = "to do     P002: nobody reads the slot outbox_router, and PostgreSQL keeps WAL \
+                for it: the router is starting: password refused\n          set it\n";
+    assert!(status.out.contains(expected), "{}", status.out);
     assert!(status.out.contains("to blame  the router: it is starting\n"), "{}", status.out);
     assert!(!status.out.contains("teardown"), "{}", status.out);
 }
@@ -330,46 +331,46 @@ async fn what_the_monitor_finds_is_shown() {
         {"code":"P029","message":"table a is now called b","hint":"name b"},
         {"code":"P034","message":"the server is old","hint":null}],"alterations":[
         {"code":"P032","message":"publication p was altered","hint":"ask who altered it"}]}}"#;
-    let (address, _answered) = router(notes);
+    let (address, _request) = router(notes);
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Done, "{status:?}");
-    let told = "\nnote      P029: table a is now called b\n          name b\n\
+    let expected = "\nnote      P029: table a is now called b\n          name b\n\
                 note      P034: the server is old\n\
                 note      P032: publication p was altered\n          ask who altered it\n\n";
-    assert!(status.out.contains(told) && !status.out.contains("to do "), "{}", status.out);
+    assert!(status.out.contains(expected) && !status.out.contains("to do "), "{}", status.out);
 
-    let (address, _answered) = router(notes);
+    let (address, _request) = router(notes);
     let listen = format!("admin.listen={address}");
-    let json = server.typed(&["status", "--json", "--set", &listen]).await;
-    let told: Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!((told["findings"].as_array().unwrap().len(), json.exit), (0, Exit::Done));
+    let json = server.run_command(&["status", "--json", "--set", &listen]).await;
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((report["findings"].as_array().unwrap().len(), json.exit), (0, Exit::Done));
     assert_eq!(
-        (&told["notes"][0]["code"], &told["notes"][2]["code"]),
+        (&report["notes"][0]["code"], &report["notes"][2]["code"]),
         (&"P029".into(), &"P032".into())
     );
 
-    let (address, _answered) = router(
+    let (address, _request) = router(
         r#"{"state":"streaming","reason":null,"monitor":{"alterations":[],"findings":[
         {"code":"P033","message":"the monitor reaches another server","hint":"one address"}]}}"#,
     );
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Failure, "{status:?}");
-    let told = "to do     P033: the monitor reaches another server\n          one address\n\n";
-    assert!(status.out.contains(told), "{}", status.out);
+    let expected = "to do     P033: the monitor reaches another server\n          one address\n\n";
+    assert!(status.out.contains(expected), "{}", status.out);
 }
 
 /// The router, its record and its monitor find the same: it is said once.
 #[tokio::test]
-async fn what_the_router_and_its_monitor_find_is_said_once() {
+async fn what_the_router_and_its_monitor_find_is_reported_once() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let (address, _answered) = router(
+    let (address, _request) = router(
         r#"{"state":"failed","reason":{"code":"P021","message":"out","hint":"add it"},
             "monitor":{"alterations":[],"findings":[{"code":"P021","message":"out","hint":"add it"}]}}"#,
     );
     let listen = format!("admin.listen={address}");
-    let status = server.typed(&["status", "--set", &listen]).await;
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.out.matches("P021: ").count(), 1, "{}", status.out);
 }

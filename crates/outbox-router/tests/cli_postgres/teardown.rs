@@ -4,7 +4,8 @@ use crate::server::Server;
 
 async fn set_up() -> Server {
     let server = Server::start();
-    let made = server.typed(&["setup", "--apply", "--create-table", "--role", "router"]).await;
+    let made =
+        server.run_command(&["setup", "--apply", "--create-table", "--role", "router"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     server
 }
@@ -13,7 +14,7 @@ async fn set_up() -> Server {
 async fn nothing_is_dropped_without_the_slots_name() {
     let server = set_up().await;
     for answer in ["", "yes\n", "outbox_route\n"] {
-        let refused = server.answered(&["teardown", "--apply"], answer).await;
+        let refused = server.run_command_answering(&["teardown", "--apply"], answer).await;
         assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, "nothing was dropped\n"));
         assert!(refused.out.contains("type outbox_router to drop it: "), "{}", refused.out);
     }
@@ -22,17 +23,17 @@ async fn nothing_is_dropped_without_the_slots_name() {
 }
 
 #[tokio::test]
-async fn what_was_made_is_dropped_and_the_table_stays() {
+async fn what_setup_created_is_dropped_and_the_table_is_kept() {
     let server = set_up().await;
     let line = ["teardown", "--apply", "--role", "router"];
-    let dropped = server.answered(&line, "outbox_router\n").await;
+    let dropped = server.run_command_answering(&line, "outbox_router\n").await;
     assert_eq!(dropped.exit, Exit::Done, "{dropped:?}");
     for object in ["slot outbox_router", "publication outbox_router", "role router"] {
         assert!(dropped.out.contains(&format!("{object}: dropped\n")), "{}", dropped.out);
     }
     assert_eq!(server.sql("select count(*) from outbox"), "0");
 
-    let again = server.typed(&["teardown", "--apply", "--yes", "--role", "router"]).await;
+    let again = server.run_command(&["teardown", "--apply", "--yes", "--role", "router"]).await;
     assert_eq!(again.exit, Exit::Done, "{again:?}");
     assert_eq!(again.out.matches(": not there\n").count(), 3, "{}", again.out);
 }
@@ -42,7 +43,7 @@ async fn a_slot_in_use_is_not_dropped() {
     let server = set_up().await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let pid = server.sql("select active_pid from pg_replication_slots");
-    let refused = server.typed(&["teardown", "--apply", "--yes"]).await;
+    let refused = server.run_command(&["teardown", "--apply", "--yes"]).await;
     assert_eq!(refused.exit, Exit::Failure);
     assert_eq!(
         refused.err,

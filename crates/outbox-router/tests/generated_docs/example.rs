@@ -18,7 +18,7 @@ const HEAD: &str = "\
 pub(crate) fn file(entries: &[KeyEntry]) -> String {
     let mut lines = vec![HEAD.to_owned()];
     let (mut section, mut group) = (String::new(), None);
-    let mut said = "";
+    let mut last_takes = "";
     for entry in entries {
         let comments = entry.help.iter().map(|line| format!("# {}", line.trim()));
         match &entry.content {
@@ -38,7 +38,7 @@ pub(crate) fn file(entries: &[KeyEntry]) -> String {
                 lines.push(String::new());
                 lines.extend(comments);
                 group = Some(format!("{}.", entry.name));
-                said = "";
+                last_takes = "";
             }
             Content::Value(value) => match entry.name.strip_suffix(".*") {
                 Some(table) => {
@@ -53,10 +53,10 @@ pub(crate) fn file(entries: &[KeyEntry]) -> String {
                         lines.push(String::new());
                     }
                     lines.extend(comments);
-                    if said != value.takes || group.is_none() {
+                    if last_takes != value.takes || group.is_none() {
                         lines.push(format!("# Takes {}.", value.takes));
                     }
-                    said = &value.takes;
+                    last_takes = &value.takes;
                     let key = entry.name.strip_prefix(&section).unwrap_or(&entry.name);
                     lines.extend(key_lines(key, value));
                 }

@@ -41,7 +41,7 @@ fn the_example_file_is_current() {
 }
 
 #[test]
-fn every_key_says_what_it_means_and_what_it_takes() {
+fn every_key_documents_its_meaning_and_its_values() {
     for entry in KEYS.iter() {
         let name = &entry.name;
         assert!(!entry.help.is_empty(), "{name} has no help");

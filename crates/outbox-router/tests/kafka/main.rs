@@ -3,6 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
 mod broker;
-mod reading_on;
+mod incremental_reading;
 mod state;
 mod topics;

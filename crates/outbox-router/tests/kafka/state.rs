@@ -40,7 +40,7 @@ pub(crate) fn pairs(read: &StateLog) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_missing_state_topic_is_made_compacted() {
+async fn a_missing_state_topic_is_created_with_compaction() {
     let kafka = shared().await;
     open_state(&settings(&kafka), "made.state").await.unwrap();
     assert_eq!(kafka.end_offsets("made.state").await.unwrap(), [0]);
@@ -59,7 +59,7 @@ async fn a_missing_state_topic_is_made_compacted() {
 }
 
 #[tokio::test]
-async fn a_state_topic_that_the_cluster_cannot_make_is_missing() {
+async fn a_state_topic_that_the_cluster_cannot_create_is_missing() {
     let kafka = shared().await;
     let create = TopicCreation { partitions: 6, replication_factor: 3 };
     let settings = KafkaSettings { create_topics: Some(create), ..settings(&kafka) };
@@ -70,7 +70,7 @@ async fn a_state_topic_that_the_cluster_cannot_make_is_missing() {
 }
 
 #[tokio::test]
-async fn a_topic_that_would_lose_state_is_refused_with_what_to_type() {
+async fn a_topic_that_would_lose_state_is_refused_with_the_remedy() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     for (topic, partitions, configs, expected) in [
@@ -97,7 +97,7 @@ async fn a_topic_that_would_lose_state_is_refused_with_what_to_type() {
 
 /// It is fit for a pipeline of a few tables, and nobody knows of how many this one is.
 #[tokio::test]
-async fn a_topic_that_may_refuse_a_large_record_or_every_record_is_told_before_it_does() {
+async fn a_topic_that_may_refuse_a_large_record_or_every_record_is_reported_before_it_does() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     for (topic, setting, expected) in [
@@ -114,7 +114,7 @@ async fn a_topic_that_may_refuse_a_large_record_or_every_record_is_told_before_i
 
 /// As of a publication FOR ALL TABLES.
 #[tokio::test]
-async fn a_record_that_is_too_large_for_the_state_topic_is_told_as_such() {
+async fn a_record_that_is_too_large_for_the_state_topic_is_reported_as_such() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let topic = "tight.state";
@@ -148,7 +148,7 @@ async fn a_record_that_is_too_large_for_the_state_topic_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn the_latest_record_of_each_key_is_read_whoever_wrote_it() {
+async fn the_latest_record_of_each_key_is_read_whichever_process_wrote_it() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let topic = "latest.state";
@@ -193,7 +193,7 @@ async fn the_end_moves_with_every_record() {
 /// Transactions are nobody's business here; but one that stays open must not hide what comes after
 /// it.
 #[tokio::test]
-async fn somebodys_open_transaction_hides_nothing() {
+async fn an_open_transaction_of_another_producer_hides_nothing() {
     use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
     let kafka = shared().await;
     let settings = settings(&kafka);
@@ -232,7 +232,7 @@ async fn somebodys_open_transaction_hides_nothing() {
 }
 
 #[tokio::test]
-async fn reading_makes_no_topic() {
+async fn reading_creates_no_topic() {
     let kafka =
         KafkaCluster::start(KafkaOptions::default().set("auto.create.topics.enable", "true")).await;
     let kafka = kafka.unwrap();
@@ -318,14 +318,14 @@ pub(crate) async fn offset_of_first_record(kafka: &KafkaCluster, topic: &'static
 }
 
 #[tokio::test]
-async fn a_frozen_broker_is_told() {
+async fn a_frozen_broker_is_reported() {
     let mut kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     let settings = settings(&kafka);
     put(&settings, "frozen.state", &[("a", Some("1"))]).await;
     kafka.pause().unwrap();
     let (own, name) = (settings.clone(), topic_name("frozen.state"));
-    let told = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
-    let failure = told.await.expect("no endless wait").unwrap_err();
+    let reading = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
+    let failure = reading.await.expect("no endless wait").unwrap_err();
     kafka.resume().unwrap();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
     read(&settings, "frozen.state", "").await;

@@ -14,14 +14,14 @@ use tokio::time::timeout;
 
 use crate::broker::{DEADLINE, blocking, settings, shared, topic_name};
 
-async fn see(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReading> {
+async fn read_topics(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReading> {
     let (directory, names) = (directory.clone(), names.to_vec());
     blocking(move || directory.read_topics(&names)).await.unwrap()
 }
 
 /// Between two looks at it: nobody ever saw it gone.
 #[tokio::test]
-async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
+async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let names = ["replaced", "kept"].map(topic_name);
@@ -32,7 +32,7 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
         sink.bind_topic(*id, name, None);
     }
     let directory = sink.directory(&settings);
-    for seen in [see(&directory, &names).await, see(&directory, &names).await] {
+    for seen in [read_topics(&directory, &names).await, read_topics(&directory, &names).await] {
         for (id, seen) in ids.iter().zip(seen) {
             assert_eq!(seen.lookup, TopicLookup::Partitions(2.try_into().unwrap()));
             assert_eq!(sink.identify_topic(*id, seen.uuid.unwrap()), Identity::Same);
@@ -41,12 +41,12 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
 
     kafka.delete_topic("replaced").await.unwrap();
     kafka.create_topic("replaced", 2, &[]).await.unwrap();
-    let seen = see(&directory, &names).await;
+    let seen = read_topics(&directory, &names).await;
     assert_eq!(sink.identify_topic(ids[0], seen[0].uuid.unwrap()), Identity::Another);
     assert_eq!(sink.identify_topic(ids[1], seen[1].uuid.unwrap()), Identity::Same);
 
     kafka.delete_topic("replaced").await.unwrap();
-    let seen = see(&directory, &names).await;
+    let seen = read_topics(&directory, &names).await;
     assert_eq!(seen[0], TopicReading { lookup: TopicLookup::Gone, uuid: None });
     assert!(seen[1].uuid.is_some(), "one that is gone hides no other");
     drop(directory);
@@ -134,7 +134,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
 /// A record of before an outage that was longer than the topic allows: refused for ever, unless it
 /// carries another time.
 #[tokio::test]
-async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
+async fn a_topic_that_refuses_old_records_is_reported_before_it_does() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let name = topic_name("young");

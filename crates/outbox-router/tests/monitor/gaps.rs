@@ -6,7 +6,7 @@ use outbox_router::monitor::MonitorReport;
 use relay::{Code, Outboxes, State};
 
 use crate::{
-    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    fixture::{COLUMNS, MonitorFixture, make_slot, set_up, settings},
     postgres::Postgres,
     preflight::fit,
 };
@@ -54,27 +54,27 @@ const CASES: [(&str, Code); 12] = [
 ];
 
 #[tokio::test]
-async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
+async fn each_way_to_lose_rows_is_reported_by_its_code_with_the_interval_at_risk() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     for (n, (sql, code)) in CASES.into_iter().enumerate() {
         let name = format!("case{n}");
         set_up(&client, &name).await;
-        let mut bench = Bench::start(&postgres, settings(&name), State::Streaming);
-        let well = bench.until_well().await;
+        let mut fixture = MonitorFixture::start(&postgres, settings(&name), State::Streaming);
+        let well = fixture.until_good_reading().await;
         client.batch_execute(&sql.replace("_x", &format!("_{name}"))).await.unwrap();
-        let gap = bench.gap().await;
+        let gap = fixture.gap().await;
         let (failure, interval) = (&gap.failure, gap.interval.clone());
         assert_eq!(failure.code, code, "{sql}: {failure}");
         assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
-        let report = bench.until("the gap", |report| report.gap.is_some()).await;
+        let report = fixture.until("the gap", |report| report.gap.is_some()).await;
         assert_eq!(report.gap.as_ref(), Some(&gap));
         let from = interval.from.unwrap();
         assert!(from.at.is_some() && failure.message.contains(&from.to_string()), "{failure}");
         assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
         let slot = well.slot.health().unwrap();
         assert!(from.lsn >= slot.confirmed_flush_lsn.unwrap() && from.lsn <= interval.to.lsn);
-        drop(bench);
+        drop(fixture);
         client
             .batch_execute(&format!(
                 "select pg_drop_replication_slot(slot_name) from pg_replication_slots \
@@ -90,18 +90,18 @@ async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
-    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
     let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code).collect();
     assert_eq!(codes, [Code::TableRenamed]);
-    bench.rounds(3).await;
-    assert_eq!(bench.report.borrow().findings, report.findings, "it is remembered");
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    assert_eq!(fixture.report.borrow().findings, report.findings, "it is remembered");
+    fixture.assert_no_event();
     // What befalls it under its new name is seen.
     client.batch_execute("alter publication p_x drop table elsewhere").await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(hint(&failure).unwrap().contains("add table only \"public\".\"elsewhere\""));
 }
@@ -111,12 +111,12 @@ async fn a_table_that_takes_the_name_of_a_renamed_outbox_is_a_gap() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
-    bench.until("a finding", |report| !report.findings.is_empty()).await;
+    fixture.until("a finding", |report| !report.findings.is_empty()).await;
     client.batch_execute("create table outbox_x (like elsewhere including all)").await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::TableReplaced);
+    assert_eq!(fixture.gap().await.failure.code, Code::TableReplaced);
 }
 
 #[tokio::test]
@@ -134,11 +134,11 @@ async fn a_partitioned_outbox_must_stay_published_by_its_root() {
         .await
         .unwrap();
     make_slot(&client, "part").await;
-    let mut bench = Bench::start(&postgres, settings("part"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("part"), State::Streaming);
+    fixture.until_good_reading().await;
     let sql = "alter publication p_part set (publish_via_partition_root = false)";
     client.batch_execute(sql).await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::PublicationByLeaf);
+    assert_eq!(fixture.gap().await.failure.code, Code::PublicationByLeaf);
 }
 
 #[tokio::test]
@@ -156,18 +156,18 @@ async fn without_configured_tables_those_first_seen_must_stay() {
         outboxes: Outboxes::default(),
         ..settings("one")
     };
-    let mut bench = Bench::start(&postgres, settings, State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings, State::Streaming);
+    fixture.until_good_reading().await;
     // Dropped altogether: it takes no more rows, so none is missing.
     client.batch_execute("drop table second").await.unwrap();
-    bench.rounds(3).await;
-    assert!(bench.report.borrow().findings.is_empty());
+    fixture.rounds(3).await;
+    assert!(fixture.report.borrow().findings.is_empty());
     client.batch_execute("alter publication p_one drop table outbox_one").await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::PublicationLacksTable);
+    assert_eq!(fixture.gap().await.failure.code, Code::PublicationLacksTable);
 }
 
 #[tokio::test]
-async fn all_tables_and_tables_in_schema_are_seen_as_the_server_sees_them() {
+async fn all_tables_and_tables_in_schema_are_read_as_the_server_publishes_them() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     for (name, clause) in [("all", "for all tables"), ("schema", "for tables in schema public")] {
@@ -178,8 +178,8 @@ async fn all_tables_and_tables_in_schema_are_seen_as_the_server_sees_them() {
             .await
             .unwrap();
         make_slot(&client, name).await;
-        let mut bench = Bench::start(&postgres, settings(name), State::Streaming);
-        bench.until_well().await;
+        let mut fixture = MonitorFixture::start(&postgres, settings(name), State::Streaming);
+        fixture.until_good_reading().await;
     }
 }
 
@@ -188,8 +188,8 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
     let postgres = Postgres::start(&["max_slot_wal_keep_size=1MB", "min_wal_size=32MB"]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Blocked);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Blocked);
+    fixture.until_good_reading().await;
     for _ in 0..3 {
         client
             .batch_execute("create table t (); drop table t; select pg_switch_wal()")
@@ -197,9 +197,9 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
             .unwrap();
     }
     client.batch_execute("checkpoint").await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::SlotLost, "{failure}");
-    let report = bench.report.borrow().clone();
+    let report = fixture.report.borrow().clone();
     assert_eq!(report.slot.health().unwrap().retained_bytes(), None);
 }
 
@@ -207,14 +207,14 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
 async fn a_router_that_is_still_being_set_up_has_no_gap() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
-    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
+    let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
     assert_eq!(report.findings[0].code, Code::SlotMissing);
     assert!(hint(&report.findings[0]).unwrap().contains("outbox-router setup --apply"));
-    bench.rounds(3).await;
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
     set_up(&client, "x").await;
-    let report = bench.until_well().await;
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.gap, None);
 }
 
@@ -223,52 +223,52 @@ async fn after_a_gap_was_accepted_the_next_session_is_what_counts() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     let again = "begin; drop publication p_x; create publication p_x for table outbox_x \
                  with (publish = 'insert', publish_via_partition_root = true); commit";
     client.batch_execute(again).await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced);
+    assert_eq!(fixture.gap().await.failure.code, Code::PublicationReplaced);
     let baseline = fit(&client, "x", None).await;
-    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
-    let report = bench.until_well().await;
+    fixture.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.gap, None);
-    bench.assert_no_event();
+    fixture.assert_no_event();
     client.batch_execute(again).await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced, "told again");
+    assert_eq!(fixture.gap().await.failure.code, Code::PublicationReplaced, "told again");
 }
 
 #[tokio::test]
-async fn a_monitor_that_reaches_another_server_says_so_and_nothing_else() {
+async fn a_monitor_that_reaches_another_server_reports_that_and_nothing_else() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut baseline = fit(&client, "x", None).await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     baseline.server.history.timeline = 7;
-    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    fixture.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
     let elsewhere = |finding: &relay::Failure| finding.code == Code::MonitorElsewhere;
-    bench.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
+    fixture.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
     client.batch_execute("drop publication p_x").await.unwrap();
-    bench.rounds(3).await;
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
 }
 
 #[tokio::test]
-async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
+async fn a_monitor_without_a_good_reading_still_reports_a_gap_to_a_streaming_relay() {
     let postgres = Postgres::start(&[]).await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    assert_eq!(bench.gap().await.failure.code, Code::SlotMissing);
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    assert_eq!(fixture.gap().await.failure.code, Code::SlotMissing);
 }
 
 #[tokio::test]
-async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps() {
+async fn an_alteration_whose_change_is_visible_and_a_statement_that_alters_nothing_are_no_gaps() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     for sql in [
         "create role other superuser; alter publication p_x owner to other",
         "alter publication p_x set (publish = 'insert, truncate')",
@@ -282,14 +282,14 @@ async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps
         for statement in sql.split("; ") {
             client.batch_execute(statement).await.unwrap();
         }
-        bench.rounds(3).await;
-        assert_eq!(bench.report.borrow().findings, [], "{sql}");
-        bench.assert_no_event();
+        fixture.rounds(3).await;
+        assert_eq!(fixture.report.borrow().findings, [], "{sql}");
+        fixture.assert_no_event();
     }
 }
 
 #[tokio::test]
-async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_none() {
+async fn inheriting_tables_are_found_at_any_depth_and_partitions_are_none() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -299,15 +299,15 @@ async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_no
         )
         .await
         .unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Failed);
-    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
-    let told = &report.findings[0];
-    assert_eq!(told.code, Code::TableInherited);
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Failed);
+    let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
+    let finding = &report.findings[0];
+    assert_eq!(finding.code, Code::TableInherited);
     let both = "tables public.child, public.grandchild inherit from public.outbox_x";
-    assert!(told.message.contains(both), "{told}");
+    assert!(finding.message.contains(both), "{finding}");
     // Nobody has ever seen it without them: that is no gap, and it may be mended.
-    bench.rounds(3).await;
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
     let asks_for = |report: &MonitorReport, statement: &str| {
         report.findings.iter().any(|f| hint(f).unwrap().contains(statement))
     };
@@ -317,36 +317,36 @@ async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_no
     ));
     client.batch_execute("alter publication p_x add table only child").await.unwrap();
     let only_one = "add table only \"public\".\"grandchild\"";
-    bench.until("what is left to publish", |report| asks_for(report, only_one)).await;
+    fixture.until("what is left to publish", |report| asks_for(report, only_one)).await;
     client.batch_execute("alter table child no inherit outbox_x").await.unwrap();
-    bench.until_well().await;
+    fixture.until_good_reading().await;
     client.batch_execute("create temporary table mine () inherits (outbox_x)").await.unwrap();
-    bench.rounds(3).await;
-    assert_eq!(bench.report.borrow().findings, []);
+    fixture.rounds(3).await;
+    assert_eq!(fixture.report.borrow().findings, []);
     client.batch_execute("alter table grandchild inherit outbox_x").await.unwrap();
-    assert_eq!(bench.gap().await.failure.code, Code::TableInherited);
+    assert_eq!(fixture.gap().await.failure.code, Code::TableInherited);
 }
 
 #[tokio::test]
-async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
+async fn an_inheriting_table_that_is_published_is_an_outbox_where_none_is_configured() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     client.batch_execute("create table child () inherits (outbox_x)").await.unwrap();
     let settings =
         outbox_router::monitor::MonitorSettings { outboxes: Outboxes::default(), ..settings("x") };
-    let mut bench = Bench::start(&postgres, settings, State::Failed);
-    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let mut fixture = MonitorFixture::start(&postgres, settings, State::Failed);
+    let report = fixture.until("a finding", |report| !report.findings.is_empty()).await;
     assert_eq!(report.findings[0].code, Code::TableInherited);
     let remedy = hint(&report.findings[0]).unwrap();
     let statement = "alter publication \"p_x\" add table only \"public\".\"child\"";
     assert!(remedy.contains(statement) && !remedy.contains("[[outbox]]"), "{remedy}");
     client.batch_execute(statement).await.unwrap();
-    bench.until_well().await;
+    fixture.until_good_reading().await;
 }
 
 #[tokio::test]
-async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
+async fn the_roles_that_may_move_rows_of_a_partitioned_outbox_are_found() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client
@@ -364,8 +364,8 @@ async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
         .await
         .unwrap();
     make_slot(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     for (grant, revoke, expected) in [
         (
             "grant update on outbox_x to app",
@@ -384,12 +384,12 @@ async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
         ),
     ] {
         client.batch_execute(grant).await.unwrap();
-        let report = bench.until(grant, |report| !report.findings.is_empty()).await;
+        let report = fixture.until(grant, |report| !report.findings.is_empty()).await;
         let finding = &report.findings[0];
         assert_eq!(finding.code, Code::RowsMove);
         assert!(finding.message.contains(expected), "{finding}");
-        bench.assert_no_event();
+        fixture.assert_no_event();
         client.batch_execute(revoke).await.unwrap();
-        bench.until_well().await;
+        fixture.until_good_reading().await;
     }
 }

@@ -3,13 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
 
-mod bench;
-mod beside;
-mod bonds;
+mod alterations;
+mod concurrent_changes;
+mod fixture;
 mod gaps;
 mod numbers;
 mod postgres;
 mod preflight;
 mod remedy;
+mod server_identity;
 mod stopping;
-mod torn;

@@ -10,7 +10,7 @@ use relay::State;
 use tokio_postgres::Client;
 
 use crate::{
-    bench::{Bench, set_up, settings},
+    fixture::{MonitorFixture, set_up, settings},
     postgres::Postgres,
 };
 
@@ -37,8 +37,8 @@ async fn the_slots_numbers_are_postgresqls_own() {
         .await
         .unwrap();
     let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
-    let report = bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
+    let report = fixture.until_good_reading().await;
     let slot = report.slot.health().unwrap();
     // The background writer may add a record in between.
     let about = |ours: u64, theirs: u64| ours >= theirs && ours - theirs < 10_000;
@@ -60,9 +60,9 @@ async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let _streamer = postgres.stream("s_x", "p_x");
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
     let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
-    let report = bench.until("a walsender", |report| active(&report.slot)).await;
+    let report = fixture.until("a walsender", |report| active(&report.slot)).await;
     assert_eq!(report.slot.health().unwrap().safe_wal_bytes, None);
     assert_eq!(report.seconds_to_limit, None);
 }
@@ -110,7 +110,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn crossing_a_threshold_is_logged_once_and_so_is_coming_back() {
+async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -123,15 +123,15 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_coming_back() {
     let postgres = Postgres::start(&["max_slot_wal_keep_size=1GB"]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Blocked);
-    bench.until_well().await;
-    bench.rounds(2).await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Blocked);
+    fixture.until_good_reading().await;
+    fixture.rounds(2).await;
     assert_eq!(log.lines(), [""; 0]);
 
     write_wal(&client, 2_000_000).await;
-    bench.rounds(4).await;
+    fixture.rounds(4).await;
     write_wal(&client, 100_000).await;
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     for part in [
@@ -146,14 +146,14 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_coming_back() {
     }
 
     write_wal(&client, 4_000_000).await;
-    bench.rounds(4).await;
+    fixture.rounds(4).await;
     let lines = log.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].contains("ERROR ") && lines[1].contains("more than critical (4.0 MiB)"));
 
     let advance = "select pg_replication_slot_advance('s_x', pg_current_wal_lsn())";
     client.batch_execute(advance).await.unwrap();
-    bench.rounds(4).await;
+    fixture.rounds(4).await;
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[2].contains(" INFO ") && lines[2].contains("below warning (1.0 MiB) again"));

@@ -15,12 +15,12 @@ use relay::{
 use tokio_postgres::Client;
 
 use crate::{
-    bench::{make_slot, set_up, settings},
+    fixture::{make_slot, set_up, settings},
     postgres::Postgres,
 };
 
 /// What the core does before a stream, over an ordinary connection.
-async fn judged(
+async fn checked(
     client: &Client,
     name: &str,
     witness: Option<&Witness>,
@@ -39,11 +39,11 @@ async fn judged(
 }
 
 pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) -> Baseline {
-    judged(client, name, witness).await.unwrap()
+    checked(client, name, witness).await.unwrap()
 }
 
 async fn refused(client: &Client, name: &str, witness: Option<&Witness>) -> Failure {
-    match judged(client, name, witness).await.unwrap_err() {
+    match checked(client, name, witness).await.unwrap_err() {
         Obstacle::Gaps(gaps) => gaps.first().expect("one").failure.clone(),
         Obstacle::Failed(failure) => failure,
         other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
@@ -60,7 +60,7 @@ fn witness_of(baseline: Baseline) -> Witness {
 }
 
 #[tokio::test]
-async fn what_setup_makes_is_let_through() {
+async fn what_setup_creates_passes_the_preflight() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -89,7 +89,7 @@ async fn a_role_that_may_only_replicate_is_enough() {
 }
 
 #[tokio::test]
-async fn a_slot_that_was_never_made_is_answered_with_setup() {
+async fn a_slot_that_was_never_created_is_reported_with_setup_as_the_remedy() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     let failure = refused(&client, "x", None).await;
@@ -102,7 +102,7 @@ async fn a_slot_that_was_never_made_is_answered_with_setup() {
 }
 
 #[tokio::test]
-async fn slots_made_for_something_else_are_refused() {
+async fn slots_created_for_something_else_are_refused() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client.batch_execute("create database other").await.unwrap();
@@ -128,14 +128,14 @@ async fn slots_made_for_something_else_are_refused() {
 }
 
 #[tokio::test]
-async fn a_slot_that_somebody_streams_from_names_the_walsender() {
+async fn a_slot_in_use_is_reported_with_its_walsender() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let _streamer = postgres.stream("s_x", "p_x");
     let mut obstacle = None;
     for _ in 0..300 {
-        obstacle = judged(&client, "x", None).await.err();
+        obstacle = checked(&client, "x", None).await.err();
         if obstacle.is_some() {
             break;
         }
@@ -147,7 +147,7 @@ async fn a_slot_that_somebody_streams_from_names_the_walsender() {
 }
 
 #[tokio::test]
-async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
+async fn a_slot_recreated_between_two_sessions_is_not_taken_for_the_old_one() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -164,7 +164,7 @@ async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_publication_made_anew_between_two_sessions_is_another() {
+async fn a_publication_recreated_between_two_sessions_is_another_one() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;

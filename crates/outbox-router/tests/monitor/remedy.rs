@@ -6,7 +6,7 @@ use relay::{OutboxTable, Outboxes, State, TableName};
 use tokio_postgres::{Client, Error, error::SqlState};
 
 use crate::{
-    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    fixture::{COLUMNS, MonitorFixture, make_slot, set_up, settings},
     postgres::Postgres,
 };
 
@@ -18,7 +18,7 @@ fn family(name: &str) -> MonitorSettings {
     MonitorSettings { outboxes: Outboxes { tables }, ..settings(name) }
 }
 
-async fn type_it(client: &Client, hint: &str) -> Result<(), Error> {
+async fn run_remedy(client: &Client, hint: &str) -> Result<(), Error> {
     let (remedy, _) = hint.split_once("commit").unwrap();
     client.batch_execute(&format!("{remedy}commit")).await
 }
@@ -35,7 +35,7 @@ async fn entries(client: &Client, publication: &str) -> Vec<(String, bool, u32)>
 /// Another outbox of the same publication stays in it, and what inherits from the table stays as it
 /// is.
 #[tokio::test]
-async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
+async fn the_remedy_for_a_table_runs_as_printed_and_alters_no_other_table() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     for (name, break_it) in [
@@ -49,11 +49,11 @@ async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
              alter publication p_{name} add table other_{name}, child_{name}"
         );
         client.batch_execute(&others).await.unwrap();
-        let mut bench = Bench::start(&postgres, family(name), State::Streaming);
-        bench.until_well().await;
+        let mut fixture = MonitorFixture::start(&postgres, family(name), State::Streaming);
+        fixture.until_good_reading().await;
         let out = format!("alter publication p_{name} drop table only outbox_{name}; {break_it}");
         client.batch_execute(&out).await.unwrap();
-        let remedy = hint(&bench.gap().await.failure).unwrap();
+        let remedy = hint(&fixture.gap().await.failure).unwrap();
         // Somebody wants some rows of the one child, and none of the other.
         let children = format!(
             "create table stray_{name} () inherits (outbox_{name}); \
@@ -64,7 +64,7 @@ async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
         let mut wanted = entries(&client, &format!("p_{name}")).await;
         let outbox = format!("outbox_{name}");
         wanted.retain(|(table, ..)| *table != outbox);
-        let typed = type_it(&client, &remedy).await;
+        let typed = run_remedy(&client, &remedy).await;
         assert!(typed.is_ok(), "{typed:?}: {remedy}");
         let mut published = entries(&client, &format!("p_{name}")).await;
         let place = published.iter().position(|(table, ..)| *table == outbox).unwrap();
@@ -87,20 +87,20 @@ async fn the_remedy_for_a_partitioned_table_waits_for_writers_of_its_partitions(
     );
     client.batch_execute(&table).await.unwrap();
     make_slot(&client, "part").await;
-    let mut bench = Bench::start(&postgres, settings("part"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("part"), State::Streaming);
+    fixture.until_good_reading().await;
     client.batch_execute("alter publication p_part drop table outbox_part").await.unwrap();
-    let remedy = hint(&bench.gap().await.failure).unwrap();
+    let remedy = hint(&fixture.gap().await.failure).unwrap();
 
     let writer = postgres.client().await;
     let row = "begin; insert into outbox_leaf (aggregate_type, aggregate_id, event_type) \
                values ('a', 'b', 'c')";
     writer.batch_execute(row).await.unwrap();
-    let refused = type_it(&client, &remedy).await.unwrap_err();
+    let refused = run_remedy(&client, &remedy).await.unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE), "{refused:?}");
     client.batch_execute("rollback").await.unwrap();
     writer.batch_execute("commit").await.unwrap();
-    type_it(&client, &remedy).await.unwrap();
+    run_remedy(&client, &remedy).await.unwrap();
     let published = entries(&client, "p_part").await;
     assert!(matches!(&published[..], [(table, true, _)] if table == "outbox_part"), "{remedy}");
 }

@@ -4,19 +4,19 @@ use outbox_router::monitor::{MonitorEvent, SlotView};
 use relay::{Code, State};
 
 use crate::{
-    bench::{Bench, set_up, settings},
+    fixture::{MonitorFixture, set_up, settings},
     postgres::Postgres,
 };
 
 #[tokio::test]
-async fn the_relay_is_told_once_that_the_server_stops_while_it_has_a_stream() {
+async fn the_relay_is_notified_once_that_the_server_stops_while_it_has_a_stream() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let streamer = postgres.stream("s_x", "p_x");
-    let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
     let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
-    bench.until("a walsender", |report| active(&report.slot)).await;
+    fixture.until("a walsender", |report| active(&report.slot)).await;
     streamer.freeze();
     client
         .batch_execute(
@@ -26,20 +26,20 @@ async fn the_relay_is_told_once_that_the_server_stops_while_it_has_a_stream() {
         .unwrap();
     postgres.begin_stop();
     let refused = |code: Option<Code>| code == Some(Code::ServerNotReady);
-    let report = bench
+    let report = fixture
         .until("57P03", |report| refused(report.trouble.as_ref().map(|failure| failure.code)))
         .await;
     assert_eq!(report.slot, SlotView::Unknown);
-    bench.rounds(3).await;
-    bench.assert_no_event();
-    bench.set_relay(|snapshot| snapshot.condition.state = State::Failed);
-    assert_eq!(bench.event().await, MonitorEvent::ServerStopping);
-    bench.rounds(3).await;
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
+    fixture.set_relay(|snapshot| snapshot.condition.state = State::Failed);
+    assert_eq!(fixture.event().await, MonitorEvent::ServerStopping);
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
 }
 
 #[tokio::test]
-async fn the_monitor_comes_back_by_itself_and_at_once_when_its_connection_is_cut() {
+async fn the_monitor_reconnects_by_itself_and_at_once_when_its_connection_is_cut() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
@@ -48,12 +48,12 @@ async fn the_monitor_comes_back_by_itself_and_at_once_when_its_connection_is_cut
         interval: std::time::Duration::from_secs(600),
         ..settings("x")
     };
-    let mut bench = Bench::start(&postgres, settings, State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings, State::Streaming);
+    fixture.until_good_reading().await;
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
                where backend_type = 'client backend' and pid <> pg_backend_pid()";
     client.batch_execute(cut).await.unwrap();
-    bench.rounds(1).await;
-    let report = bench.until_well().await;
+    fixture.rounds(1).await;
+    let report = fixture.until_good_reading().await;
     assert_eq!(report.trouble, None);
 }

@@ -38,7 +38,7 @@ async fn a_wrong_password_is_refused_alike_on_both_connections() {
 }
 
 #[tokio::test]
-async fn a_missing_password_is_said_before_the_server_says_it() {
+async fn a_missing_password_is_reported_before_the_server_reports_it() {
     let cluster = Cluster::shared();
     for user in ["md5_user", "scram_user", "clear_user"] {
         let info = cluster.info(user);

@@ -165,9 +165,9 @@ async fn a_certificate_signed_by_the_given_authority_is_trusted_for_its_names_on
     assert!(matches!(error, ConnectError::TlsHandshake { .. }), "{error:?}");
 
     // The same authority vouches for us.
-    let mut ours = CertificateParams::new(Vec::<String>::new()).unwrap();
-    ours.distinguished_name.push(rcgen::DnType::CommonName, "cert_user");
-    let (certificate, key) = authority.sign(&ours);
+    let mut client = CertificateParams::new(Vec::<String>::new()).unwrap();
+    client.distinguished_name.push(rcgen::DnType::CommonName, "cert_user");
+    let (certificate, key) = authority.sign(&client);
     let certificate = cluster.file("client.pem", &certificate);
     let key = cluster.file("client.key", &key);
     let client = format!("{full} sslcert={} sslkey={}", certificate.display(), key.display());
@@ -227,7 +227,7 @@ fn impostor(answer: &'static [u8]) -> (u16, std::thread::JoinHandle<Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn bytes_slipped_in_behind_the_answer_break_the_handshake() {
+async fn bytes_injected_after_the_ssl_response_break_the_handshake() {
     for mode in ["prefer", "require"] {
         // What a man in the middle would like us to take for the server's first encrypted words.
         let (port, thread) = impostor(b"SR\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");

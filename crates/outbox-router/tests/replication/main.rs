@@ -10,9 +10,9 @@ mod authentication;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
-mod encryption;
+mod dishonest;
 #[cfg(test)]
-mod lies;
+mod encryption;
 #[cfg(test)]
 mod reader;
 #[cfg(test)]

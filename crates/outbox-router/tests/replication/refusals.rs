@@ -24,7 +24,7 @@ async fn start(cluster: &Cluster, slot: &str) -> Option<ServerErrorKind> {
 }
 
 #[tokio::test]
-async fn a_role_without_replication_is_told_so() {
+async fn a_role_without_replication_is_reported() {
     let cluster = Cluster::shared();
     let error = connect(&cluster.info("plain_user")).await.unwrap_err();
     let expected = ConnectErrorKind::Server(ServerErrorKind::NoReplicationPrivilege);
@@ -33,7 +33,7 @@ async fn a_role_without_replication_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_missing_database_is_told_from_a_missing_role() {
+async fn a_missing_database_is_distinguished_from_a_missing_role() {
     let cluster = Cluster::shared();
     let error = connect(&cluster.info_with("postgres", "dbname=nowhere")).await.unwrap_err();
     assert_eq!(error.kind(), ConnectErrorKind::Server(ServerErrorKind::DatabaseMissing), "{error}");
@@ -42,7 +42,7 @@ async fn a_missing_database_is_told_from_a_missing_role() {
 }
 
 #[tokio::test]
-async fn a_missing_slot_and_unfit_ones_are_told_apart() {
+async fn a_missing_slot_and_unfit_ones_are_distinguished() {
     let cluster = Cluster::shared();
     let admin = cluster.info("postgres");
     sql(
@@ -80,7 +80,7 @@ async fn a_hostile_slot_name_is_refused_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_second_consumer_learns_who_holds_the_slot() {
+async fn a_second_consumer_learns_which_process_holds_the_slot() {
     let cluster = Cluster::shared();
     let admin = cluster.info("postgres");
     sql(&admin, "SELECT pg_create_logical_replication_slot('held_4711', 'pgoutput')").await;
@@ -132,7 +132,7 @@ async fn a_wal_level_below_logical_is_named() {
 }
 
 #[tokio::test]
-async fn a_lost_slot_is_told_from_every_other_trouble() {
+async fn a_lost_slot_is_distinguished_from_every_other_failure() {
     let cluster = Cluster::start("max_slot_wal_keep_size = 1MB\nmin_wal_size = 32MB\n");
     let admin = cluster.info("postgres");
     sql(&admin, "SELECT pg_create_logical_replication_slot('lost', 'pgoutput')").await;
@@ -157,7 +157,7 @@ async fn too_many_walsenders_are_named() {
 }
 
 #[tokio::test]
-async fn nobody_there_and_somebody_silent_are_matters_of_transport() {
+async fn an_absent_server_and_a_silent_one_are_transport_failures() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let at = |port: u16, host: &str| {
         let text = format!("host={host} port={port} user=u connect_timeout=1 sslmode=disable");
@@ -177,7 +177,7 @@ async fn nobody_there_and_somebody_silent_are_matters_of_transport() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_the_protocol_is_said_to() {
+async fn a_peer_that_does_not_speak_the_protocol_is_reported() {
     for answer in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"R\xff\xff\xff\xff", b"R\0\0\0\x03"] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

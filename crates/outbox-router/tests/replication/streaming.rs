@@ -85,7 +85,7 @@ async fn a_publication_may_have_any_name() {
 }
 
 #[tokio::test]
-async fn a_reconnected_stream_begins_where_the_slot_stands() {
+async fn a_reconnected_stream_begins_at_the_slots_position() {
     let cluster = Cluster::shared();
     let info = cluster.info("postgres");
     set_up(&info, "resumed").await;
@@ -143,7 +143,7 @@ async fn an_oversized_row_is_reported_and_its_neighbours_are_whole() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_says_good_bye() {
+async fn a_stopping_server_ends_the_stream() {
     let cluster = Cluster::start("");
     let info = cluster.info("postgres");
     set_up(&info, "stopping").await;

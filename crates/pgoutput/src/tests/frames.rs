@@ -27,7 +27,7 @@ fn wal_data_may_be_empty() {
 }
 
 #[test]
-fn keepalive_tells_whether_an_answer_is_due() {
+fn keepalive_shows_whether_a_reply_is_requested() {
     for (byte, reply) in [(0, ReplyRequest::Optional), (1, ReplyRequest::Requested)] {
         assert_eq!(
             Frame::parse(&wire::keepalive(byte)),

@@ -26,7 +26,7 @@ fn every_cut_of_every_message_is_refused_within_its_bounds() {
 }
 
 #[test]
-fn a_byte_too_many_is_refused() {
+fn a_surplus_byte_is_refused() {
     for mut message in wire::messages() {
         let length = message.len();
         // 17 bytes: the optional part of a stream abort is 16.

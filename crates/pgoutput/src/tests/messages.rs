@@ -109,7 +109,7 @@ fn type_is_named() {
 }
 
 #[test]
-fn insert_tells_null_from_empty() {
+fn insert_distinguishes_null_from_empty() {
     let bytes = wire::insert();
     let Ok(Message::Insert(Insert { relation, tuple })) = Message::parse(&bytes) else {
         panic!("not an insert")
@@ -137,7 +137,7 @@ fn insert_may_have_no_columns() {
 }
 
 #[test]
-fn update_tells_what_it_knows_of_the_old_row() {
+fn update_reports_what_it_holds_of_the_old_row() {
     let parse = |bytes: &[u8]| match Message::parse(bytes) {
         Ok(Message::Update(Update { relation, old, new })) => {
             assert_eq!(relation, RELATION);
@@ -156,7 +156,7 @@ fn update_tells_what_it_knows_of_the_old_row() {
 }
 
 #[test]
-fn delete_tells_key_or_row() {
+fn delete_distinguishes_key_and_row() {
     let expected = [TupleData::Text(b"old"), TupleData::Null];
     let key = wire::delete(b'K');
     let Ok(Message::Delete(Delete { relation: RELATION, old: OldTuple::Key(tuple) })) =
@@ -195,7 +195,7 @@ fn truncate_lists_tables_and_options() {
 }
 
 #[test]
-fn logical_message_says_whether_it_belongs_to_a_transaction() {
+fn logical_message_shows_whether_it_belongs_to_a_transaction() {
     for (flags, delivery) in [(0, Delivery::Immediate), (1, Delivery::Transactional)] {
         assert_eq!(
             Message::parse(&wire::logical(flags)),
@@ -210,7 +210,7 @@ fn logical_message_says_whether_it_belongs_to_a_transaction() {
 }
 
 #[test]
-fn stream_abort_is_understood_in_both_lengths() {
+fn stream_abort_is_read_in_both_lengths() {
     let expected =
         Message::StreamAbort(StreamAbort { xid: Xid::from_u32(731), subxid: Xid::from_u32(733) });
     assert_eq!(Message::parse(&wire::stream_abort()), Ok(expected));

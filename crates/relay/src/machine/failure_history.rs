@@ -168,85 +168,85 @@ mod tests {
     }
 
     #[test]
-    fn the_third_data_failure_at_one_place_is_for_a_person_and_transport_never_counts() {
-        let mut troubles = FailureHistory::default();
+    fn the_third_data_failure_at_one_position_needs_a_person_and_transport_never_counts() {
+        let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
-        assert_eq!(troubles.note(refused(), during), Class::Replay);
+        assert_eq!(history.note(refused(), during), Class::Replay);
         for _ in 0..5 {
-            assert_eq!(troubles.note(unreachable(), during), Class::Transport);
+            assert_eq!(history.note(unreachable(), during), Class::Transport);
         }
-        assert_eq!(troubles.note(refused(), during), Class::Replay);
-        assert_eq!(troubles.note(refused(), during), Class::Mendable);
-        assert!(troubles.need_person());
+        assert_eq!(history.note(refused(), during), Class::Replay);
+        assert_eq!(history.note(refused(), during), Class::Mendable);
+        assert!(history.need_person());
     }
 
     #[test]
     fn the_same_failure_elsewhere_starts_over() {
-        let mut troubles = FailureHistory::default();
+        let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         for place in [100, 200, 300, 400] {
             let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(place));
-            assert_eq!(troubles.note(failure, during), Class::Replay);
+            assert_eq!(history.note(failure, during), Class::Replay);
         }
     }
 
     #[test]
-    fn a_failure_without_a_place_counts_at_the_confirmed_position() {
+    fn a_failure_without_a_position_counts_at_the_confirmed_one() {
         let failure = || Failure::new(Code::ServerError, "invalid memory alloc request size");
-        let mut troubles = FailureHistory::default();
-        assert_eq!(troubles.note(failure(), During::Streaming(lsn(10))), Class::Replay);
-        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
-        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
-        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Mendable);
+        let mut history = FailureHistory::default();
+        assert_eq!(history.note(failure(), During::Streaming(lsn(10))), Class::Replay);
+        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Mendable);
     }
 
     #[test]
-    fn a_person_stays_needed_until_the_place_is_passed() {
-        let mut troubles = FailureHistory::default();
+    fn a_person_stays_needed_until_the_position_is_passed() {
+        let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
-        troubles.note(too_large(), during);
-        troubles.note(unreachable(), during);
-        troubles.connected();
-        troubles.passed(lsn(100));
-        assert_eq!(troubles.reason(), Some(&too_large()));
-        troubles.passed(lsn(101));
-        assert_eq!(troubles.reason(), None);
+        history.note(too_large(), during);
+        history.note(unreachable(), during);
+        history.connected();
+        history.passed(lsn(100));
+        assert_eq!(history.reason(), Some(&too_large()));
+        history.passed(lsn(101));
+        assert_eq!(history.reason(), None);
     }
 
     #[test]
-    fn what_kept_us_from_connecting_is_over_when_connected() {
-        let mut troubles = FailureHistory::default();
+    fn what_prevented_a_connection_is_over_once_connected() {
+        let mut history = FailureHistory::default();
         let refused = Failure::new(Code::AuthenticationFailed, "wrong password");
-        assert_eq!(troubles.note(refused, During::Connecting), Class::Mendable);
-        troubles.note(unreachable(), During::Connecting);
-        assert!(troubles.need_person());
-        troubles.connected();
-        assert!(!troubles.need_person());
+        assert_eq!(history.note(refused, During::Connecting), Class::Mendable);
+        history.note(unreachable(), During::Connecting);
+        assert!(history.need_person());
+        history.connected();
+        assert!(!history.need_person());
     }
 
     #[test]
-    fn what_kafka_refuses_stands_in_the_way_until_its_place_is_passed() {
-        let mut troubles = FailureHistory::default();
+    fn what_kafka_refuses_is_reported_until_its_position_is_passed() {
+        let mut history = FailureHistory::default();
         let forbidden = || Failure::new(Code::TopicForbidden, "forbidden").at(lsn(100));
-        assert_eq!(troubles.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
-        assert_eq!(troubles.refusal(), Some(&forbidden()));
-        troubles.note(unreachable(), During::Connecting);
-        assert_eq!(troubles.refusal(), None, "first the server");
-        assert_eq!(troubles.reason(), Some(&unreachable()));
-        troubles.connected();
-        troubles.passed(lsn(100));
-        assert_eq!(troubles.refusal(), Some(&forbidden()));
-        troubles.passed(lsn(108));
-        assert_eq!((troubles.refusal(), troubles.reason()), (None, None));
+        assert_eq!(history.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
+        assert_eq!(history.refusal(), Some(&forbidden()));
+        history.note(unreachable(), During::Connecting);
+        assert_eq!(history.refusal(), None, "first the server");
+        assert_eq!(history.reason(), Some(&unreachable()));
+        history.connected();
+        history.passed(lsn(100));
+        assert_eq!(history.refusal(), Some(&forbidden()));
+        history.passed(lsn(108));
+        assert_eq!((history.refusal(), history.reason()), (None, None));
     }
 
     #[test]
-    fn a_failure_without_a_place_does_not_outlast_the_reconnection() {
-        let mut troubles = FailureHistory::default();
+    fn a_failure_without_a_position_does_not_outlast_the_reconnection() {
+        let mut history = FailureHistory::default();
         let shrunk = Failure::new(Code::TopicShrunk, "made anew");
-        troubles.note(shrunk, During::Streaming(lsn(50)));
-        troubles.connected();
-        assert_eq!(troubles.reason(), None, "an idle slot would never pass 50");
+        history.note(shrunk, During::Streaming(lsn(50)));
+        history.connected();
+        assert_eq!(history.reason(), None, "an idle slot would never pass 50");
     }
 }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_of_questions_gets_ten_replies_a_second() {
+    fn a_flood_of_reply_requests_gets_ten_replies_a_second() {
         let (mut feedback, ledger) = idle();
         let mut replies = 0;
         for millis in 0..1_000 {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_asked_once_and_then_given_up() {
+    fn a_silent_server_is_asked_for_a_reply_once_and_then_given_up() {
         let (mut feedback, ledger) = idle();
         let ask = |feedback: &mut Feedback, millis| {
             feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes)
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_we_do_not_listen_to_is_not_called_silent() {
+    fn a_server_that_is_not_read_is_not_reported_as_silent() {
         let (mut feedback, ledger) = idle();
         let due = feedback.due(at(60_000), &ledger, Lsn::ZERO, WINDOW, Listening::No);
         assert_eq!(due, Due::Update);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn news_waits_for_the_gap_but_a_full_window_does_not() {
+    fn a_new_position_waits_for_the_minimum_interval_but_a_full_window_does_not() {
         let (mut feedback, mut ledger) = idle();
         feedback.sent(Due::Update, Lsn::ZERO, at(1_000));
         ledger.keepalive(Lsn::from_u64(8));

@@ -133,15 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn an_illegal_character_is_told_by_kind_and_place_and_never_shown() {
-        for (name, words) in [
+    fn an_illegal_character_is_reported_by_kind_and_place_and_never_shown() {
+        for (name, expected) in [
             ("ab cd", "character 3 is a space"),
             ("a\tb", "character 2 is a control character"),
             ("/b", "character 1 is a punctuation mark"),
             ("öé", "character 1 is outside ASCII"),
         ] {
             let text = TopicName::new(name).unwrap_err().to_string();
-            assert!(text.starts_with(words), "{text}");
+            assert!(text.starts_with(expected), "{text}");
             assert!(!text.contains(name), "{text}");
         }
     }

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_whose_answer_never_comes_is_made_again() {
+    fn a_look_up_whose_answer_never_comes_is_repeated() {
         let mut topics = Topics::default();
         let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
         assert!(topics.ask(id, Moment::default()));

@@ -187,7 +187,7 @@ mod tests {
         Witness { history: Some(history(2)), last: Some(last), ..Witness::at(Lsn::from_u64(500)) }
     }
 
-    fn judged(server: &Server, timelines: &str) -> Result<Continuation, (u64, u64)> {
+    fn continuation(server: &Server, timelines: &str) -> Result<Continuation, (u64, u64)> {
         let timelines = TimelineHistory::parse(timelines).unwrap();
         continues(&witness(), server, &timelines).map_err(|obstacle| {
             let gap = match obstacle {
@@ -204,20 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn the_same_timeline_goes_on_unless_its_wal_is_shorter() {
-        assert_eq!(judged(&server(2, 500), ""), Ok(Continuation::Same));
-        assert_eq!(judged(&server(2, 499), ""), Err((0, 500)));
+    fn the_same_timeline_continues_unless_its_wal_is_shorter() {
+        assert_eq!(continuation(&server(2, 500), ""), Ok(Continuation::Same));
+        assert_eq!(continuation(&server(2, 499), ""), Err((0, 500)));
     }
 
     #[test]
     fn a_promotion_after_the_last_transaction_is_legal_and_one_before_it_is_not() {
         let promoted = |at: u64| {
-            judged(&server(3, 900), &format!("1\t0/10\tx\n2\t{}\ty\n", Lsn::from_u64(at)))
+            continuation(&server(3, 900), &format!("1\t0/10\tx\n2\t{}\ty\n", Lsn::from_u64(at)))
         };
         assert_eq!(promoted(600), Ok(Continuation::Promoted(Lsn::from_u64(600))));
         assert_eq!(promoted(300), Ok(Continuation::Promoted(Lsn::from_u64(300))));
         assert_eq!(promoted(299), Err((299, 500)));
-        let shorter = judged(&server(3, 400), "2\t0/258\ty\n");
+        let shorter = continuation(&server(3, 400), "2\t0/258\ty\n");
         assert_eq!(shorter, Err((0, 500)), "such a server would be waited for in silence");
     }
 
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn an_earlier_timeline_one_of_another_branch_and_another_cluster_are_other_histories() {
-        assert_eq!(judged(&server(1, 900), ""), Err((0, 500)));
-        assert_eq!(judged(&server(4, 900), "1\t0/10\tx\n3\t0/20\ty\n"), Err((0, 500)));
+        assert_eq!(continuation(&server(1, 900), ""), Err((0, 500)));
+        assert_eq!(continuation(&server(4, 900), "1\t0/10\tx\n3\t0/20\ty\n"), Err((0, 500)));
         let mut other = server(2, 900);
         other.history.system_id = "2".into();
-        assert_eq!(judged(&other, ""), Err((0, 500)));
+        assert_eq!(continuation(&other, ""), Err((0, 500)));
     }
 
     #[test]

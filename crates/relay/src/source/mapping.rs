@@ -28,16 +28,16 @@ mod tests {
     }
 
     #[test]
-    fn the_preset_is_told_by_the_tables_columns() {
-        let ours =
+    fn the_preset_is_recognised_by_the_tables_columns() {
+        let default =
             columns(&["id", "aggregate_type", "aggregate_id", "event_type", "payload", "at"]);
         assert_eq!(
-            mapped(&outbox(), &ours),
+            mapped(&outbox(), &default),
             ["id", "aggregate_type", "aggregate_id", "event_type", "payload"]
         );
-        let theirs = columns(&["id", "aggregatetype", "aggregateid", "type", "payload"]);
+        let debezium = columns(&["id", "aggregatetype", "aggregateid", "type", "payload"]);
         assert_eq!(
-            mapped(&outbox(), &theirs),
+            mapped(&outbox(), &debezium),
             ["id", "aggregatetype", "aggregateid", "type", "payload"]
         );
     }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     /// At 90 MiB, when the slot had 40 MiB on record.
-    fn good() -> LastGood {
+    fn last_good() -> LastGood {
         let checked = Mark { lsn: mib(90), at: Some("earlier".to_owned()) };
         LastGood { checked, confirmed: Some(mib(40)) }
     }
@@ -108,20 +108,20 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_that_a_person_can_mend_is_no_gap() {
+    fn a_defect_that_a_person_can_repair_is_no_gap() {
         let streaming = snapshot(State::Streaming);
-        assert_eq!(suspected(Code::TableMissing, Some(good()), &streaming), None);
+        assert_eq!(suspected(Code::TableMissing, Some(last_good()), &streaming), None);
     }
 
     #[test]
     fn without_its_slot_everything_past_the_last_confirmed_position_is_at_risk() {
         let mut relay = snapshot(State::Streaming);
         for code in [Code::SlotMissing, Code::SlotLost, Code::PublicationReplaced] {
-            assert_eq!(from(suspected(code, Some(good()), &relay)), mib(50));
+            assert_eq!(from(suspected(code, Some(last_good()), &relay)), mib(50));
         }
         // A standby has confirmed nothing: what the slot had on record is all that is certain.
         relay.confirmed = mib(0);
-        assert_eq!(from(suspected(Code::SlotLost, Some(good()), &relay)), mib(40));
+        assert_eq!(from(suspected(Code::SlotLost, Some(last_good()), &relay)), mib(40));
     }
 
     /// In a backlog the last acknowledged position is older than the last reading.
@@ -130,7 +130,7 @@ mod tests {
         let mut relay = snapshot(State::Streaming);
         relay.witness.acknowledged_at = Some("before".to_owned());
         let at = |relay: &Snapshot| {
-            let gap = suspected(Code::SlotLost, Some(good()), relay).unwrap();
+            let gap = suspected(Code::SlotLost, Some(last_good()), relay).unwrap();
             gap.interval.from.unwrap().at.unwrap()
         };
         assert_eq!(at(&relay), "before");
@@ -140,14 +140,15 @@ mod tests {
 
     #[test]
     fn what_another_router_has_confirmed_since_is_not_at_risk() {
-        let further = LastGood { confirmed: Some(mib(60)), ..good() };
+        let further = LastGood { confirmed: Some(mib(60)), ..last_good() };
         let ours = snapshot(State::Streaming);
         assert_eq!(from(suspected(Code::SlotLost, Some(further), &ours)), mib(60));
     }
 
     #[test]
-    fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
-        let gap = suspected(Code::PublicationLacksTable, Some(good()), &snapshot(State::Streaming));
+    fn with_its_slot_only_what_was_written_since_the_last_check_is_at_risk() {
+        let gap =
+            suspected(Code::PublicationLacksTable, Some(last_good()), &snapshot(State::Streaming));
         assert_eq!(from(gap), mib(90));
     }
 }

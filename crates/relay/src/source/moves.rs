@@ -53,7 +53,7 @@ mod tests {
     use crate::source::{publication::is_note, samples::name};
 
     #[test]
-    fn who_may_move_rows_is_named_and_nothing_stops() {
+    fn the_roles_that_may_move_rows_are_named_and_the_router_continues() {
         let finding = Moves {
             table: name("outbox"),
             columns: vec!["processed".to_owned()],

@@ -97,22 +97,22 @@ mod tests {
         slot::WalStatus,
     };
 
-    fn judged(slot: Option<SlotHealth>) -> Option<Code> {
+    fn refusal_code(slot: Option<SlotHealth>) -> Option<Code> {
         fit("s", &reading(slot)).err().map(|failure| failure.code)
     }
 
     #[test]
-    fn a_slot_as_setup_makes_it_is_fit() {
-        assert_eq!(judged(Some(slot())), None);
+    fn a_slot_as_setup_creates_it_is_fit() {
+        assert_eq!(refusal_code(Some(slot())), None);
     }
 
     #[test]
     fn every_other_slot_is_refused_with_its_code() {
-        assert_eq!(judged(None), Some(Code::SlotMissing));
+        assert_eq!(refusal_code(None), Some(Code::SlotMissing));
         let lost = SlotHealth { wal_status: WalStatus::Lost, restart_lsn: None, ..slot() };
-        assert_eq!(judged(Some(lost)), Some(Code::SlotLost));
+        assert_eq!(refusal_code(Some(lost)), Some(Code::SlotLost));
         let idle = SlotHealth { invalidation_reason: Some("idle_timeout".to_owned()), ..slot() };
-        assert_eq!(judged(Some(idle)), Some(Code::SlotLost));
+        assert_eq!(refusal_code(Some(idle)), Some(Code::SlotLost));
         for unfit in [
             SlotHealth { kind: SlotKind::Physical, plugin: None, database: None, ..slot() },
             SlotHealth { plugin: Some("test_decoding".to_owned()), ..slot() },
@@ -120,15 +120,13 @@ mod tests {
             SlotHealth { peculiarity: Some(SlotFeature::Temporary), ..slot() },
             SlotHealth { peculiarity: Some(SlotFeature::TwoPhase), ..slot() },
         ] {
-            assert_eq!(judged(Some(unfit)), Some(Code::SlotUnsuitable));
+            assert_eq!(refusal_code(Some(unfit)), Some(Code::SlotUnsuitable));
         }
     }
 
     #[test]
-    fn a_slot_behind_us_is_normal_and_one_ahead_of_us_is_not_ours() {
-        let code = |acknowledged: u64| {
-            unmoved("s", Lsn::from_u64(acknowledged), &slot()).err().map(|f| f.code)
-        };
+    fn a_slot_behind_the_known_position_is_normal_and_one_ahead_of_it_was_moved() {
+        let code = |known: u64| unmoved("s", Lsn::from_u64(known), &slot()).err().map(|f| f.code);
         assert_eq!(code(41 << 20), None);
         assert_eq!(code(40 << 20), None);
         assert_eq!(code((40 << 20) - 1), Some(Code::SlotMoved));

@@ -34,7 +34,7 @@ pub fn keepalive(wal_end: u64) -> Vec<u8> {
 }
 
 /// A keepalive that requests a reply.
-pub fn question(wal_end: u64) -> Vec<u8> {
+pub fn reply_request(wal_end: u64) -> Vec<u8> {
     keepalive_with(wal_end, 1)
 }
 

@@ -76,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_of_the_same_history_says_less_and_does_not_count() {
+    fn a_late_write_of_the_same_history_holds_an_earlier_position_and_does_not_count() {
         assert_eq!(join([at(1, 500), at(1, 200)]).unwrap().position, Lsn::from_u64(500));
         assert_eq!(join([]), None);
     }
 
     #[test]
-    fn a_late_write_counts_for_less_than_what_the_next_holder_of_the_slot_says() {
+    fn a_late_write_counts_for_less_than_the_witness_of_the_next_holder_of_the_slot() {
         let held = |wal_end, clock_micros, position| {
             let wal_end = Lsn::from_u64(wal_end);
             Witness { held: Some(Held { wal_end, clock_micros }), ..at(1, position) }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_generation_counts_although_it_stands_further_back() {
+    fn a_new_generation_counts_although_its_position_is_earlier() {
         assert_eq!(join([at(1, 500), at(2, 200)]).unwrap().position, Lsn::from_u64(200));
     }
 

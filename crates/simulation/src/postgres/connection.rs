@@ -89,7 +89,7 @@ impl SimulatedConnection {
     /// Sends a keepalive that asks for a reply.
     pub fn request_reply(&mut self, history: &CommitHistory) {
         if !self.client_copy_done {
-            self.wire.push_back(SocketMessage::Frame(wire::question(self.position(history))));
+            self.wire.push_back(SocketMessage::Frame(wire::reply_request(self.position(history))));
         }
     }
 

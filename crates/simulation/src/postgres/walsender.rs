@@ -21,7 +21,7 @@ impl SimulatedPostgres {
             return;
         }
         let Some(transaction) = history.transactions.get(connection.next) else {
-            let keepalive = if random.one_in(2) { wire::question } else { wire::keepalive };
+            let keepalive = if random.one_in(2) { wire::reply_request } else { wire::keepalive };
             connection.wire.push_back(SocketMessage::Frame(keepalive(history.end_of_wal)));
             return;
         };

@@ -243,7 +243,7 @@ fn no_error_has_two_meanings() {
 }
 
 #[test]
-fn a_failure_names_the_topic_and_what_to_type() {
+fn a_failure_names_the_topic_and_the_remedy() {
     let failure = Cluster::new("kafka:9092").failure(
         E::TopicAuthorizationFailed,
         Some("outbox.event.Order"),

@@ -175,7 +175,7 @@ mod tests {
     use super::answering;
 
     #[test]
-    fn a_broker_without_an_id_is_not_asked_again() {
+    fn a_broker_without_an_id_is_not_contacted_again() {
         assert_eq!(answering(2, [1, 2].into_iter()), 2);
         assert_eq!(answering(-1, [1, 2].into_iter()), 1);
         assert_eq!(answering(-1, [].into_iter()), -1);

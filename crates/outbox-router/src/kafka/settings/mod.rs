@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_record_holds_less_of_the_window_than_the_queue_reckons_with() {
+    fn no_record_holds_less_of_the_window_than_the_queue_allows_for() {
         let none = RowHeaders::new();
         let record = Record {
             topic: TopicId::from_index(0).unwrap(),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_property_is_refused_in_librdkafkas_words() {
+    fn an_unknown_property_is_refused_with_librdkafkas_message() {
         let refused = settings(&[("lingre.ms", "5")]).check().unwrap_err();
         assert_eq!(refused.key, "lingre.ms");
         assert!(refused.why.contains("No such configuration property"), "{refused}");

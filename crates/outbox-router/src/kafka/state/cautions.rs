@@ -108,7 +108,11 @@ mod tests {
     const WELL: TopicSettings<'_> =
         TopicSettings { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
 
-    fn said(replicas: &[i32], brokers: &[i32], settings: &TopicSettings<'_>) -> Vec<String> {
+    fn caution_texts(
+        replicas: &[i32],
+        brokers: &[i32],
+        settings: &TopicSettings<'_>,
+    ) -> Vec<String> {
         let known = Known {
             partitions: std::num::NonZeroI32::MIN,
             broker: 1,
@@ -116,64 +120,69 @@ mod tests {
             brokers: brokers.to_vec(),
         };
         let name = TopicName::new("s").unwrap();
-        let said = cautions(&Cluster::new("kafka:9092"), &name, &known, settings).into_iter();
-        said.map(|caution| {
-            assert_eq!(caution.code, Code::StateTopicUnsuitable);
-            assert!(caution.message.starts_with("the state topic s "), "{caution}");
-            let hint = hint(&caution).unwrap();
-            assert!(hint.contains("kafka:9092"), "{hint}");
-            format!("{} | {hint}", caution.message)
-        })
-        .collect()
+        let texts = cautions(&Cluster::new("kafka:9092"), &name, &known, settings).into_iter();
+        texts
+            .map(|caution| {
+                assert_eq!(caution.code, Code::StateTopicUnsuitable);
+                assert!(caution.message.starts_with("the state topic s "), "{caution}");
+                let hint = hint(&caution).unwrap();
+                assert!(hint.contains("kafka:9092"), "{hint}");
+                format!("{} | {hint}", caution.message)
+            })
+            .collect()
     }
 
     #[test]
-    fn nothing_is_said_of_a_topic_that_outlives_a_broker() {
-        assert!(said(&[1, 2, 3], &[1, 2, 3, 4], &WELL).is_empty());
-        assert!(said(&[1, 2], &[1, 2], &TopicSettings { in_sync: Some(1), ..WELL }).is_empty());
+    fn a_topic_that_survives_the_loss_of_a_broker_causes_no_caution() {
+        assert!(caution_texts(&[1, 2, 3], &[1, 2, 3, 4], &WELL).is_empty());
+        assert!(
+            caution_texts(&[1, 2], &[1, 2], &TopicSettings { in_sync: Some(1), ..WELL }).is_empty()
+        );
         let alone = TopicSettings { in_sync: Some(1), ..WELL };
-        assert!(said(&[1], &[1], &alone).is_empty(), "there is no second broker");
-        let untold = TopicSettings { record_bytes: None, in_sync: None, ..WELL };
-        assert!(said(&[], &[1, 2, 3], &untold).is_empty(), "not told");
+        assert!(caution_texts(&[1], &[1], &alone).is_empty(), "there is no second broker");
+        let unreported = TopicSettings { record_bytes: None, in_sync: None, ..WELL };
+        assert!(caution_texts(&[], &[1, 2, 3], &unreported).is_empty(), "not reported");
     }
 
     #[test]
-    fn a_single_replica_among_several_brokers_is_named_with_what_to_type() {
-        let said = said(&[2], &[1, 2, 3, 4], &TopicSettings { in_sync: Some(1), ..WELL });
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("one replica on a cluster of 4 brokers"), "{}", said[0]);
+    fn a_single_replica_among_several_brokers_is_named_with_its_remedy() {
+        let texts = caution_texts(&[2], &[1, 2, 3, 4], &TopicSettings { in_sync: Some(1), ..WELL });
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].contains("one replica on a cluster of 4 brokers"), "{}", texts[0]);
         let json = r#"{"version":1,"partitions":[{"topic":"s","partition":0,"replicas":[2,1,3]}]}"#;
-        assert!(said[0].contains(json), "{}", said[0]);
-        assert!(said[0].contains("kafka-reassign-partitions.sh"), "{}", said[0]);
+        assert!(texts[0].contains(json), "{}", texts[0]);
+        assert!(texts[0].contains("kafka-reassign-partitions.sh"), "{}", texts[0]);
     }
 
     #[test]
     fn what_one_broker_acknowledges_or_no_number_of_them_can_is_named() {
-        let one = said(&[1, 2, 3], &[1, 2, 3], &TopicSettings { in_sync: Some(1), ..WELL });
+        let one =
+            caution_texts(&[1, 2, 3], &[1, 2, 3], &TopicSettings { in_sync: Some(1), ..WELL });
         assert!(one.len() == 1 && one[0].contains("--add-config min.insync.replicas=2"), "{one:?}");
-        let never = said(&[1], &[1], &WELL);
+        let never = caution_texts(&[1], &[1], &WELL);
         assert_eq!(never.len(), 1);
         assert!(never[0].contains("no record will ever be acknowledged"), "{never:?}");
         assert!(never[0].ends_with("--add-config min.insync.replicas=1"), "{never:?}");
     }
 
     #[test]
-    fn a_policy_that_is_not_told_is_no_reason_to_be_silent() {
-        let said = said(&[1], &[1], &TopicSettings { policy: None, in_sync: None, ..WELL });
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");
-        assert!(said[0].contains("--describe --all --entity-type topics"), "{said:?}");
+    fn a_cleanup_policy_that_the_broker_does_not_report_is_a_caution() {
+        let texts =
+            caution_texts(&[1], &[1], &TopicSettings { policy: None, in_sync: None, ..WELL });
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].contains("does not report its cleanup.policy"), "{texts:?}");
+        assert!(texts[0].contains("--describe --all --entity-type topics"), "{texts:?}");
     }
 
     #[test]
     fn a_limit_that_many_tables_may_exceed_is_named() {
-        let said = said(
+        let texts = caution_texts(
             &[1],
             &[1],
             &TopicSettings { record_bytes: Some(100_000), in_sync: Some(1), ..WELL },
         );
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("records of 100000 bytes at most"), "{said:?}");
-        assert!(said[0].ends_with("--add-config max.message.bytes=1048588"), "{said:?}");
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].contains("records of 100000 bytes at most"), "{texts:?}");
+        assert!(texts[0].ends_with("--add-config max.message.bytes=1048588"), "{texts:?}");
     }
 }

@@ -198,7 +198,7 @@ async fn a_fatal_error_of_the_producer_closes_the_sink_with_the_brokers_reason()
 }
 
 #[tokio::test]
-async fn while_no_broker_answers_nothing_fails_and_health_says_why() {
+async fn while_no_broker_answers_nothing_fails_and_the_health_gives_the_reason() {
     let (cluster, mut sink) = Cluster::with_orders(1);
     cluster.mock.broker_down(-1).unwrap();
     number(&mut sink, 0, 0, ticket(1)).unwrap();

@@ -40,7 +40,7 @@ async fn write(sink: &mut KafkaSink, key: &[u8], value: Option<&[u8]>, number: u
 }
 
 #[tokio::test]
-async fn a_state_record_is_acknowledged_beside_events_and_not_among_them() {
+async fn a_state_record_is_acknowledged_separately_from_events() {
     let (cluster, mut sink) = with_state();
     let mut acks = Acks::default();
     give(&mut sink, &mut acks, 0, 0..50, |_| ticket(1)).await;
@@ -177,7 +177,7 @@ async fn commands_write_and_read_without_a_sink() {
 }
 
 #[tokio::test]
-async fn a_command_is_told_why_its_record_was_refused() {
+async fn a_command_learns_why_its_record_was_refused() {
     let cluster = Cluster::start();
     cluster.mock.create_topic(STATE, 1, 1).unwrap();
     let error = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
@@ -201,19 +201,19 @@ async fn a_topic_of_two_partitions_keeps_no_state() {
 /// A broker that does not report a topic's settings, such as the mock cluster, or a broker that
 /// refuses the request.
 #[tokio::test]
-async fn a_topic_of_which_little_is_told_is_used_with_a_word_about_it() {
+async fn a_topic_whose_settings_are_not_reported_is_used_with_a_caution() {
     let cluster = Cluster::of(3);
     let sink = open(&cluster.settings()).unwrap();
     cluster.mock.create_topic(STATE, 1, 1).unwrap();
     let cautions = state_topic(&cluster, &sink).open().unwrap();
-    let said: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");
-    assert!(said[1].contains("one replica on a cluster of 3 brokers"), "{said:?}");
+    let texts: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].contains("does not report its cleanup.policy"), "{texts:?}");
+    assert!(texts[1].contains("one replica on a cluster of 3 brokers"), "{texts:?}");
 }
 
 #[tokio::test]
-async fn a_missing_state_topic_is_named_with_the_command_that_makes_it() {
+async fn a_missing_state_topic_is_named_with_the_command_that_creates_it() {
     let (cluster, sink) = Cluster::with_orders(1);
     let failure = state_topic(&cluster, &sink).read(b"").unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
@@ -229,7 +229,7 @@ async fn a_missing_state_topic_is_named_with_the_command_that_makes_it() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_away_is_told_within_the_deadline() {
+async fn an_unreachable_cluster_is_reported_within_the_deadline() {
     let (cluster, sink) = with_state();
     let topic = state_topic(&cluster, &sink);
     drop(cluster);

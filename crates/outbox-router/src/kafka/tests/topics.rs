@@ -37,7 +37,7 @@ async fn the_command_that_creates_a_missing_topic_asks_for_no_more_replicas_than
 }
 
 #[tokio::test]
-async fn a_missing_topic_is_reported_and_not_made() {
+async fn a_missing_topic_is_reported_and_not_created() {
     let cluster = Cluster::start();
     let sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
@@ -53,7 +53,7 @@ async fn a_missing_topic_is_reported_and_not_made() {
 }
 
 #[tokio::test]
-async fn a_forbidden_topic_is_told_from_a_missing_one() {
+async fn a_forbidden_topic_is_distinguished_from_a_missing_one() {
     let (cluster, sink) = Cluster::with_orders(1);
     cluster
         .mock
@@ -65,7 +65,7 @@ async fn a_forbidden_topic_is_told_from_a_missing_one() {
 }
 
 #[tokio::test]
-async fn a_topic_that_is_not_there_is_seen_as_gone() {
+async fn a_topic_that_does_not_exist_is_reported_as_gone() {
     let cluster = Cluster::start();
     let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
@@ -79,7 +79,7 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
 
 /// All topics are asked for in one request, and their ids in another.
 #[tokio::test]
-async fn all_topics_in_use_are_seen_at_once() {
+async fn all_topics_in_use_are_read_at_once() {
     let (cluster, sink) = Cluster::with_orders(2);
     sink.close();
     let mut settings = cluster.settings();
@@ -123,7 +123,7 @@ async fn all_topics_in_use_are_seen_at_once() {
 /// A broker may know the topic and not answer the second request. Its silence must not be taken for
 /// a topic without a limit, whose batches would then be refused.
 #[tokio::test]
-async fn silence_about_a_topics_settings_is_no_answer() {
+async fn a_topic_whose_settings_cannot_be_read_is_not_taken_for_one_without_a_limit() {
     let (cluster, mut sink) = Cluster::with_orders(1);
     let directory = sink.directory(&cluster.settings());
     let ask = || directory.settings(&orders_name(), [c"max.message.bytes"], 1);
@@ -136,7 +136,7 @@ async fn silence_about_a_topics_settings_is_no_answer() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_from_a_missing_topic() {
+async fn an_unreachable_cluster_is_distinguished_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
     let directory = sink.directory(&cluster.settings());
     drop(cluster);

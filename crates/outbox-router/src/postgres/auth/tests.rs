@@ -27,9 +27,9 @@ async fn run_with(
     privacy: Privacy,
     more: &str,
 ) -> (Result<(), ConnectError>, Vec<u8>) {
-    let (ours, mut server) = UnixStream::pair().unwrap();
+    let (client, mut server) = UnixStream::pair().unwrap();
     let mut link =
-        Link::new(Transport::Unix(ours), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
+        Link::new(Transport::Unix(client), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
     let text = format!("host=db.example user=router password=canary {more}");
     let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
     server.write_all(script).await.unwrap();
@@ -44,14 +44,14 @@ async fn run_with(
 }
 
 #[tokio::test]
-async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
+async fn the_password_is_sent_in_clear_text_only_over_a_verified_or_local_connection() {
     let script = [CLEARTEXT, OK].concat();
     for privacy in [Privacy::Verified, Privacy::Local] {
         let (outcome, got) = run(&script, privacy).await;
         outcome.unwrap();
         assert_eq!(got, b"p\0\0\0\x0bcanary\0");
     }
-    for (privacy, words) in [
+    for (privacy, expected) in [
         (Privacy::Unverified, "over a TLS connection whose certificate was not verified"),
         (Privacy::Exposed, "over an unencrypted connection"),
     ] {
@@ -60,7 +60,7 @@ async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
             let (outcome, got) = run_with(&script, privacy, more).await;
             let error = outcome.unwrap_err();
             assert!(matches!(error, ConnectError::PlaintextPassword { .. }), "{error}");
-            assert!(error.to_string().ends_with(words), "{error}");
+            assert!(error.to_string().ends_with(expected), "{error}");
             assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
             assert!(hint(&connect_failure(error)).unwrap().contains("sslmode=verify-full"));
         }
@@ -86,8 +86,9 @@ async fn require_auth_rules_methods_out_before_anything_is_sent() {
             let more = format!("require_auth={require_auth}");
             let (outcome, got) = run_with(&[request, OK].concat(), privacy, &more).await;
             let error = outcome.unwrap_err();
-            let told = format!("by method {method}, which require_auth={require_auth} rules out");
-            assert!(error.to_string().ends_with(&told), "{error}");
+            let expected =
+                format!("by method {method}, which require_auth={require_auth} rules out");
+            assert!(error.to_string().ends_with(&expected), "{error}");
             assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
             assert!(hint(&connect_failure(error)).unwrap().contains("require_auth"));
         }
@@ -104,7 +105,7 @@ async fn require_auth_rules_methods_out_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_method_that_we_do_not_have_satisfies_no_require_auth() {
+async fn an_unimplemented_method_satisfies_no_require_auth() {
     for (request, require_auth) in [
         (&b"R\0\0\0\x08\0\0\0\x07"[..], "gss"),
         (b"R\0\0\0\x08\0\0\0\x09", "sspi"),
@@ -127,7 +128,7 @@ async fn md5_sends_the_salted_hash() {
 }
 
 #[tokio::test]
-async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
+async fn a_server_that_omits_its_scram_proof_is_refused() {
     let script = [b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0", OK].concat();
     let (outcome, got) = run(&script, Privacy::Verified).await;
     let error = outcome.unwrap_err();
@@ -136,7 +137,7 @@ async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
 }
 
 #[tokio::test]
-async fn methods_we_do_not_have_are_named() {
+async fn unimplemented_methods_are_named() {
     for (request, name) in [
         (&b"R\0\0\0\x08\0\0\0\x07"[..], "GSSAPI"),
         (b"R\0\0\0\x13\0\0\0\x0aOTHER-256\0\0", "SASL without SCRAM-SHA-256"),

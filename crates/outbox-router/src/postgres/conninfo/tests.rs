@@ -46,7 +46,7 @@ fn a_url_may_name_a_socket_directory_in_either_place() {
 }
 
 #[test]
-fn an_ipv6_address_stands_in_brackets() {
+fn an_ipv6_address_is_written_in_brackets() {
     let info = resolve("postgres://u@[2001:db8::1]:6000/db").unwrap();
     assert_eq!(info.host, Host::Tcp("2001:db8::1".into()));
     assert_eq!(info.target(), "[2001:db8::1]:6000");
@@ -182,7 +182,7 @@ fn the_table_of_variables_is_the_manuals_and_gives_reasons() {
 }
 
 #[test]
-fn an_empty_variable_is_as_good_as_none() {
+fn an_empty_variable_counts_as_unset() {
     for variable in variables::VARIABLES {
         let env = |name: &str| (name == variable.name).then(String::new);
         assert!(ConnInfo::resolve(Some("user=u host=h"), &env).is_ok(), "{}", variable.name);
@@ -190,7 +190,7 @@ fn an_empty_variable_is_as_good_as_none() {
 }
 
 #[test]
-fn what_we_do_not_implement_is_refused_by_name() {
+fn what_is_not_implemented_is_refused_by_name() {
     assert_eq!(
         resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
         ConnInfoError::Unknown { name: "target_session_attrs".into() }

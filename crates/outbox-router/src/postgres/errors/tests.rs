@@ -72,7 +72,7 @@ fn the_holder_of_a_slot_is_the_last_number() {
 }
 
 #[test]
-fn a_lost_slot_is_known_in_every_version() {
+fn a_lost_slot_is_recognised_in_every_version() {
     for (code, routine, message, detail) in [
         (
             "55000",
@@ -99,7 +99,7 @@ fn a_lost_slot_is_known_in_every_version() {
 }
 
 #[test]
-fn an_unfit_slot_is_told_from_a_lost_one() {
+fn an_unfit_slot_is_distinguished_from_a_lost_one() {
     for (code, routine, message) in [
         (
             "0A000",
@@ -118,7 +118,7 @@ fn an_unfit_slot_is_told_from_a_lost_one() {
 }
 
 #[test]
-fn privileges_are_told_apart() {
+fn missing_privileges_are_distinguished() {
     for message in [
         "must be superuser or replication role to start walsender",
         "permission denied to start WAL sender",

@@ -9,9 +9,9 @@ use super::*;
 use crate::postgres::frames::FrameLimits;
 
 fn stream(row_bytes: usize) -> (ReplicationStream, UnixStream) {
-    let (outgoing, incoming) = UnixStream::pair().unwrap();
+    let (client, server) = UnixStream::pair().unwrap();
     let limits = FrameLimits { read_buffer: 64 * 1024, row_bytes };
-    (ReplicationStream::over(outgoing, limits), incoming)
+    (ReplicationStream::over(client, limits), server)
 }
 
 fn frame(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -78,7 +78,7 @@ async fn a_stopping_walsender_may_end_without_copy_done() {
 }
 
 #[tokio::test]
-async fn an_error_ends_the_stream_and_what_follows_it_is_quiet() {
+async fn an_error_ends_the_stream_and_what_follows_it_is_ignored() {
     let (mut stream, mut server) = stream(1024);
     let error = frame(b'E', b"SERROR\0VERROR\0C42704\0Mpublication \"p\" does not exist\0\0");
     server.write_all(&[error, frame(b'Z', b"I")].concat()).await.unwrap();
@@ -88,7 +88,7 @@ async fn an_error_ends_the_stream_and_what_follows_it_is_quiet() {
 }
 
 #[tokio::test]
-async fn a_message_without_a_place_in_a_stream_is_an_error() {
+async fn a_message_that_does_not_belong_in_a_stream_is_an_error() {
     let (mut stream, mut server) = stream(1024);
     server.write_all(&frame(b'Z', b"I")).await.unwrap();
     poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_full_buffer_is_not_read_into_and_not_an_end() {
 }
 
 #[tokio::test]
-async fn only_the_newest_status_is_sent_and_a_wish_for_a_reply_is_kept() {
+async fn only_the_newest_status_is_sent_and_a_reply_request_is_kept() {
     let (mut stream, mut server) = stream(1024);
     assert_eq!(stream.output(), Output::Empty);
     stream.queue_status(&status(1, 1));

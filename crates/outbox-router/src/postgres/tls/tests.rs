@@ -32,7 +32,7 @@ fn a_signature_without_a_hash_has_no_binding() {
 }
 
 #[test]
-fn a_truncated_certificate_has_no_binding_and_does_no_harm() {
+fn a_truncated_certificate_has_no_binding_and_causes_no_panic() {
     let der = certificate(&PKCS_ECDSA_P256_SHA256);
     for length in 0..der.len() / 2 {
         assert_eq!(server_end_point(&der[..length]), None, "{length}");
@@ -46,16 +46,16 @@ fn missing_and_empty_certificate_files_are_named() {
     let empty = directory.path().join("empty.pem");
     std::fs::write(&empty, "nothing here").unwrap();
     let missing = directory.path().join("missing.pem");
-    for (path, words) in [(&empty, "contains no certificate"), (&missing, "cannot read")] {
+    for (path, expected) in [(&empty, "contains no certificate"), (&missing, "cannot read")] {
         let text = format!("host=db.example user=u sslrootcert={}", path.display());
         let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
         let error = client(&info).err().unwrap().to_string();
-        assert!(error.contains(words) && error.contains(".pem"), "{error}");
+        assert!(error.contains(expected) && error.contains(".pem"), "{error}");
     }
 }
 
 #[test]
-fn a_peer_counts_as_verified_only_by_a_name_or_by_an_authority_of_our_own() {
+fn a_peer_counts_as_verified_only_by_a_name_or_by_a_configured_authority() {
     for (text, expected) in [
         ("sslmode=prefer", Peer::Unverified),
         ("sslmode=prefer sslrootcert=/root.pem", Peer::Unverified),

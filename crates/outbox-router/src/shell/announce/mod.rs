@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_gap_is_not_written_down_is_said_once_until_it_is() {
+    fn the_reason_why_a_gap_is_not_recorded_is_logged_once_until_it_is() {
         let mut announcer = Announcer::default();
         let (too_large, gap) = (Failure::new(Code::RecordTooLarge, "x"), failed(Code::SlotMissing));
         let forbidden = Failure::new(Code::TopicForbidden, "y");
@@ -165,20 +165,20 @@ mod tests {
     }
 
     #[test]
-    fn that_the_state_topic_cannot_be_looked_at_is_said_once_until_it_can() {
+    fn a_state_topic_that_cannot_be_checked_is_logged_once_until_it_can() {
         let mut announcer = Announcer::default();
         let streaming = Condition { state: State::Streaming, reason: None };
-        let logged = |announcer: &mut Announcer| announcer.is_unread(&streaming);
-        assert_eq!([(); 4].map(|()| logged(&mut announcer)), [false, true, false, false]);
+        let is_logged = |announcer: &mut Announcer| announcer.is_unread(&streaming);
+        assert_eq!([(); 4].map(|()| is_logged(&mut announcer)), [false, true, false, false]);
         announcer.state_topic_read(Ok(()), &streaming);
-        assert_eq!([(); 2].map(|()| logged(&mut announcer)), [false, true]);
+        assert_eq!([(); 2].map(|()| is_logged(&mut announcer)), [false, true]);
         let mut announcer = Announcer::default();
         let starting = Condition { state: State::Starting, reason: None };
         assert_eq!([(); 3].map(|()| announcer.is_unread(&starting)), [false; 3], "it says so");
     }
 
     #[test]
-    fn what_the_condition_says_is_not_said_twice() {
+    fn what_the_condition_reports_is_not_logged_twice() {
         let mut announcer = Announcer::default();
         let too_large = Failure::new(Code::RecordTooLarge, "x");
         assert!(!announcer.is_news(&too_large, &failed(Code::RecordTooLarge)));

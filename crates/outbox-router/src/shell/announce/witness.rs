@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn that_no_record_is_kept_is_said_once() {
+    fn that_no_record_is_kept_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         assert_eq!(logged.news(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
         assert_eq!(logged.news(&WitnessReport::default(), now), []);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_without_a_record_is_said_once_and_so_is_its_acceptance() {
+    fn a_start_without_a_record_is_logged_once_and_so_is_its_acceptance() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
         assert_eq!(logged.news(&began, now), [WitnessChange::BeganWithout(mark(1))]);
@@ -203,13 +203,13 @@ mod tests {
 
     /// What was accepted before this process started is not logged again.
     #[test]
-    fn only_what_was_seen_open_is_said_to_be_accepted() {
+    fn only_the_acceptance_of_what_was_seen_open_is_logged() {
         let report = WitnessReport { accepted: vec![acceptance("P014", 5)], ..kept() };
         assert_eq!(LoggedWitness::default().news(&report, Instant::now()), []);
     }
 
     #[test]
-    fn a_gap_is_said_to_be_written_down_and_then_to_be_accepted() {
+    fn a_gap_is_logged_as_recorded_and_then_as_accepted() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         assert_eq!(logged.news(&unwritten, now), []);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_cannot_be_written_down_is_said_once() {
+    fn a_gap_that_cannot_be_recorded_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         logged.news(&unwritten, now);

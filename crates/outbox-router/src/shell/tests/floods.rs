@@ -21,38 +21,38 @@ fn flood(walsender: &Walsender) -> std::thread::JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn a_flood_of_wal_starves_nobody() {
-    let mut stage = Stage::streaming(settings()).await;
-    stage.world.walsender().send(&transaction(100, &["a"]));
-    stage.produced(1).await;
-    stage.world.walsender().send(&[wire::begin(200, 0)]);
-    let flood = flood(&stage.world.walsender());
+async fn a_flood_of_wal_delays_no_other_event() {
+    let mut fixture = Fixture::streaming(settings()).await;
+    fixture.world.walsender().send(&transaction(100, &["a"]));
+    fixture.produced(1).await;
+    fixture.world.walsender().send(&[wire::begin(200, 0)]);
+    let flood = flood(&fixture.world.walsender());
     let ignored = |world: &World| world.reports.borrow().snapshot.rows_ignored;
-    stage.until("the flood", |world| ignored(world) > 1_000).await;
+    fixture.until("the flood", |world| ignored(world) > 1_000).await;
 
-    stage.world.producer().ack_all();
-    stage.until("a status update", |world| world.walsender().told() == 108).await;
+    fixture.world.producer().ack_all();
+    fixture.until("a status update", |world| world.walsender().confirmed() == 108).await;
 
     for _ in 0..3 {
-        let before = ignored(&stage.world);
-        stage.until("a report", |world| ignored(world) > before).await;
+        let before = ignored(&fixture.world);
+        fixture.until("a report", |world| ignored(world) > before).await;
     }
 
-    stage.world.monitor.try_send(MonitorEvent::ServerStopping).unwrap();
-    let capacity = stage.world.monitor.max_capacity();
-    stage.until("the monitor's turn", |world| world.monitor.capacity() == capacity).await;
+    fixture.world.monitor.try_send(MonitorEvent::ServerStopping).unwrap();
+    let capacity = fixture.world.monitor.max_capacity();
+    fixture.until("the monitor's turn", |world| world.monitor.capacity() == capacity).await;
 
     // A job, and its result.
-    let directory = stage.shell.refresher.directory().cloned().unwrap();
-    stage.shell.start(Job::LookAtTopics(directory));
-    stage.until_jobs(0).await;
+    let directory = fixture.shell.refresher.directory().cloned().unwrap();
+    fixture.shell.start(Job::LookAtTopics(directory));
+    fixture.until_jobs(0).await;
 
-    stage.world.shut_down();
+    fixture.world.shut_down();
     let drains =
         |world: &mut World| world.reports.borrow().snapshot.condition.state == State::Draining;
-    stage.until("the wish to stop", drains).await;
+    fixture.until("the wish to stop", drains).await;
     // The transaction is not over, and the server wants to stop, too: it has two seconds.
-    stage.outcome().await;
-    drop(stage);
+    fixture.outcome().await;
+    drop(fixture);
     flood.join().unwrap();
 }

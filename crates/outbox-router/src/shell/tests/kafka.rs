@@ -14,7 +14,7 @@ use relay::{
     TopicId, TopicName, testing::MemorySink,
 };
 
-use super::desk::{Bell, Desk, verdict};
+use super::requests::{Requests, TestWaker, permission};
 use crate::{
     kafka::{
         DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,
@@ -25,7 +25,7 @@ use crate::{
 
 /// A request, and the producer through whose client it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Request {
     Open(usize),
     LookUp(usize, String),
     See(usize),
@@ -45,25 +45,25 @@ const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
 pub(super) struct ScriptedKafka(Arc<Cluster>);
 
 struct Cluster {
-    desk: Desk<Ask>,
+    requests: Requests<Request>,
     /// The state topic, in the order of writing.
-    state: Mutex<Vec<KeyAndValue>>,
+    state_topic: Mutex<Vec<KeyAndValue>>,
     id: Mutex<&'static str>,
     producers: Mutex<Vec<Producer>>,
 }
 
 impl ScriptedKafka {
-    pub(super) fn new(bell: Bell) -> Self {
+    pub(super) fn new(test_waker: TestWaker) -> Self {
         Self(Arc::new(Cluster {
-            desk: Desk::new(bell),
-            state: Mutex::default(),
+            requests: Requests::new(test_waker),
+            state_topic: Mutex::default(),
             id: Mutex::new("c"),
             producers: Mutex::default(),
         }))
     }
 
-    pub(super) fn desk(&self) -> &Desk<Ask> {
-        &self.0.desk
+    pub(super) fn requests(&self) -> &Requests<Request> {
+        &self.0.requests
     }
 
     pub(super) fn producers(&self) -> usize {
@@ -76,7 +76,7 @@ impl ScriptedKafka {
 
     /// Somebody writes to the state topic.
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
-        self.0.state.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
+        self.0.state_topic.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
     }
 
     /// Another cluster answers, with copies of all topics.
@@ -84,8 +84,8 @@ impl ScriptedKafka {
         *self.0.id.lock().unwrap() = "another";
     }
 
-    fn asked(&self, question: Ask) -> Result<(), Failure> {
-        verdict(self.0.desk.ask(question).blocking_recv())
+    fn permitted(&self, request: Request) -> Result<(), Failure> {
+        permission(self.0.requests.make(request).blocking_recv())
     }
 }
 
@@ -98,14 +98,14 @@ impl Kafka for ScriptedKafka {
         let number = self.producers();
         let is_gone = |former: &Producer| former.is_closed();
         assert!(self.0.producers.lock().unwrap().iter().all(is_gone), "one after the other");
-        self.asked(Ask::Open(number))?;
-        let producer = Producer(Arc::new(Mutex::new(Books::new(number))));
+        self.permitted(Request::Open(number))?;
+        let producer = Producer(Arc::new(Mutex::new(ProducerState::new(number))));
         self.0.producers.lock().unwrap().push(producer.clone());
         Ok(ScriptedSink { producer, down: None })
     }
 
     fn directory(&self, sink: &ScriptedSink) -> Client {
-        Client { kafka: self.clone(), producer: sink.producer.books().number }
+        Client { kafka: self.clone(), producer: sink.producer.state().number }
     }
 
     fn state_topic(&self, sink: &mut ScriptedSink, _name: &TopicName) -> Client {
@@ -123,7 +123,7 @@ impl Kafka for ScriptedKafka {
 
 /// The test's side of a producer.
 #[derive(Clone)]
-pub(super) struct Producer(Arc<Mutex<Books>>);
+pub(super) struct Producer(Arc<Mutex<ProducerState>>);
 
 /// What the queue has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,12 +132,12 @@ pub(super) enum Room {
     Some,
 }
 
-struct Books {
+struct ProducerState {
     number: usize,
     records: MemorySink,
-    on_their_way: VecDeque<Acks>,
+    unreported: VecDeque<Acks>,
     reports: VecDeque<Acks>,
-    trouble: Option<DeliveryFailure>,
+    failure: Option<DeliveryFailure>,
     written: Option<u64>,
     bound: Vec<TopicId>,
     writes: Vec<(Vec<u8>, Option<Vec<u8>>, u64)>,
@@ -147,14 +147,14 @@ struct Books {
     closed: bool,
 }
 
-impl Books {
+impl ProducerState {
     fn new(number: usize) -> Self {
         Self {
             number,
             records: MemorySink::new(100_000),
-            on_their_way: VecDeque::new(),
+            unreported: VecDeque::new(),
             reports: VecDeque::new(),
-            trouble: None,
+            failure: None,
             written: None,
             room: Room::Some,
             bound: Vec::new(),
@@ -165,47 +165,47 @@ impl Books {
         }
     }
 
-    fn has_news(&self) -> bool {
-        !self.reports.is_empty() || self.trouble.is_some() || self.written.is_some()
+    fn has_reports(&self) -> bool {
+        !self.reports.is_empty() || self.failure.is_some() || self.written.is_some()
     }
 }
 
 impl Producer {
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn state(&self) -> MutexGuard<'_, ProducerState> {
         self.0.lock().unwrap()
     }
 
     /// Something has arrived.
     fn signal(&self) {
-        if let Some(waker) = self.books().waker.take() {
+        if let Some(waker) = self.state().waker.take() {
             waker.wake();
         }
     }
 
     /// Records that are not acknowledged.
     pub(super) fn in_flight(&self) -> usize {
-        self.books().records.in_flight()
+        self.state().records.in_flight()
     }
 
     /// The keys of all records that were ever taken.
     pub(super) fn keys(&self) -> Vec<String> {
-        let books = self.books();
-        let keys = books.records.produced().iter().map(|record| record.key.clone());
+        let state = self.state();
+        let keys = state.records.produced().iter().map(|record| record.key.clone());
         keys.map(|key| String::from_utf8(key).unwrap()).collect()
     }
 
     pub(super) fn bound(&self) -> usize {
-        self.books().bound.len()
+        self.state().bound.len()
     }
 
     /// Sets what is done before each record is taken.
     pub(super) fn on_produce(&self, reading: impl FnMut() + Send + 'static) {
-        self.books().on_produce = Some(Box::new(reading));
+        self.state().on_produce = Some(Box::new(reading));
     }
 
     /// Whether the shell has closed it.
     pub(super) fn is_closed(&self) -> bool {
-        self.books().closed
+        self.state().closed
     }
 
     /// Everything in flight is acknowledged, in one report.
@@ -216,51 +216,51 @@ impl Producer {
 
     /// The same, in a report that arrives later.
     pub(super) fn ack_later(&self) {
-        let acks = self.books().records.ack_all();
-        self.books().on_their_way.push_back(acks);
+        let acks = self.state().records.ack_all();
+        self.state().unreported.push_back(acks);
     }
 
     /// All reports arrive.
     pub(super) fn report(&self) {
-        let mut books = self.books();
-        let reports = std::mem::take(&mut books.on_their_way);
-        books.reports.extend(reports);
-        drop(books);
+        let mut state = self.state();
+        let reports = std::mem::take(&mut state.unreported);
+        state.reports.extend(reports);
+        drop(state);
         self.signal();
     }
 
     /// The next record is refused, which closes the producer.
     pub(super) fn fail(&self, failure: Failure) {
         {
-            let mut books = self.books();
-            let lane = *books.records.waiting().first().unwrap();
-            let transaction = books.records.fail(lane);
-            books.trouble = Some(DeliveryFailure { transaction, topic: None, failure });
+            let mut state = self.state();
+            let lane = *state.records.waiting().first().unwrap();
+            let transaction = state.records.fail(lane);
+            state.failure = Some(DeliveryFailure { transaction, topic: None, failure });
         }
         self.signal();
     }
 
     /// The producer as a whole fails.
     pub(super) fn break_down(&self, failure: Failure) {
-        self.books().trouble = Some(DeliveryFailure { transaction: None, topic: None, failure });
+        self.state().failure = Some(DeliveryFailure { transaction: None, topic: None, failure });
         self.signal();
     }
 
     /// Whether the queue has room for a write to the state topic from now on.
     pub(super) fn has(&self, room: Room) {
-        self.books().room = room;
+        self.state().room = room;
     }
 
     /// So many writes to the state topic were asked for.
     pub(super) fn writes(&self) -> usize {
-        self.books().writes.len()
+        self.state().writes.len()
     }
 
     /// The latest write to the state topic is acknowledged.
     pub(super) fn ack_write(&self, kafka: &ScriptedKafka) {
-        let (key, value, number) = self.books().writes.last().unwrap().clone();
+        let (key, value, number) = self.state().writes.last().unwrap().clone();
         kafka.write(&key, value.as_deref());
-        self.books().written = Some(number);
+        self.state().written = Some(number);
         self.signal();
     }
 }
@@ -273,30 +273,30 @@ pub(super) struct ScriptedSink {
 
 impl RecordSink for ScriptedSink {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
-        let mut books = self.producer.books();
-        if let Some(hook) = &mut books.on_produce {
+        let mut state = self.producer.state();
+        if let Some(hook) = &mut state.on_produce {
             hook();
         }
-        books.records.produce(record, ticket)
+        state.records.produce(record, ticket)
     }
 }
 
 impl Sink for ScriptedSink {
     async fn wait_acks(&self) {
         poll_fn(|cx| {
-            let mut books = self.producer.books();
-            books.waker = Some(cx.waker().clone());
-            if books.has_news() { Poll::Ready(()) } else { Poll::Pending }
+            let mut state = self.producer.state();
+            state.waker = Some(cx.waker().clone());
+            if state.has_reports() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
     fn poll_acks(&mut self, acks: &mut Acks, _limit: usize) -> Option<DeliveryFailure> {
-        let mut books = self.producer.books();
-        if let Some(reports) = books.reports.pop_front() {
+        let mut state = self.producer.state();
+        if let Some(reports) = state.reports.pop_front() {
             *acks = reports;
         }
-        books.trouble.take()
+        state.failure.take()
     }
 
     fn write_state(
@@ -306,19 +306,19 @@ impl Sink for ScriptedSink {
         write: u64,
     ) -> Result<(), RefusalReason> {
         let value = value.map(<[u8]>::to_vec);
-        if self.producer.books().room == Room::None {
+        if self.producer.state().room == Room::None {
             return Err(RefusalReason::Full);
         }
-        self.producer.books().writes.push((key.to_vec(), value, write));
+        self.producer.state().writes.push((key.to_vec(), value, write));
         Ok(())
     }
 
     fn written_state(&mut self) -> Option<u64> {
-        self.producer.books().written.take()
+        self.producer.state().written.take()
     }
 
     fn bind_topic(&mut self, id: TopicId, _name: &TopicName, _max: Option<usize>) {
-        self.producer.books().bound.push(id);
+        self.producer.state().bound.push(id);
     }
 
     fn identify_topic(&mut self, _id: TopicId, _uuid: TopicUuid) -> Identity {
@@ -342,7 +342,7 @@ impl Sink for ScriptedSink {
     }
 
     fn close(self) {
-        self.producer.books().closed = true;
+        self.producer.state().closed = true;
     }
 }
 
@@ -355,19 +355,19 @@ pub(super) struct Client {
 
 impl Directory for Client {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
-        self.kafka.asked(Ask::LookUp(self.producer, name.to_string()))?;
+        self.kafka.permitted(Request::LookUp(self.producer, name.to_string()))?;
         let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
         Ok(TopicDescription { facts, caution: None })
     }
 
     fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
-        self.kafka.asked(Ask::See(self.producer))?;
+        self.kafka.permitted(Request::See(self.producer))?;
         let lookup = TopicLookup::Partitions(PARTITIONS);
         Ok(names.iter().map(|_| TopicReading { lookup, uuid: None }).collect())
     }
 
     fn ping(&self) -> Result<(), Failure> {
-        self.kafka.asked(Ask::Ping(self.producer))
+        self.kafka.permitted(Request::Ping(self.producer))
     }
 }
 
@@ -377,18 +377,18 @@ impl StateTopic for Client {
     }
 
     fn end(&self) -> Result<StateEnd, Failure> {
-        self.kafka.asked(Ask::StateEnd(self.producer))?;
+        self.kafka.permitted(Request::StateEnd(self.producer))?;
         let StateLog { cluster_id, end: offset, .. } = self.latest(b"");
         Ok(StateEnd { cluster_id, offset })
     }
 
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {
-        self.kafka.asked(Ask::StateRead(self.producer))?;
+        self.kafka.permitted(Request::StateRead(self.producer))?;
         Ok(self.latest(prefix))
     }
 
     fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure> {
-        self.kafka.asked(Ask::StateReadOn(self.producer))?;
+        self.kafka.permitted(Request::StateReadOn(self.producer))?;
         let now = self.latest(prefix);
         assert!(known.end <= now.end, "it was read to here");
         Ok(now)
@@ -397,7 +397,7 @@ impl StateTopic for Client {
 
 impl Client {
     fn latest(&self, prefix: &[u8]) -> StateLog {
-        let log = self.kafka.0.state.lock().unwrap();
+        let log = self.kafka.0.state_topic.lock().unwrap();
         let is_latest = |at: usize| !log[at + 1..].iter().any(|(key, _)| *key == log[at].0);
         let records = log.iter().enumerate().filter_map(|(at, (key, value))| {
             let value = value.clone().filter(|_| is_latest(at) && key.starts_with(prefix))?;

@@ -4,20 +4,20 @@
 //! [`postgres`] plays the server's answers, [`walsender`] the server's end of the stream's socket,
 //! and [`kafka`] the producer and the requests beside it. Each request can be answered
 //! automatically, kept waiting, or answered by the test. Time is tokio's paused clock, which
-//! advances when no task is ready, so a test waits for days at once. [`Stage::until`] runs the
+//! advances when no task is ready, so a test waits for days at once. [`Fixture::until`] runs the
 //! shell's turns until a condition is seen from outside.
 //!
 //! Only what measures its own work (a pass, a flood) runs in real time.
 
-mod desk;
 mod floods;
 mod kafka;
 mod order;
 mod passes;
 mod postgres;
+mod requests;
 mod shutdown;
 mod sinks;
-mod standstill;
+mod stalls;
 mod state;
 mod steps;
 mod stream;
@@ -42,9 +42,9 @@ use relay::{
 };
 
 use self::{
-    desk::Bell,
     kafka::{Producer, ScriptedKafka},
-    postgres::{Ask, ScriptedPostgres},
+    postgres::{Request, ScriptedPostgres},
+    requests::TestWaker,
     walsender::Walsender,
 };
 use super::*;
@@ -103,7 +103,7 @@ fn failure(code: Code) -> Failure {
 }
 
 /// The shell, and the world around it.
-struct Stage {
+struct Fixture {
     shell: Shell<ScriptedPostgres, ScriptedKafka>,
     world: World,
 }
@@ -116,14 +116,14 @@ struct World {
     reports: watch::Receiver<RelayReport>,
     stop: watch::Sender<Running>,
     outcome: Option<ExitReason>,
-    bell: Bell,
+    test_waker: TestWaker,
     /// Real time is up.
     late: Arc<AtomicBool>,
     /// Dropping it ends the watchdog.
     _watched: threads::Sender<()>,
 }
 
-impl Stage {
+impl Fixture {
     fn new(settings: RelaySettings) -> Self {
         let clock = Clock::start();
         let state_topic = settings.witness.as_ref().map(|_| TopicName::new("state").unwrap());
@@ -133,9 +133,9 @@ impl Stage {
         let (reports, seen) =
             watch::channel(RelayReport { snapshot, published_at: Instant::now() });
         let (stop, stopping) = watch::channel(Running::On);
-        let bell = Bell::default();
+        let test_waker = TestWaker::default();
         let (postgres, kafka) =
-            (ScriptedPostgres::new(bell.clone()), ScriptedKafka::new(bell.clone()));
+            (ScriptedPostgres::new(test_waker.clone()), ScriptedKafka::new(test_waker.clone()));
         let shell = Shell::new(Parts {
             relay,
             postgres: postgres.clone(),
@@ -147,7 +147,7 @@ impl Stage {
             shutdown: stopping,
             clock,
         });
-        let (watched, late) = watchdog(bell.clone());
+        let (watched, late) = watchdog(test_waker.clone());
         let world = World {
             postgres,
             kafka,
@@ -155,7 +155,7 @@ impl Stage {
             reports: seen,
             stop,
             outcome: None,
-            bell,
+            test_waker,
             late,
             _watched: watched,
         };
@@ -164,25 +164,25 @@ impl Stage {
 
     /// The shell as `run` starts it.
     fn begun(settings: RelaySettings) -> Self {
-        let mut stage = Self::new(settings);
-        stage.shell.start(Job::ReplaceSink(Duration::ZERO));
-        stage
+        let mut fixture = Self::new(settings);
+        fixture.shell.start(Job::ReplaceSink(Duration::ZERO));
+        fixture
     }
 
     /// A shell that has started; this step of the connection waits for its answer.
-    async fn held_at(step: fn(&Ask) -> bool) -> Self {
-        let mut stage = Self::begun(settings());
-        stage.world.postgres.desk().keep(step);
-        let held = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-        stage.until("the step", held).await;
-        stage
+    async fn held_at(step: fn(&Request) -> bool) -> Self {
+        let mut fixture = Self::begun(settings());
+        fixture.world.postgres.requests().hold(step);
+        let held = |world: &mut World| !world.postgres.requests().waiting().is_empty();
+        fixture.until("the step", held).await;
+        fixture
     }
 
     /// Streaming; the tables are described, the topic of `row` is known, nothing is unconfirmed.
     async fn streaming(settings: RelaySettings) -> Self {
-        let mut stage = Self::begun(settings);
-        stage.stream().await;
-        stage
+        let mut fixture = Self::begun(settings);
+        fixture.stream().await;
+        fixture
     }
 
     async fn stream(&mut self) {
@@ -195,14 +195,14 @@ impl Stage {
     /// next, which goes on with `e`. That one has arrived, and finds no room before the others are
     /// acknowledged.
     async fn full() -> Self {
-        let mut stage = Self::streaming(settings()).await;
-        stage.world.walsender().send(&transaction(100, &["a", "b", "c"]));
-        stage.world.walsender().send(&[wire::begin(200, 0), row("d")]);
-        stage.produced(4).await;
-        stage.world.walsender().send(&[row("e")]);
-        stage.pass_time(Duration::from_millis(200)).await;
-        assert_eq!(stage.world.producer().in_flight(), 4);
-        stage
+        let mut fixture = Self::streaming(settings()).await;
+        fixture.world.walsender().send(&transaction(100, &["a", "b", "c"]));
+        fixture.world.walsender().send(&[wire::begin(200, 0), row("d")]);
+        fixture.produced(4).await;
+        fixture.world.walsender().send(&[row("e")]);
+        fixture.pass_time(Duration::from_millis(200)).await;
+        assert_eq!(fixture.world.producer().in_flight(), 4);
+        fixture
     }
 
     /// A transaction, from the server to its confirmation.
@@ -210,8 +210,8 @@ impl Stage {
         self.world.walsender().send(&transaction(at, keys));
         self.produced(keys.len()).await;
         self.world.producer().ack_all();
-        let told = |world: &mut World| world.walsender().told() == at + 8;
-        self.until("the transaction's confirmation", told).await;
+        let confirmed = |world: &mut World| world.walsender().confirmed() == at + 8;
+        self.until("the transaction's confirmation", confirmed).await;
     }
 
     /// Runs turns until at most so many jobs are under way.
@@ -241,7 +241,7 @@ impl Stage {
         loop {
             let mut turn = pin!(shell.turn());
             let is_seen = poll_fn(|cx| {
-                world.bell.wakes(cx.waker());
+                world.test_waker.set(cx.waker());
                 let turned = turn.as_mut().poll(cx);
                 if let Poll::Ready(outcome) = turned {
                     world.outcome = outcome;
@@ -310,19 +310,19 @@ impl Drop for World {
     /// Answers what still waits: a thread that waits for an answer would keep the runtime from
     /// ending.
     fn drop(&mut self) {
-        self.kafka.desk().close();
+        self.kafka.requests().close();
     }
 }
 
 /// Fails a test that takes too long by a real clock: the paused clock may stand still for ever.
-fn watchdog(bell: Bell) -> (threads::Sender<()>, Arc<AtomicBool>) {
+fn watchdog(test_waker: TestWaker) -> (threads::Sender<()>, Arc<AtomicBool>) {
     let (watched, over) = threads::channel();
     let late = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&late);
+    let is_late = Arc::clone(&late);
     std::thread::spawn(move || {
         if over.recv_timeout(REAL_PATIENCE) == Err(threads::RecvTimeoutError::Timeout) {
-            told.store(true, Ordering::Relaxed);
-            bell.ring();
+            is_late.store(true, Ordering::Relaxed);
+            test_waker.wake();
         }
     });
     (watched, late)

@@ -14,43 +14,43 @@ fn backlog() -> Vec<u8> {
 }
 
 /// Streaming, with records on their way and a backlog in the buffer.
-async fn behind(keys: &[&str]) -> Stage {
-    let mut stage = Stage::begun(settings());
-    stage.world.postgres.set_ends(Ends { read_buffer: 2 * BACKLOG, is_narrow: false });
-    stage.stream().await;
-    stage.world.walsender().send(&transaction(100, keys));
-    stage.produced(keys.len()).await;
-    stage.world.walsender().send(&[wire::begin(200, 0)]);
+async fn behind(keys: &[&str]) -> Fixture {
+    let mut fixture = Fixture::begun(settings());
+    fixture.world.postgres.set_ends(Ends { read_buffer: 2 * BACKLOG, is_narrow: false });
+    fixture.stream().await;
+    fixture.world.walsender().send(&transaction(100, keys));
+    fixture.produced(keys.len()).await;
+    fixture.world.walsender().send(&[wire::begin(200, 0)]);
     let (chunk, mut filled) = (backlog(), 0);
     while filled < BACKLOG {
-        stage.world.walsender().send_bytes(&chunk);
-        stage.read();
+        fixture.world.walsender().send_bytes(&chunk);
+        fixture.read();
         filled += chunk.len();
     }
-    stage
+    fixture
 }
 
-fn rows_ignored(stage: &Stage) -> u64 {
-    stage.shell.relay.snapshot(stage.shell.clock.now().at).rows_ignored
+fn rows_ignored(fixture: &Fixture) -> u64 {
+    fixture.shell.relay.snapshot(fixture.shell.clock.now().at).rows_ignored
 }
 
 #[tokio::test]
-async fn a_pass_over_rows_that_use_no_window_ends_in_time() {
-    let mut stage = behind(&[]).await;
-    stage.shell.pass();
-    assert!(rows_ignored(&stage) > 0);
-    let next = stage.shell.stream.as_mut().unwrap().peek();
-    assert!(matches!(next, Ok(Some(_))), "it took {} rows at once", rows_ignored(&stage));
+async fn a_pass_over_rows_that_use_no_window_is_limited_in_time() {
+    let mut fixture = behind(&[]).await;
+    fixture.shell.pass();
+    assert!(rows_ignored(&fixture) > 0);
+    let next = fixture.shell.stream.as_mut().unwrap().peek();
+    assert!(matches!(next, Ok(Some(_))), "it took {} rows at once", rows_ignored(&fixture));
 }
 
 /// Frames that a pass leaves are handed on by the next turn, and other events are handled in
 /// between.
 #[tokio::test]
-async fn acknowledgements_are_taken_and_told_in_the_midst_of_a_backlog() {
-    let mut stage = behind(&["a"]).await;
-    assert_eq!(stage.shell.turn().await, None);
-    stage.world.producer().ack_all();
-    stage.until("its confirmation", |world| world.walsender().told() == 108).await;
-    let next = stage.shell.stream.as_mut().unwrap().peek();
-    assert!(matches!(next, Ok(Some(_))), "{} rows had come before", rows_ignored(&stage));
+async fn acknowledgements_are_taken_and_confirmed_within_a_backlog() {
+    let mut fixture = behind(&["a"]).await;
+    assert_eq!(fixture.shell.turn().await, None);
+    fixture.world.producer().ack_all();
+    fixture.until("its confirmation", |world| world.walsender().confirmed() == 108).await;
+    let next = fixture.shell.stream.as_mut().unwrap().peek();
+    assert!(matches!(next, Ok(Some(_))), "{} rows had come before", rows_ignored(&fixture));
 }

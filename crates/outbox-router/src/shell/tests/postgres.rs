@@ -11,14 +11,14 @@ use relay::{
 
 use super::{
     COLUMNS, OUTBOX,
-    desk::{Bell, Desk, verdict},
+    requests::{Requests, TestWaker, permission},
     walsender::{Ends, Walsender},
 };
 use crate::shell::{Postgres, Started};
 
 /// A request, and the connection on which it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Request {
     Open,
     Timelines(usize),
     Slot(usize),
@@ -29,18 +29,18 @@ pub(super) enum Ask {
 }
 
 /// The steps of a connection that is made for the first time.
-pub(super) const STEPS: [fn(&Ask) -> bool; 4] = [
-    |ask| matches!(ask, Ask::Open),
-    |ask| matches!(ask, Ask::Slot(_)),
-    |ask| matches!(ask, Ask::Catalog(_)),
-    |ask| matches!(ask, Ask::Start(_)),
+pub(super) const STEPS: [fn(&Request) -> bool; 4] = [
+    |request| matches!(request, Request::Open),
+    |request| matches!(request, Request::Slot(_)),
+    |request| matches!(request, Request::Catalog(_)),
+    |request| matches!(request, Request::Start(_)),
 ];
 
 #[derive(Clone)]
 pub(super) struct ScriptedPostgres(Arc<Script>);
 
 struct Script {
-    desk: Desk<Ask>,
+    requests: Requests<Request>,
     source: Mutex<Source>,
     timeline: Mutex<u32>,
     holder: Mutex<Option<i32>>,
@@ -50,9 +50,9 @@ struct Script {
 }
 
 impl ScriptedPostgres {
-    pub(super) fn new(bell: Bell) -> Self {
+    pub(super) fn new(test_waker: TestWaker) -> Self {
         Self(Arc::new(Script {
-            desk: Desk::new(bell),
+            requests: Requests::new(test_waker),
             source: Mutex::new(Source::of("outbox", OUTBOX, &COLUMNS)),
             timeline: Mutex::new(1),
             holder: Mutex::new(None),
@@ -62,8 +62,8 @@ impl ScriptedPostgres {
         }))
     }
 
-    pub(super) fn desk(&self) -> &Desk<Ask> {
-        &self.0.desk
+    pub(super) fn requests(&self) -> &Requests<Request> {
+        &self.0.requests
     }
 
     pub(super) fn walsenders(&self) -> usize {
@@ -98,15 +98,15 @@ impl ScriptedPostgres {
         self.0.source.lock().unwrap().clone()
     }
 
-    fn look_now(&self) -> SlotReading {
+    fn read_slot_now(&self) -> SlotReading {
         let mut source = self.source();
-        let told = self.0.walsenders.lock().unwrap().iter().map(Walsender::told).max();
-        source.slot_at = source.slot_at.max(told.unwrap_or_default());
+        let confirmed = self.0.walsenders.lock().unwrap().iter().map(Walsender::confirmed).max();
+        source.slot_at = source.slot_at.max(confirmed.unwrap_or_default());
         source.slot_reading()
     }
 
-    async fn asked(&self, question: Ask) -> Result<(), Failure> {
-        verdict(self.0.desk.ask(question).await)
+    async fn permitted(&self, request: Request) -> Result<(), Failure> {
+        permission(self.0.requests.make(request).await)
     }
 }
 
@@ -114,7 +114,7 @@ impl Postgres for ScriptedPostgres {
     type Connection = Arc<usize>;
 
     async fn open(&self) -> Result<(Arc<usize>, Server), Failure> {
-        self.asked(Ask::Open).await?;
+        self.permitted(Request::Open).await?;
         let mut connections = self.0.connections.lock().unwrap();
         let open = Arc::new(connections.len());
         connections.push(Arc::downgrade(&open));
@@ -128,21 +128,21 @@ impl Postgres for ScriptedPostgres {
         open: Arc<usize>,
         timeline: u32,
     ) -> Result<(Arc<usize>, TimelineHistory), Failure> {
-        self.asked(Ask::Timelines(*open)).await?;
+        self.permitted(Request::Timelines(*open)).await?;
         assert_eq!(timeline, *self.0.timeline.lock().unwrap());
         let left = |before: u32| format!("{before}\t0/FFFFFFF\tno recovery target specified\n");
         Ok((open, TimelineHistory::parse(&(1..timeline).map(left).collect::<String>())?))
     }
 
     async fn read_slot(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotReading), Failure> {
-        self.asked(Ask::Slot(*open)).await?;
-        Ok((open, self.look_now()))
+        self.permitted(Request::Slot(*open)).await?;
+        Ok((open, self.read_slot_now()))
     }
 
     async fn read_slot_beside(&self, history: &History) -> Result<SlotReading, Failure> {
-        self.asked(Ask::SlotBeside).await?;
+        self.permitted(Request::SlotBeside).await?;
         assert_eq!(history.timeline, *self.0.timeline.lock().unwrap(), "that of the stream");
-        Ok(self.look_now())
+        Ok(self.read_slot_now())
     }
 
     async fn catalog(
@@ -150,12 +150,12 @@ impl Postgres for ScriptedPostgres {
         open: Arc<usize>,
         _remembered: Option<&Catalog>,
     ) -> Result<(Arc<usize>, Catalog), Failure> {
-        self.asked(Ask::Catalog(*open)).await?;
+        self.permitted(Request::Catalog(*open)).await?;
         Ok((open, self.source().catalog()))
     }
 
     async fn start(&self, open: Arc<usize>) -> Result<Started, Failure> {
-        self.asked(Ask::Start(*open)).await?;
+        self.permitted(Request::Start(*open)).await?;
         if let Some(holder) = *self.0.holder.lock().unwrap() {
             return Ok(Started::Held(Some(holder)));
         }
@@ -165,7 +165,7 @@ impl Postgres for ScriptedPostgres {
     }
 
     async fn watch_slot(&self) -> Result<(), Failure> {
-        self.asked(Ask::Watch).await?;
+        self.permitted(Request::Watch).await?;
         *self.0.holder.lock().unwrap() = None;
         Ok(())
     }

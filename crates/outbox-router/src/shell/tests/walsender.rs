@@ -20,7 +20,7 @@ pub(super) struct Ends {
 
 /// What the router sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// A status update with this flush position.
     Status(u64),
     CopyDone,
@@ -32,22 +32,22 @@ pub(super) struct Walsender(Arc<Mutex<Wire>>);
 struct Wire {
     socket: Option<UnixStream>,
     unread: Vec<u8>,
-    heard: Vec<Heard>,
+    received: Vec<Received>,
 }
 
 impl Walsender {
     /// Both ends.
     pub(super) fn connected(ends: Ends) -> (ReplicationStream, Self) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (client, server) = UnixStream::pair().unwrap();
         if ends.is_narrow {
-            SockRef::from(&ours).set_send_buffer_size(0).unwrap();
+            SockRef::from(&client).set_send_buffer_size(0).unwrap();
         }
-        ours.set_nonblocking(true).unwrap();
-        theirs.set_nonblocking(true).unwrap();
-        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
-        let wire = Wire { socket: Some(theirs), unread: Vec::new(), heard: Vec::new() };
+        client.set_nonblocking(true).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let client = tokio::net::UnixStream::from_std(client).unwrap();
+        let wire = Wire { socket: Some(server), unread: Vec::new(), received: Vec::new() };
         let limits = FrameLimits { read_buffer: ends.read_buffer, row_bytes: 1 << 20 };
-        (ReplicationStream::over(ours, limits), Self(Arc::new(Mutex::new(wire))))
+        (ReplicationStream::over(client, limits), Self(Arc::new(Mutex::new(wire))))
     }
 
     /// Another handle of the socket, for a thread that writes more than it takes.
@@ -73,9 +73,9 @@ impl Walsender {
     }
 
     /// Everything that the router has sent so far. Reading makes room for more.
-    pub(super) fn heard(&self) -> Vec<Heard> {
+    pub(super) fn received(&self) -> Vec<Received> {
         let mut wire = self.0.lock().unwrap();
-        let Wire { socket, unread, heard } = &mut *wire;
+        let Wire { socket, unread, received } = &mut *wire;
         let mut chunk = [0; 4096];
         while let Some(socket) = socket {
             match socket.read(&mut chunk) {
@@ -88,29 +88,29 @@ impl Walsender {
             }
         }
         while let Some((tag, body)) = message(unread) {
-            heard.push(match (tag, body.first()) {
-                (b'd', Some(b'r')) => Heard::Status(position(&body[9..17])),
-                (b'c', None) => Heard::CopyDone,
+            received.push(match (tag, body.first()) {
+                (b'd', Some(b'r')) => Received::Status(position(&body[9..17])),
+                (b'c', None) => Received::CopyDone,
                 _ => panic!("not a status update: {body:?}"),
             });
             let length = 5 + body.len();
             unread.drain(..length);
         }
-        heard.clone()
+        received.clone()
     }
 
     /// The last position that was confirmed; zero before the first.
-    pub(super) fn told(&self) -> u64 {
-        let told = |heard: &Heard| match heard {
-            Heard::Status(flush) => Some(*flush),
-            Heard::CopyDone => None,
+    pub(super) fn confirmed(&self) -> u64 {
+        let flushed = |message: &Received| match message {
+            Received::Status(flush) => Some(*flush),
+            Received::CopyDone => None,
         };
-        self.heard().iter().rev().find_map(told).unwrap_or_default()
+        self.received().iter().rev().find_map(flushed).unwrap_or_default()
     }
 
     /// Whether the router has closed its end.
     pub(super) fn is_left(&self) -> bool {
-        self.heard();
+        self.received();
         let mut byte = [0];
         !matches!(self.socket().read(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }

@@ -42,7 +42,7 @@ fn a_passing_fault_is_retried_with_growing_waits() {
 }
 
 #[test]
-fn a_refused_password_is_for_a_person_and_looked_at_again() {
+fn a_refused_password_needs_a_person_and_is_tried_again() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::AuthenticationFailed)));
@@ -61,7 +61,7 @@ fn a_refused_password_is_for_a_person_and_looked_at_again() {
 }
 
 #[test]
-fn a_report_of_a_connection_that_is_gone_changes_nothing() {
+fn a_failure_of_a_connection_that_is_already_closed_changes_nothing() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.fail_next(Code::RecordRefused);
@@ -120,7 +120,7 @@ fn a_gap_while_connecting_gives_up_the_attempt() {
 }
 
 #[test]
-fn a_slot_that_is_gone_when_we_come_back_is_a_gap() {
+fn a_slot_that_is_missing_on_reconnection_is_a_gap() {
     // I8
     let mut script = Script::streaming();
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -133,7 +133,7 @@ fn a_slot_that_is_gone_when_we_come_back_is_a_gap() {
 }
 
 #[test]
-fn a_publication_that_is_not_right_is_a_gap_from_the_start() {
+fn a_publication_without_inserts_is_a_gap_before_the_first_session() {
     // I8: the slot is there, so rows were left out, and mending the publication brings none of them
     // back.
     let mut script = Script::new(settings());
@@ -145,7 +145,7 @@ fn a_publication_that_is_not_right_is_a_gap_from_the_start() {
 }
 
 #[test]
-fn a_slot_that_was_never_there_is_looked_for_again() {
+fn a_slot_that_never_existed_is_checked_for_again() {
     // A router that was started before `setup` need not be restarted.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
@@ -158,7 +158,7 @@ fn a_slot_that_was_never_there_is_looked_for_again() {
 }
 
 #[test]
-fn a_child_of_an_outbox_is_looked_at_again_unless_the_outbox_was_known_without_it() {
+fn an_inheriting_table_is_checked_again_unless_the_outbox_was_known_without_it() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::TableInherited)));
@@ -187,7 +187,7 @@ fn the_warning_of_a_skipped_publication_halts() {
 }
 
 #[test]
-fn a_stopping_server_is_not_left_while_everything_is_confirmed() {
+fn a_stopping_server_is_not_disconnected_while_everything_is_confirmed() {
     let mut script = Script::streaming();
     script.handle(Input::ServerStopping);
     for at in 1..20_u64 {
@@ -200,7 +200,7 @@ fn a_stopping_server_is_not_left_while_everything_is_confirmed() {
 }
 
 #[test]
-fn a_stopping_server_gets_a_moment_for_what_is_on_its_way_and_is_then_let_go() {
+fn a_stopping_server_is_disconnected_two_seconds_later_if_records_are_still_in_flight() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::ServerStopping);
@@ -215,7 +215,7 @@ fn a_stopping_server_gets_a_moment_for_what_is_on_its_way_and_is_then_let_go() {
 }
 
 #[test]
-fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
+fn a_stopping_process_exits_when_it_disconnects_a_stopping_server() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::ServerStopping);
@@ -229,7 +229,7 @@ fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
 }
 
 #[test]
-fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
+fn a_row_that_needs_a_person_does_not_keep_a_server_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
     assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
@@ -255,7 +255,7 @@ fn a_row_that_waits_for_an_earlier_sessions_records_does_not_keep_a_server_from_
 }
 
 #[test]
-fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
+fn a_stalled_process_discards_what_is_in_flight_and_starts_over() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.run_for(Duration::from_millis(200));
@@ -268,7 +268,7 @@ fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
 }
 
 #[test]
-fn standing_still_with_nothing_in_hand_is_no_failure() {
+fn a_stall_with_nothing_in_flight_is_no_failure() {
     let mut script = Script::streaming();
     script.handle(Input::Disconnected(Failure::new(Code::ServerUnreachable, "cut")));
     script.actions();
@@ -277,7 +277,7 @@ fn standing_still_with_nothing_in_hand_is_no_failure() {
 }
 
 #[test]
-fn a_session_that_ends_before_it_tells_anything_takes_back_no_confirmation() {
+fn a_session_that_ends_before_its_first_status_update_takes_back_no_confirmation() {
     let mut script = Script::streaming();
     assert_eq!(script.confirmed(), 16);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -290,14 +290,14 @@ fn a_session_that_ends_before_it_tells_anything_takes_back_no_confirmation() {
 }
 
 #[test]
-fn a_question_is_answered_soon_although_there_is_no_news() {
+fn a_reply_request_is_answered_soon_without_a_new_position() {
     let mut script = Script::streaming();
     script.take(&wire::keepalive(1_000));
     script.run_for(Duration::from_millis(500));
     script.actions();
     script.run_for(Duration::from_millis(50));
     assert_eq!(statuses(&script.actions()), [], "nothing is left to be told");
-    script.take(&wire::question(1_000));
+    script.take(&wire::reply_request(1_000));
     script.run_for(Duration::from_millis(100));
     assert_eq!(statuses(&script.actions()).len(), 1);
     script.run_for(Duration::from_millis(500));
@@ -305,7 +305,7 @@ fn a_question_is_answered_soon_although_there_is_no_news() {
 }
 
 #[test]
-fn a_silent_server_is_asked_and_then_left() {
+fn a_silent_server_is_asked_for_a_reply_and_then_disconnected() {
     let mut script = Script::streaming();
     script.run_for(Duration::from_secs(11));
     let actions = script.actions();
@@ -342,7 +342,7 @@ fn a_server_that_is_not_read_is_not_silent() {
 }
 
 #[test]
-fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
+fn malformed_data_ends_the_session_and_the_third_time_needs_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {
         script.begin(100);

@@ -92,7 +92,7 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
 }
 
 #[test]
-fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_passed() {
+fn a_full_queue_is_not_tried_again_before_an_acknowledgement_or_a_short_wait() {
     let mut script = Script::streaming();
     script.sink = MemorySink::new(1);
     script.begin(100);
@@ -107,7 +107,7 @@ fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_pa
 }
 
 #[test]
-fn acknowledgements_of_an_earlier_session_make_room_too() {
+fn acknowledgements_of_an_earlier_session_make_room_in_the_queue() {
     let mut script = Script::streaming();
     script.sink = MemorySink::new(1);
     script.transaction(100, &["a"]);
@@ -166,13 +166,13 @@ fn a_transaction_larger_than_the_window_passes_through() {
 }
 
 #[test]
-fn status_updates_are_paced_and_news_does_not_wait_for_the_interval() {
+fn status_updates_are_paced_and_a_new_position_does_not_wait_for_the_interval() {
     let mut script = Script::streaming();
     script.take_time(Duration::from_secs(30));
     let idle = statuses(&script.actions()).len();
     assert!((10..=11).contains(&idle), "{idle} updates in 30 idle seconds");
     for number in 0..100_u64 {
-        script.take(&wire::question(1_000 + number * 8));
+        script.take(&wire::reply_request(1_000 + number * 8));
         script.tick_after(10);
     }
     let asked = statuses(&script.actions()).len();
@@ -204,7 +204,7 @@ fn a_failed_delivery_ends_the_session_and_the_slot_replays() {
 }
 
 #[test]
-fn the_same_data_failure_thrice_at_one_place_is_for_a_person() {
+fn the_same_data_failure_three_times_at_one_position_needs_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {
         script.transaction(100, &["a"]);
@@ -227,7 +227,7 @@ fn the_same_data_failure_thrice_at_one_place_is_for_a_person() {
 }
 
 #[test]
-fn transport_failures_never_count() {
+fn transport_failures_never_need_a_person() {
     let mut script = Script::streaming();
     for _ in 0..6 {
         script.transaction(100, &["a"]);
@@ -279,7 +279,7 @@ fn no_more_than_one_earlier_session_is_in_flight() {
 }
 
 #[test]
-fn an_acknowledgement_too_many_ends_the_session() {
+fn a_surplus_acknowledgement_ends_the_session() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.transaction(200, &["b"]);
@@ -340,7 +340,7 @@ fn sent_at(micros: i64, mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_backlog_is_read_in_long_gulps_until_the_server_has_no_more() {
+fn a_backlog_is_read_in_long_coalesced_reads_until_the_server_has_no_more() {
     let mut script = Script::streaming();
     script.take(&wire::begin_sent_at(100, 1_000, 61_000));
     assert_eq!(script.relay.pace(), LONG_PAUSE, "also amid a transaction");
@@ -363,7 +363,7 @@ fn a_transaction_that_takes_long_to_send_becomes_a_backlog() {
 }
 
 #[test]
-fn following_commits_close_together_share_a_gulp_and_others_are_read_at_once() {
+fn commits_close_together_share_a_coalesced_read_and_others_are_read_at_once() {
     let mut script = Script::streaming();
     let mut pace_after = |commit, micros| {
         // A server that waits for its disk sends late, and is followed all the same.
@@ -380,7 +380,7 @@ fn following_commits_close_together_share_a_gulp_and_others_are_read_at_once() {
 }
 
 #[test]
-fn a_broker_that_acknowledges_nothing_blocks() {
+fn a_broker_that_acknowledges_nothing_blocks_the_router() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.run_for(Duration::from_secs(4));
@@ -394,7 +394,7 @@ fn a_broker_that_acknowledges_nothing_blocks() {
 }
 
 #[test]
-fn one_stuck_partition_blocks_although_others_go_on() {
+fn one_stuck_partition_blocks_the_router_although_others_continue() {
     let mut script = Script::streaming_with(RelaySettings {
         window: Window { events: 1_000, bytes: 1 << 20 },
         ..settings()
@@ -425,7 +425,7 @@ fn one_stuck_partition_blocks_although_others_go_on() {
 }
 
 #[test]
-fn a_long_transaction_that_is_acknowledged_bit_by_bit_does_not_block() {
+fn a_long_transaction_that_is_acknowledged_gradually_does_not_block_the_router() {
     let mut script = Script::streaming();
     script.begin(100);
     for number in 0..20 {

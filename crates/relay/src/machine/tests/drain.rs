@@ -45,7 +45,7 @@ fn the_open_transaction_is_completed_and_no_other_begun() {
 }
 
 #[test]
-fn a_deadline_that_passes_says_so_and_confirms_what_it_can() {
+fn a_passed_drain_deadline_is_reported_and_what_is_settled_is_confirmed() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Shutdown);
@@ -59,7 +59,7 @@ fn a_deadline_that_passes_says_so_and_confirms_what_it_can() {
 }
 
 #[test]
-fn what_is_settled_at_the_last_moment_is_told_and_the_goodbye_is_not_waited_for() {
+fn what_is_settled_at_the_deadline_is_confirmed_without_waiting_for_the_end_of_the_stream() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Shutdown);
@@ -104,7 +104,7 @@ fn a_topic_that_is_being_looked_up_is_waited_for_and_one_that_was_refused_is_not
 }
 
 #[test]
-fn a_server_that_never_says_goodbye_does_not_keep_the_process_either() {
+fn a_server_that_never_ends_the_stream_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     script.run_for(Duration::from_secs(26));
@@ -164,7 +164,7 @@ fn a_second_signal_does_not_move_the_deadline() {
 }
 
 #[test]
-fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
+fn what_the_server_sends_before_it_ends_the_stream_is_read_and_dropped() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
@@ -174,7 +174,7 @@ fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
 
 /// Closing a socket with unread bytes can lose the last update.
 #[test]
-fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
+fn a_sink_that_fails_after_the_last_status_update_does_not_close_the_connection() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
@@ -199,7 +199,7 @@ fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
 
 /// The process does not wait for records that an earlier session left in flight.
 #[test]
-fn a_sink_that_fails_with_records_of_an_earlier_session_is_left_at_once() {
+fn a_sink_that_fails_with_records_of_an_earlier_session_is_not_waited_for() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -212,7 +212,7 @@ fn a_sink_that_fails_with_records_of_an_earlier_session_is_left_at_once() {
 }
 
 #[test]
-fn a_process_that_has_left_asks_for_nothing_more() {
+fn a_process_that_has_exited_requests_nothing_more() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Shutdown);

@@ -8,7 +8,7 @@ fn wide() -> RelaySettings {
 }
 
 /// The transaction at 200 is acknowledged but not confirmed; the one at 300 is in flight.
-fn settled_but_untold(settings: RelaySettings) -> Script {
+fn settled_but_unconfirmed(settings: RelaySettings) -> Script {
     let mut script = Script::streaming_with(settings);
     script.transaction(100, &["a"]);
     script.settle();
@@ -31,15 +31,15 @@ fn final_status(script: &mut Script) -> Option<u64> {
 
 #[test]
 fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.fail_next(Code::DeliveryFailed);
     assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
 #[test]
-fn a_server_that_is_let_go_is_told_first() {
-    let mut script = settled_but_untold(wide());
+fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::ServerStopping);
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
@@ -47,29 +47,29 @@ fn a_server_that_is_let_go_is_told_first() {
 }
 
 #[test]
-fn a_process_that_leaves_for_a_person_tells_first() {
-    let mut script = settled_but_untold(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
+fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
+    let mut script = settled_but_unconfirmed(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
     script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
 #[test]
-fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
+fn no_final_status_update_is_sent_on_a_failed_connection_or_after_a_gap() {
     // I8
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(final_status(&mut script), None);
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
     assert_eq!(final_status(&mut script), None);
-    let mut script = settled_but_untold(wide());
+    let mut script = settled_but_unconfirmed(wide());
     script.frame(b"nonsense");
     assert_eq!(final_status(&mut script), None, "what was received may be wrong");
 }
 
 #[test]
-fn books_that_do_not_balance_confirm_nothing_more() {
+fn a_surplus_acknowledgement_lets_nothing_more_be_confirmed() {
     // I1
     let mut script = Script::streaming_with(wide());
     script.transaction(100, &["a"]);

@@ -6,7 +6,7 @@ use crate::{source::Held, witness::Witness};
 
 /// The late write is of a session that was stopped or cut off, or took long.
 #[test]
-fn a_late_write_does_not_count_beside_what_the_next_holder_of_the_slot_says() {
+fn a_late_write_does_not_count_beside_the_witness_of_the_next_holder_of_the_slot() {
     let mut world = World::streaming();
     world.transaction(100, &["a"]);
     world.transaction(200, &["b"]);
@@ -26,7 +26,7 @@ fn a_late_write_does_not_count_beside_what_the_next_holder_of_the_slot_says() {
 }
 
 #[test]
-fn a_session_that_hears_of_a_later_holder_of_the_slot_connects_anew() {
+fn a_session_that_reads_of_a_later_holder_of_the_slot_connects_again() {
     let mut world = World::streaming();
     let own = world.witness();
     let held = own.held.map(|held| Held { clock_micros: held.clock_micros + 1_000, ..held });
@@ -38,7 +38,7 @@ fn a_session_that_hears_of_a_later_holder_of_the_slot_connects_anew() {
 }
 
 #[test]
-fn a_slot_that_another_has_taken_while_this_one_connected_carries_no_session() {
+fn no_session_begins_on_a_slot_that_another_router_took_while_this_one_connected() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));

@@ -40,7 +40,7 @@ fn reconnect(script: &mut Script) {
 }
 
 #[test]
-fn a_refused_record_is_retried_alone_and_then_care_is_over() {
+fn a_refused_record_is_retried_alone_until_it_is_acknowledged() {
     let mut script = refused();
     assert_eq!(script.state(), BLOCKED);
     reconnect(&mut script);
@@ -72,7 +72,7 @@ fn a_refused_record_is_retried_alone_and_then_care_is_over() {
 }
 
 #[test]
-fn the_refusal_is_not_forgotten_while_the_server_is_away() {
+fn the_refusal_is_not_forgotten_while_the_server_is_unreachable() {
     let mut script = refused();
     script.new_sink();
     script.run_for(Duration::from_secs(5));
@@ -88,7 +88,7 @@ fn the_refusal_is_not_forgotten_while_the_server_is_away() {
 }
 
 #[test]
-fn a_place_that_another_instance_has_passed_is_none_any_more() {
+fn a_transaction_that_another_router_has_confirmed_is_no_longer_isolated() {
     let mut script = refused();
     script.new_sink();
     script.source.slot_at = 308;
@@ -99,7 +99,7 @@ fn a_place_that_another_instance_has_passed_is_none_any_more() {
 }
 
 #[test]
-fn stopping_does_not_wait_for_the_transaction_that_waits() {
+fn stopping_does_not_wait_for_the_isolated_transaction() {
     let mut script = refused();
     reconnect(&mut script);
     script.transaction(100, &[&key_in(0)]);

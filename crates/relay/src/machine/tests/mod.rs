@@ -14,21 +14,21 @@ use crate::{
     },
 };
 
+mod answer_order;
 mod connection;
 mod delivery;
 mod drain;
 mod final_status;
 mod holders;
 mod isolation;
-mod looks;
+mod other_routers;
 mod races;
 mod rows;
-mod silence;
 mod sinks;
-mod standstill;
+mod stalls;
 mod tables;
 mod topics;
-mod turns;
+mod waiting;
 mod witness;
 mod world;
 

@@ -5,7 +5,7 @@ use super::{world::World, *};
 use crate::{protocol::StateRecord, witness::Witness};
 
 /// A record of another router: everything before `position` is acknowledged.
-fn another_says(world: &mut World, position: u64) {
+fn another_records(world: &mut World, position: u64) {
     let value = Witness { position: Lsn::from_u64(position), ..world.witness() }.encode();
     world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });
 }
@@ -25,13 +25,13 @@ fn answer_until_state(world: &mut World) {
 }
 
 #[test]
-fn the_work_of_another_router_is_not_taken_for_a_slot_that_was_moved() {
+fn a_position_confirmed_by_another_router_is_not_taken_for_a_moved_slot() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
     answer_until(&mut world, &Action::Connect);
     // The holder writes its witness, confirms the position, and exits.
-    another_says(&mut world, 300);
+    another_records(&mut world, 300);
     world.script.source.slot_at = 300;
     answer_until_state(&mut world);
     world.answer();
@@ -42,7 +42,7 @@ fn the_work_of_another_router_is_not_taken_for_a_slot_that_was_moved() {
 }
 
 #[test]
-fn a_stream_that_nobody_answered_for_long_is_not_begun() {
+fn no_session_begins_on_a_stream_that_was_left_unanswered_for_long() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
@@ -63,7 +63,7 @@ fn a_stream_that_nobody_answered_for_long_is_not_begun() {
 }
 
 #[test]
-fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() {
+fn a_position_that_another_session_wrote_is_confirmed_when_this_one_has_written_it() {
     let mut world = World::streaming();
     world.restart();
     world.script.source.slot_at = 0;
@@ -78,7 +78,7 @@ fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() 
 }
 
 #[test]
-fn what_cannot_be_recognised_is_not_vouched_for() {
+fn a_position_that_cannot_be_verified_is_not_attested() {
     // A server restored from a snapshot, and no transaction with events since the pipeline began.
     let mut world = World::streaming();
     let mut witness = world.witness();
@@ -106,7 +106,7 @@ fn a_stopping_server_does_not_wait_for_a_witness_that_is_not_acknowledged() {
 }
 
 #[test]
-fn partitions_that_this_process_has_used_since_are_kept() {
+fn a_partition_count_that_this_process_has_used_since_is_kept() {
     let mut world = World::streaming();
     let id = world.script.relay.topics_in_use().next().unwrap().0;
     world.script.handle(Input::Partitions(id, NonZeroI32::new(6).unwrap()));
@@ -140,7 +140,7 @@ fn without_a_state_topic_whatever_comes_again_is_produced_again() {
 }
 
 #[test]
-fn a_gap_that_is_suspected_before_the_witness_is_read_does_not_hide_it() {
+fn a_gap_suspected_before_the_witness_is_read_does_not_hide_what_the_witness_shows() {
     let mut world = World::streaming();
     world.restart();
     world.script.handle(Input::GapSuspected(gap(Code::SlotLost)));
@@ -175,7 +175,7 @@ fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
 }
 
 #[test]
-fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
+fn a_session_that_resumes_at_the_end_of_the_wal_pins_no_partition_count() {
     let mut world = World::streaming();
     world.restart();
     world.script.source.wal_end = 16;
@@ -191,7 +191,7 @@ fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
 }
 
 #[test]
-fn a_gap_whose_record_is_gone_is_written_again() {
+fn a_gap_whose_record_is_gone_is_recorded_again() {
     let mut world = World::streaming();
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     world.settle_down();

@@ -35,7 +35,7 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
 }
 
 #[test]
-fn rows_of_other_tables_pass() {
+fn rows_of_other_tables_are_ignored() {
     // I7
     let mut script = Script::streaming();
     script.begin(100);
@@ -66,7 +66,7 @@ fn a_row_outside_a_transaction_ends_the_session() {
 }
 
 #[test]
-fn an_oversized_row_of_ours_is_held_by_name() {
+fn an_oversized_row_of_an_outbox_is_held_by_name() {
     let mut script = Script::streaming();
     script.begin(100);
     let whole = row_of("order", "a", &"x".repeat(5_000));
@@ -77,7 +77,7 @@ fn an_oversized_row_of_ours_is_held_by_name() {
 }
 
 #[test]
-fn oversized_changes_of_others_pass() {
+fn oversized_changes_of_other_tables_are_ignored() {
     let mut script = Script::streaming();
     script.begin(100);
     assert_eq!(oversized(&mut script, &foreign_row()[..45]), FrameOutcome::Taken);
@@ -138,7 +138,7 @@ fn a_table_described_again_is_routed_as_before() {
 }
 
 #[test]
-fn a_bytea_in_another_form_is_a_fault_of_the_way_not_of_the_row() {
+fn a_bytea_in_another_form_is_a_fault_of_the_session_and_not_of_the_row() {
     let mut script = Script::streaming();
     let mut columns = COLUMNS;
     columns[4].1 = 17;

@@ -7,7 +7,7 @@ const BLOCKED: (State, Option<Code>) = (State::Blocked, Some(Code::ClusterForbid
 const STREAMING: (State, Option<Code>) = (State::Streaming, None);
 
 /// The producer fails altogether. Returns the wait before the next one, if the core asks for one.
-fn breaks_down(script: &mut Script, code: Code) -> Option<Duration> {
+fn fail_producer(script: &mut Script, code: Code) -> Option<Duration> {
     script.handle(Input::DeliveryFailed { transaction: None, failure: failure(code) });
     wait(&script.actions())
 }
@@ -18,12 +18,12 @@ fn wait(actions: &[Action]) -> Option<Duration> {
     })
 }
 
-fn is_forbidden(script: &mut Script) -> Duration {
-    breaks_down(script, Code::ClusterForbidden).expect("another producer")
+fn fail_as_forbidden(script: &mut Script) -> Duration {
+    fail_producer(script, Code::ClusterForbidden).expect("another producer")
 }
 
 /// The wait passes, and there is another producer.
-fn is_replaced(script: &mut Script, wait: Duration) {
+fn replace_after(script: &mut Script, wait: Duration) {
     script.run_for(wait);
     script.new_sink();
 }
@@ -42,21 +42,21 @@ fn reconnect(script: &mut Script) {
 fn forbidden_twice() -> Script {
     let mut script = Script::streaming();
     for _ in 0..2 {
-        let wait = is_forbidden(&mut script);
-        is_replaced(&mut script, wait);
+        let wait = fail_as_forbidden(&mut script);
+        replace_after(&mut script, wait);
         reconnect(&mut script);
     }
     script
 }
 
 #[test]
-fn a_producer_that_fails_at_once_is_made_ever_more_seldom() {
+fn a_producer_that_fails_at_once_is_replaced_after_growing_waits() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     let mut waits = Vec::new();
     for _ in 0..12 {
-        let wait = is_forbidden(&mut script);
-        is_replaced(&mut script, wait);
+        let wait = fail_as_forbidden(&mut script);
+        replace_after(&mut script, wait);
         waits.push(wait);
     }
     let millis = Duration::from_millis;
@@ -72,83 +72,83 @@ fn a_producer_that_fails_at_once_is_made_ever_more_seldom() {
 
 /// Whatever the session was about to do when its producer failed.
 #[test]
-fn from_the_second_failure_on_the_state_says_why_and_nothing_else() {
+fn from_the_second_failure_on_the_state_reports_the_reason_and_nothing_else() {
     let mut script = Script::streaming();
-    let wait = is_forbidden(&mut script);
+    let wait = fail_as_forbidden(&mut script);
     assert_eq!(script.state().0, State::Starting, "one that fails once is nothing to be told");
-    is_replaced(&mut script, wait);
+    replace_after(&mut script, wait);
     reconnect(&mut script);
     assert_eq!(script.state(), STREAMING);
     for _ in 0..5 {
-        let wait = is_forbidden(&mut script);
+        let wait = fail_as_forbidden(&mut script);
         assert_eq!(script.state(), BLOCKED, "waiting");
-        is_replaced(&mut script, wait);
+        replace_after(&mut script, wait);
         assert_eq!(script.state(), BLOCKED, "there is another");
         reconnect(&mut script);
         assert_eq!(script.state(), BLOCKED, "a session says nothing about Kafka");
     }
-    is_forbidden(&mut script);
+    fail_as_forbidden(&mut script);
     script.new_sink();
     while !script.actions().contains(&Action::Connect) {
         script.run_for(Duration::from_millis(10));
     }
     assert_eq!(script.state(), BLOCKED, "connecting");
-    is_forbidden(&mut script);
+    fail_as_forbidden(&mut script);
     assert_eq!(script.state(), BLOCKED, "failed while connecting");
 }
 
 #[test]
-fn an_acknowledged_record_ends_the_row() {
+fn an_acknowledged_record_ends_the_series_of_failures() {
     let mut script = forbidden_twice();
     script.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));
     script.transaction(100, &["a"]);
     assert_eq!(script.state(), BLOCKED, "a record on its way is no proof");
     script.settle();
     assert_eq!(script.state(), STREAMING);
-    assert_eq!(is_forbidden(&mut script), Duration::ZERO);
+    assert_eq!(fail_as_forbidden(&mut script), Duration::ZERO);
 }
 
 #[test]
-fn an_acknowledged_write_of_the_witness_ends_it_too() {
+fn an_acknowledged_write_of_the_witness_ends_the_series_of_failures() {
     let mut world = World::streaming();
     for failures in 1..=2 {
-        let wait = is_forbidden(&mut world.script);
+        let wait = fail_as_forbidden(&mut world.script);
         world.in_flight.clear();
-        is_replaced(&mut world.script, wait);
+        replace_after(&mut world.script, wait);
         assert_eq!(world.script.state().0 == State::Blocked, failures == 2);
     }
     world.connect();
     assert_eq!(world.script.state(), BLOCKED);
     assert!(world.store());
     assert_eq!(world.script.state(), STREAMING);
-    assert_eq!(is_forbidden(&mut world.script), Duration::ZERO);
+    assert_eq!(fail_as_forbidden(&mut world.script), Duration::ZERO);
 }
 
 #[test]
-fn so_does_a_producer_that_lasts() {
+fn a_producer_that_lasts_ends_the_series_of_failures() {
     let mut script = forbidden_twice();
     script.take_time(Duration::from_secs(9));
     assert_eq!(script.state(), BLOCKED);
     script.take_time(Duration::from_secs(2));
     assert_eq!(script.state(), STREAMING);
-    assert_eq!(is_forbidden(&mut script), Duration::ZERO);
+    assert_eq!(fail_as_forbidden(&mut script), Duration::ZERO);
     assert_eq!(script.state().0, State::Starting);
 }
 
 #[test]
-fn what_a_person_has_to_mend_is_told_as_such() {
+fn a_producer_failure_that_needs_a_person_is_reported_as_such() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     for _ in 0..2 {
-        let wait = breaks_down(&mut script, Code::KafkaAuthentication).unwrap();
-        is_replaced(&mut script, wait);
+        let wait = fail_producer(&mut script, Code::KafkaAuthentication).unwrap();
+        replace_after(&mut script, wait);
     }
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 
     let mut script = Script::new(RelaySettings { on_fatal: OnFatal::Exit, ..settings() });
     script.handle(Input::SinkReady);
-    let wait = breaks_down(&mut script, Code::KafkaAuthentication).unwrap();
-    is_replaced(&mut script, wait);
+    let wait = fail_producer(&mut script, Code::KafkaAuthentication).unwrap();
+    replace_after(&mut script, wait);
     script.handle(Input::DeliveryFailed {
         transaction: None,
         failure: failure(Code::KafkaAuthentication),
@@ -157,13 +157,13 @@ fn what_a_person_has_to_mend_is_told_as_such() {
 }
 
 #[test]
-fn a_standby_whose_producer_is_refused_says_so() {
+fn a_standby_reports_that_its_producer_is_refused() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::SlotHeld(Some(4711)));
     for _ in 0..2 {
-        let wait = is_forbidden(&mut script);
-        is_replaced(&mut script, wait);
+        let wait = fail_as_forbidden(&mut script);
+        replace_after(&mut script, wait);
     }
     assert_eq!(script.state(), (State::Standby, Some(Code::ClusterForbidden)));
     script.handle(Input::SlotFree);
@@ -171,17 +171,17 @@ fn a_standby_whose_producer_is_refused_says_so() {
 }
 
 #[test]
-fn nothing_is_told_instead_of_a_gap() {
+fn nothing_is_reported_instead_of_a_gap() {
     let mut script = forbidden_twice();
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
-    let wait = is_forbidden(&mut script);
+    let wait = fail_as_forbidden(&mut script);
     assert!(wait > Duration::ZERO);
     assert_eq!(script.state(), (State::Failed, Some(Code::SlotMoved)));
 }
 
 /// The producer itself has not failed.
 #[test]
-fn a_producer_that_we_give_up_has_not_failed() {
+fn a_producer_that_the_router_discards_has_not_failed() {
     let mut script = Script::streaming();
     for _ in 0..3 {
         script.handle(Input::ProcessStalled(Duration::from_secs(20)));
@@ -194,13 +194,13 @@ fn a_producer_that_we_give_up_has_not_failed() {
     script.handle(Input::ProcessStalled(Duration::from_secs(20)));
     assert_eq!(wait(&script.actions()), Some(Duration::ZERO));
     script.new_sink();
-    assert!(is_forbidden(&mut script) > Duration::ZERO, "nor does that end the row");
+    assert!(fail_as_forbidden(&mut script) > Duration::ZERO, "nor does that end the row");
 }
 
 #[test]
-fn a_process_that_waits_for_a_producer_leaves_at_once() {
+fn a_process_that_waits_for_a_producer_exits_at_once() {
     let mut script = forbidden_twice();
-    assert!(is_forbidden(&mut script) > Duration::ZERO);
+    assert!(fail_as_forbidden(&mut script) > Duration::ZERO);
     script.handle(Input::Shutdown);
     assert_eq!(script.actions(), [Action::Exit(ExitReason::Drained)]);
 }

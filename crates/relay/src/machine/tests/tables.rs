@@ -32,7 +32,7 @@ fn what_was_an_outbox_in_this_session_stays_one_under_any_name() {
 }
 
 #[test]
-fn so_does_one_that_the_catalog_did_not_show_when_the_session_began() {
+fn a_table_that_became_an_outbox_during_the_session_stays_one_under_any_name() {
     // I7: this table took the name of the outbox, and was renamed again.
     let mut script = connected();
     let successor = |name: &str| wire::relation(OTHER, name, &COLUMNS);
@@ -47,7 +47,7 @@ fn so_does_one_that_the_catalog_did_not_show_when_the_session_began() {
 }
 
 #[test]
-fn what_was_an_outbox_can_become_broken_but_never_foreign() {
+fn what_was_an_outbox_can_become_unreadable_but_is_never_ignored() {
     // I7
     let mut script = Script::streaming();
     script.begin(100);
@@ -87,7 +87,7 @@ fn a_row_of_a_table_that_is_not_the_outbox_any_more_is_known_by_its_name_alone()
 }
 
 #[test]
-fn the_name_at_its_place_in_the_wal_comes_before_the_oid() {
+fn the_name_at_a_rows_wal_position_takes_precedence_over_the_oid() {
     // The table was renamed and another took its name, and both are configured: a row is routed by
     // the name that its table had when the row was written.
     let table = |name: &str, topic: &str| OutboxTable {

@@ -31,7 +31,7 @@ fn a_missing_topic_blocks_and_is_looked_up_until_it_is_there() {
 }
 
 #[test]
-fn a_look_up_that_is_never_answered_is_made_again() {
+fn a_look_up_that_is_never_answered_is_repeated() {
     let mut script = Script::streaming();
     script.begin(100);
     script.frame(&row_of("invoice", "a", "{}"));
@@ -84,7 +84,7 @@ fn a_topic_that_grows_inside_a_transaction_does_not_wait_for_its_commit() {
 }
 
 #[test]
-fn a_topic_that_shrinks_was_made_anew_and_everything_is_replayed() {
+fn a_topic_that_shrinks_was_recreated_and_everything_is_replayed() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.transaction(100, &["a"]);
@@ -132,7 +132,7 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
 }
 
 #[test]
-fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
+fn looking_up_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
@@ -197,7 +197,7 @@ fn a_topic_that_grows_between_two_sessions_waits_too() {
 }
 
 #[test]
-fn a_look_at_the_partitions_makes_no_topic_known() {
+fn a_refresh_of_the_partition_count_makes_no_topic_known() {
     let mut script = Script::streaming();
     script.begin(100);
     let row = row_of("invoice", "a", "{}");
@@ -212,7 +212,7 @@ fn a_look_at_the_partitions_makes_no_topic_known() {
 }
 
 #[test]
-fn a_look_at_the_partitions_keeps_the_limit() {
+fn a_refresh_of_the_partition_count_keeps_the_limit() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
@@ -244,7 +244,7 @@ fn a_topic_that_is_gone_is_looked_up_before_the_next_record() {
 }
 
 #[test]
-fn a_topic_with_records_on_their_way_is_not_taken_for_gone() {
+fn a_topic_with_records_in_flight_is_not_taken_for_gone() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.transaction(100, &["a"]);
@@ -259,7 +259,7 @@ fn a_topic_with_records_on_their_way_is_not_taken_for_gone() {
 }
 
 #[test]
-fn a_topic_that_is_gone_is_looked_up_although_others_have_records_on_their_way() {
+fn a_topic_that_is_gone_is_looked_up_although_others_have_records_in_flight() {
     let mut script = Script::streaming();
     let gone = first_topic(&script);
     script.begin(100);

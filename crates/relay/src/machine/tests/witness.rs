@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_position_is_told_after_the_witness_with_it_is_acknowledged() {
+fn a_position_is_confirmed_after_the_witness_with_it_is_acknowledged() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.settle();
@@ -30,7 +30,7 @@ fn a_position_is_told_after_the_witness_with_it_is_acknowledged() {
 }
 
 #[test]
-fn what_is_written_follows_the_window_and_nothing_is_written_while_nothing_moves() {
+fn the_witness_is_written_as_the_window_moves_and_not_while_nothing_moves() {
     let mut world = World::streaming();
     world.answer_all();
     let before = world.script.relay.snapshot(world.script.at).witness.position;
@@ -51,7 +51,7 @@ fn what_is_written_follows_the_window_and_nothing_is_written_while_nothing_moves
 }
 
 #[test]
-fn while_it_follows_two_positions_a_second_are_written() {
+fn while_positions_move_the_witness_is_written_twice_a_second() {
     let mut world = World::streaming();
     let mut writes = 0;
     for n in 0..400_u64 {
@@ -66,7 +66,7 @@ fn while_it_follows_two_positions_a_second_are_written() {
 }
 
 #[test]
-fn a_witness_that_is_not_acknowledged_fills_the_window_and_blocks() {
+fn an_unacknowledged_witness_fills_the_window_and_blocks_the_router() {
     let mut world = World::streaming();
     for n in 0..999_u64 {
         world.script.transaction(1_000 + 8 * n, &["a"]);
@@ -103,7 +103,7 @@ fn the_next_session_deletes_the_keys_of_those_before_it() {
 }
 
 #[test]
-fn a_slot_past_the_witness_is_a_gap_however_long_nobody_was_there() {
+fn a_slot_past_the_witness_is_a_gap_however_long_no_router_ran() {
     let mut world = World::streaming();
     world.restart();
     world.script.source.slot_at = 500;
@@ -138,7 +138,7 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
 
 /// The person saw another gap, before this one was written down.
 #[test]
-fn a_gap_that_is_written_down_beside_an_acceptance_of_another_stays_open() {
+fn a_gap_recorded_beside_an_acceptance_of_another_stays_open() {
     let mut world = World::streaming();
     let before = world.witness();
     let other = [gap(Code::PublicationLacksTable)];
@@ -159,7 +159,7 @@ fn a_gap_that_is_written_down_beside_an_acceptance_of_another_stays_open() {
 }
 
 #[test]
-fn a_process_that_exits_for_a_gap_writes_it_down_first() {
+fn a_process_that_exits_for_a_gap_records_it_first() {
     let mut world = World::streaming();
     world.script.relay.on_fatal = OnFatal::Exit;
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
@@ -181,7 +181,7 @@ fn a_process_that_exits_for_a_gap_writes_it_down_first() {
 }
 
 #[test]
-fn what_a_crash_makes_the_server_repeat_is_read_and_not_produced() {
+fn what_the_server_repeats_after_a_crash_is_read_and_not_produced() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.transaction(200, &["b"]);
@@ -206,7 +206,7 @@ fn what_a_crash_makes_the_server_repeat_is_read_and_not_produced() {
 }
 
 #[test]
-fn an_idle_server_confirms_what_is_covered_with_its_next_keepalive() {
+fn what_is_covered_is_confirmed_with_the_next_keepalive_of_an_idle_server() {
     let mut world = World::streaming();
     world.restart();
     world.script.source.slot_at = 0;
@@ -233,7 +233,7 @@ fn restored() -> World {
 }
 
 #[test]
-fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_again() {
+fn a_server_restored_on_the_same_timeline_is_recognised_by_what_it_does_not_send_again() {
     let is_another = |world: &World| {
         let (code, from, to) = world.gap();
         assert_eq!((code, from, to), (Some(Code::HistoryChanged), 16, 208));
@@ -266,7 +266,7 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_ag
 }
 
 #[test]
-fn rows_of_other_tables_say_nothing_about_the_history() {
+fn rows_of_other_tables_are_no_evidence_of_another_history() {
     let mut world = restored();
     world.script.begin(120);
     world.script.take(&foreign_row());
@@ -308,7 +308,7 @@ fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
 }
 
 #[test]
-fn another_router_between_the_look_and_the_start_is_noticed() {
+fn another_router_between_the_preflight_and_the_start_is_noticed() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
@@ -327,7 +327,7 @@ fn another_router_between_the_look_and_the_start_is_noticed() {
 }
 
 #[test]
-fn a_promotion_goes_on_and_a_lost_transaction_stops() {
+fn a_promotion_that_lost_nothing_continues_and_one_that_lost_a_transaction_is_a_gap() {
     let promoted = |left: u64| {
         let mut world = World::streaming();
         world.restart();
@@ -352,7 +352,7 @@ fn a_promotion_goes_on_and_a_lost_transaction_stops() {
 }
 
 #[test]
-fn another_cluster_on_either_side_stops() {
+fn another_kafka_cluster_or_another_database_cluster_is_a_gap() {
     let mut world = World::streaming();
     world.restart();
     world.cluster = "another".into();
@@ -366,7 +366,7 @@ fn another_cluster_on_either_side_stops() {
 }
 
 #[test]
-fn a_pipeline_without_a_record_goes_on_and_says_so() {
+fn a_pipeline_without_a_witness_starts_and_reports_it() {
     let mut world = World::streaming();
     let report = world.script.relay.snapshot(world.script.at).witness;
     assert_eq!(report.began_without.map(|mark| mark.lsn), Some(Lsn::ZERO));
@@ -380,7 +380,7 @@ fn a_pipeline_without_a_record_goes_on_and_says_so() {
 }
 
 #[test]
-fn a_state_topic_that_cannot_be_read_blocks_before_the_server_is_asked() {
+fn a_state_topic_that_cannot_be_read_blocks_before_the_server_is_contacted() {
     let mut world = World::new();
     assert_eq!(world.script.actions(), [Action::ReadState(1)]);
     world.script.handle(Input::State(1, Err(failure(Code::TopicMissing))));
@@ -395,7 +395,7 @@ fn a_state_topic_that_cannot_be_read_blocks_before_the_server_is_asked() {
 }
 
 #[test]
-fn keys_stay_where_they_went_until_what_was_in_flight_has_passed() {
+fn keys_keep_their_partition_until_what_was_in_flight_has_passed() {
     let mut world = World::streaming();
     world.restart();
     world.connect();
@@ -414,7 +414,7 @@ fn keys_stay_where_they_went_until_what_was_in_flight_has_passed() {
 }
 
 #[test]
-fn a_stopping_process_writes_and_tells_what_was_acknowledged() {
+fn a_stopping_process_records_and_confirms_what_was_acknowledged() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.settle();
@@ -428,7 +428,7 @@ fn a_stopping_process_writes_and_tells_what_was_acknowledged() {
 }
 
 #[test]
-fn a_row_that_is_taken_with_care_waits_for_the_witness() {
+fn an_isolated_transaction_waits_for_the_witness() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.transaction(200, &["b"]);

@@ -184,8 +184,8 @@ impl World {
             alterations: Vec::new(),
             tables: source::TableOids::default(),
         };
-        let anew = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
-        let witness = witness.accept(&witness.open(), anew, "ann");
+        let begun = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
+        let witness = witness.accept(&witness.open(), begun, "ann");
         let (key, value) = (b"accepted".to_vec(), witness.encode());
         self.topic.push(StateRecord { key, value, offset: 1_000 });
     }

@@ -155,7 +155,7 @@ fn acknowledgements_of_an_earlier_session_confirm_nothing() {
 }
 
 #[test]
-fn an_acknowledgement_too_many_is_noticed() {
+fn a_surplus_acknowledgement_is_noticed() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     let tickets = transaction(&mut ledger, 100, 1);
     let run = run_of(tickets)[0];
@@ -164,7 +164,7 @@ fn an_acknowledgement_too_many_is_noticed() {
 }
 
 #[test]
-fn the_window_is_what_lies_past_the_last_told_position() {
+fn the_window_is_what_lies_past_the_last_confirmed_position() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     let stuck = transaction(&mut ledger, 100, 1);
     let rest = transaction(&mut ledger, 200, 3);
@@ -179,7 +179,7 @@ fn the_window_is_what_lies_past_the_last_told_position() {
 }
 
 #[test]
-fn a_position_is_told_only_when_it_comes_back_from_the_witness() {
+fn a_position_is_confirmed_only_when_the_witness_with_it_is_acknowledged() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::Witness);
     let first = transaction(&mut ledger, 100, 2);
     credit(&mut ledger, first);
@@ -198,7 +198,7 @@ fn a_position_is_told_only_when_it_comes_back_from_the_witness() {
 }
 
 #[test]
-fn what_an_earlier_witness_says_is_told_when_this_session_has_written_it() {
+fn the_position_of_an_earlier_witness_is_confirmed_when_this_session_has_written_it() {
     let mut ledger = Ledger::new(SessionId(0), lsn(50), Evidence::Witness);
     ledger.resume_at(lsn(400), None);
     assert_eq!(ledger.confirm().lsn(), Lsn::ZERO);
@@ -244,7 +244,7 @@ fn a_large_transaction_waits_for_what_precedes_it() {
 }
 
 #[test]
-fn a_withdrawn_ticket_leaves_no_trace() {
+fn a_withdrawn_ticket_changes_nothing() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     ledger.begin(&begin(100)).unwrap();
     let ticket = ledger.issue(10).unwrap();

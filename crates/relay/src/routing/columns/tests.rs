@@ -51,7 +51,7 @@ fn read<'a>(columns: &Columns, row: TupleColumns<'a>) -> Result<Event<'a>, Failu
 }
 
 #[test]
-fn a_role_s_index_is_its_place_among_all() {
+fn a_role_s_index_is_its_position_among_all() {
     assert!(Role::ALL.iter().enumerate().all(|(index, role)| role.index() == index));
 }
 
@@ -90,7 +90,7 @@ fn the_debezium_preset_leaves_a_headers_column_to_the_application() {
 }
 
 #[test]
-fn auto_refuses_a_table_that_fits_no_preset_and_says_what_each_lacks() {
+fn auto_refuses_a_table_that_fits_no_preset_and_names_what_each_lacks() {
     let failure = refusal(&table(), &["id", "aggregate_type", "payload", "type"]);
     assert_eq!(failure.code, Code::PresetUnclear);
     assert!(
@@ -111,7 +111,7 @@ fn auto_refuses_a_table_that_fits_both_presets_until_one_is_named() {
 }
 
 #[test]
-fn auto_is_content_when_the_configuration_makes_both_presets_the_same() {
+fn auto_accepts_a_table_for_which_the_configuration_makes_both_presets_the_same() {
     let mut columns = ColumnNames::default();
     columns.set(Role::AggregateType, vec!["kind".into()]);
     columns.set(Role::AggregateId, vec!["key".into()]);
@@ -122,7 +122,7 @@ fn auto_is_content_when_the_configuration_makes_both_presets_the_same() {
 }
 
 #[test]
-fn a_named_preset_says_which_columns_are_missing() {
+fn a_named_preset_reports_which_columns_are_missing() {
     let table = OutboxTable { preset: Preset::Default, ..table() };
     let failure = refusal(&table, &["id", "aggregate_type", "event_type"]);
     assert_eq!(failure.code, Code::ColumnMissing);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_parser_is_left_to_it() {
+    fn what_needs_the_parser_is_left_to_the_parser() {
         for json in [
             r#"{"a": "b\"c"}"#,
             r#"{"a": {"b": 1}}"#,

@@ -190,7 +190,7 @@ fn what_must_not_be_null_is_refused_by_its_own_code() {
 }
 
 #[test]
-fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
+fn an_aggregate_type_that_makes_no_legal_topic_is_refused_and_not_repaired() {
     let long = "x".repeat(250);
     let illegal: [&[u8]; 7] =
         [b"a/b", b"../x", b"a b", b"", long.as_bytes(), b"\xff\xfe", "\u{fffd}".as_bytes()];
@@ -208,16 +208,16 @@ fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
 }
 
 #[test]
-fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_never_shown() {
+fn an_illegal_aggregate_type_is_reported_by_table_column_length_and_place_and_never_shown() {
     // The mistake that put a payload into the log: columns.aggregate_type = "payload".
     let mut mapped = table();
     mapped.columns.set(Role::AggregateType, vec!["payload".into()]);
     let values = row_with("payload", Wire::Text(r#"canary {"card": "4111 1111"}"#));
     let failure = routed(&mapped, &COLUMNS, &values).unwrap_err();
     assert_eq!(failure.code, Code::TopicIllegal);
-    let told = "the row with id da8d6de6 of public.outbox: column payload (28 characters) makes an \
-                illegal topic name: character 7 is a space";
-    assert!(failure.message.starts_with(told), "{failure}");
+    let expected = "the row with id da8d6de6 of public.outbox: column payload (28 characters) \
+                makes an illegal topic name: character 7 is a space";
+    assert!(failure.message.starts_with(expected), "{failure}");
     assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
 }
 

@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_is_what_is_equal(
+        fn equal_values_are_equal(
             one in prop::collection::vec(0_u8..2, 0..20),
             other in prop::collection::vec(0_u8..2, 0..20),
         ) {

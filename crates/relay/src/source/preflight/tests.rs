@@ -24,7 +24,7 @@ fn witness(position: u64) -> Witness {
     }
 }
 
-fn judged_as(
+fn checked_as(
     witness: Option<&Witness>,
     kept: Kept,
     reading: &SlotReading,
@@ -35,12 +35,12 @@ fn judged_as(
     preflight(expected, server(), reading, catalog)
 }
 
-fn judged(
+fn checked(
     witness: Option<&Witness>,
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    judged_as(witness, Kept::InKafka, reading, catalog)
+    checked_as(witness, Kept::InKafka, reading, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
@@ -49,7 +49,7 @@ fn refused(
     reading: &SlotReading,
     catalog: Catalog,
 ) -> (Code, Option<u64>) {
-    let failure = match judged(witness, reading, catalog).unwrap_err() {
+    let failure = match checked(witness, reading, catalog).unwrap_err() {
         Obstacle::Gaps(gaps) => gaps[0].failure.clone(),
         Obstacle::Failed(failure) => failure,
         other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
@@ -58,8 +58,8 @@ fn refused(
 }
 
 #[test]
-fn what_setup_makes_is_let_through_and_remembered() {
-    let baseline = judged(None, &reading(Some(slot())), healthy()).unwrap();
+fn what_setup_creates_passes_the_preflight_and_is_remembered() {
+    let baseline = checked(None, &reading(Some(slot())), healthy()).unwrap();
     assert_eq!((&baseline.slot, &baseline.catalog), (&slot(), &healthy()));
     assert_eq!(
         (baseline.confirmed(), baseline.checked),
@@ -75,7 +75,7 @@ fn a_slot_that_is_gone_puts_at_risk_what_was_written_past_the_witness() {
 }
 
 #[test]
-fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
+fn a_lost_slot_still_shows_its_confirmed_position() {
     let lost = reading(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
     assert_eq!(refused(None, &lost, healthy()), (Code::SlotLost, Some(40)));
 }
@@ -84,15 +84,15 @@ fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
 fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
     let seen = reading(Some(slot()));
     assert_eq!(refused(Some(&witness(39 * MIB)), &seen, healthy()), (Code::SlotMoved, Some(39)));
-    assert!(judged(Some(&witness(40 * MIB)), &seen, healthy()).is_ok());
-    assert!(judged(Some(&witness(41 * MIB)), &seen, healthy()).is_ok());
+    assert!(checked(Some(&witness(40 * MIB)), &seen, healthy()).is_ok());
+    assert!(checked(Some(&witness(41 * MIB)), &seen, healthy()).is_ok());
 }
 
 #[test]
 fn without_a_state_topic_another_router_may_have_moved_the_slot() {
     let seen = reading(Some(slot()));
     let known = witness(39 * MIB);
-    assert!(judged_as(Some(&known), Kept::InMemory, &seen, healthy()).is_ok());
+    assert!(checked_as(Some(&known), Kept::InMemory, &seen, healthy()).is_ok());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
 
 /// The slot has to be made again, too, and with it goes what it still had.
 #[test]
-fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
+fn a_recreated_publication_puts_at_risk_all_that_is_not_acknowledged() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
     let seen = reading(Some(slot()));
@@ -121,7 +121,7 @@ fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
         refused(Some(&known), &seen, catalog.clone()),
         (Code::PublicationReplaced, Some(60))
     );
-    let Err(Obstacle::Gaps(gaps)) = judged(Some(&known), &seen, catalog) else { panic!("no gap") };
+    let Err(Obstacle::Gaps(gaps)) = checked(Some(&known), &seen, catalog) else { panic!("no gap") };
     let from = gaps[0].interval.from.clone().unwrap().at;
     assert_eq!(from.as_deref(), Some("2000-01-01T00:00:00Z"), "the look was past the backlog");
     let none = Catalog::default();
@@ -129,19 +129,22 @@ fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
 }
 
 #[test]
-fn a_held_slot_is_stood_by_unless_something_is_wrong() {
+fn a_held_slot_makes_a_standby_unless_there_is_a_defect() {
     let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
-    let obstacle = judged(None, &held, healthy()).unwrap_err();
+    let obstacle = checked(None, &held, healthy()).unwrap_err();
     assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
     let none = Catalog::default();
     assert_eq!(refused(None, &held, none).0, Code::PublicationMissing);
 }
 
 #[test]
-fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
+fn the_position_of_a_slot_that_another_router_holds_is_left_to_its_holder() {
     let known = witness(39 * MIB);
     let held = reading(Some(SlotHealth { active_pid: Some(7), ..slot() }));
-    assert_eq!(judged(Some(&known), &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
+    assert_eq!(
+        checked(Some(&known), &held, healthy()).unwrap_err(),
+        Obstacle::SlotInUse { pid: 7 }
+    );
     // A defect is reported although another process holds the slot.
     assert_eq!(refused(Some(&known), &held, Catalog::default()).0, Code::PublicationMissing);
     let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
@@ -150,21 +153,21 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
 
 /// An acceptance makes the present state the measure, so all defects must be known before.
 #[test]
-fn everything_that_is_wrong_is_told() {
+fn every_defect_is_reported() {
     let mut catalog = healthy();
     let publication = catalog.publication.as_mut().unwrap();
     publication.inserts = Inserts::Withheld;
     let entry = publication.tables[0].entry.as_mut().unwrap();
     *entry = Oid::from_u32(entry.as_u32() + 1);
     let seen = reading(Some(slot()));
-    let obstacle = judged(Some(&witness(39 * MIB)), &seen, catalog).unwrap_err();
+    let obstacle = checked(Some(&witness(39 * MIB)), &seen, catalog).unwrap_err();
     let Obstacle::Gaps(gaps) = obstacle else { panic!("{obstacle:?}") };
-    let told: Vec<(Code, u64)> = gaps
+    let reported: Vec<(Code, u64)> = gaps
         .iter()
         .map(|gap| (gap.failure.code, gap.interval.begins_at().as_u64() / MIB))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (Code::SlotMoved, 39),
             (Code::PublicationLacksInsert, 90),
@@ -179,7 +182,7 @@ fn the_slot_comes_before_the_publication() {
 }
 
 #[test]
-fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
+fn an_inheriting_table_is_a_gap_only_when_the_outbox_was_known_without_it() {
     let mut catalog = healthy();
     catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
     let seen = reading(Some(slot()));
@@ -196,7 +199,7 @@ fn a_publication_altered_and_back_since_the_last_session_is_a_gap() {
     let seen = reading(Some(slot()));
     let later = refused(Some(&witness(40 * MIB)), &seen, catalog.clone());
     assert_eq!(later, (Code::PublicationAltered, Some(90)));
-    assert!(judged(None, &seen, catalog).is_ok(), "nobody knows how it was");
+    assert!(checked(None, &seen, catalog).is_ok(), "nobody knows how it was");
 }
 
 #[test]
@@ -209,20 +212,20 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     };
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let seen = reading(Some(slot()));
-    let judged = |remembered: Option<Catalog>, now: Catalog| {
+    let checked = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
         let (witness, kept) = (witness.as_ref(), Kept::InKafka);
         let expected =
             Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
         preflight(expected, server(), &seen, now)
     };
-    let first = judged(None, healthy()).unwrap();
-    let second = judged(Some(first.catalog), renamed("outbox_v2")).unwrap();
+    let first = checked(None, healthy()).unwrap();
+    let second = checked(Some(first.catalog), renamed("outbox_v2")).unwrap();
     assert_eq!(second.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
     // After another rename the table is still known, by what the second preflight remembered.
-    let third = judged(Some(second.catalog), renamed("outbox_v3")).unwrap();
+    let third = checked(Some(second.catalog), renamed("outbox_v3")).unwrap();
     assert_eq!(third.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
-    let unknown = judged(None, renamed("outbox_v2")).unwrap_err();
+    let unknown = checked(None, renamed("outbox_v2")).unwrap_err();
     assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
 }
 
@@ -230,16 +233,16 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 /// the slot may have rows of the former table that bear neither the configured name nor the OID
 /// that has it now.
 #[test]
-fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
+fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
-    let judged_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
+    let checked_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let kept = Kept::InKafka;
         let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
         preflight(expected, server(), &reading(Some(slot)), now)
     };
-    let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
-        judged_for(&outboxes, witness, slot_at, now)
+    let checked = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
+        checked_for(&outboxes, witness, slot_at, now)
     };
     let mut renamed = healthy();
     renamed.relations[0].name = name("outbox_old");
@@ -248,20 +251,20 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     taken.relations.push(relation(11, "outbox"));
     taken.publication.as_mut().unwrap().tables.push(published(11, "outbox"));
 
-    let first = judged(None, 40 * MIB, healthy()).unwrap();
+    let first = checked(None, 40 * MIB, healthy()).unwrap();
     let record = Witness::begin(&first, "c", &outboxes);
     let record = Witness { catalog: renamed.remember(&outboxes, Some(&first.catalog)), ..record };
-    let refused = judged(Some(&record), 40 * MIB, taken.clone()).unwrap_err();
+    let refused = checked(Some(&record), 40 * MIB, taken.clone()).unwrap_err();
     let Obstacle::Gaps(gaps) = refused else { panic!("{refused:?}") };
     assert_eq!(gaps[0].failure.code, Code::TableReplaced);
-    let anew = Witness::begin(&judged(None, 40 * MIB, taken.clone()).unwrap(), "c", &outboxes);
+    let begun = Witness::begin(&checked(None, 40 * MIB, taken.clone()).unwrap(), "c", &outboxes);
     let record = record.with_gaps(&gaps);
-    let record = record.accept(&record.open(), anew, "ann");
+    let record = record.accept(&record.open(), begun, "ann");
 
     let wal_end = reading(None).current_wal_lsn.as_u64();
     let table = |slot_at: u64| {
         let record = Witness { position: Lsn::from_u64(slot_at), ..record.clone() };
-        let baseline = judged(Some(&record), slot_at, taken.clone()).unwrap();
+        let baseline = checked(Some(&record), slot_at, taken.clone()).unwrap();
         baseline.tables.table(Oid::from_u32(10)).cloned()
     };
     assert_eq!(table(40 * MIB), Some(name("outbox")));
@@ -272,14 +275,14 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     renamed.relations[1].name = name("outbox_v2");
     renamed.publication.as_mut().unwrap().tables[1].name = name("outbox_v2");
     let second = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox_v2"))] };
-    let baseline = judged_for(&second, Some(&record), 40 * MIB, renamed).unwrap();
+    let baseline = checked_for(&second, Some(&record), 40 * MIB, renamed).unwrap();
     assert_eq!(baseline.tables.table(Oid::from_u32(10)), Some(&name("outbox_v2")));
     assert_eq!(baseline.alterations, []);
 }
 
 /// A rollback to a configuration that does not know one of the outboxes.
 #[test]
-fn an_outbox_that_is_not_configured_any_more_is_told() {
+fn an_outbox_that_is_not_configured_any_more_is_reported() {
     let configured = |names: &[&str]| {
         let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
         Outboxes { tables: tables.collect() }
@@ -295,10 +298,10 @@ fn an_outbox_that_is_not_configured_any_more_is_told() {
         let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
         preflight(expected, server(), &seen, now.clone()).unwrap().alterations
     };
-    let told = alterations(&configured(&["outbox"]), &[10, 11], &both);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].code, Code::TableUnconfigured);
-    assert!(told[0].message.contains("table public.second was an outbox"), "{}", told[0]);
+    let reported = alterations(&configured(&["outbox"]), &[10, 11], &both);
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].code, Code::TableUnconfigured);
+    assert!(reported[0].message.contains("table public.second was an outbox"), "{}", reported[0]);
     assert_eq!(alterations(&configured(&["outbox"]), &[10], &both), [], "told before");
     assert_eq!(alterations(&configured(&["outbox", "second"]), &[10, 11], &both), []);
     assert_eq!(alterations(&Outboxes::default(), &[10, 11], &both), []);

@@ -32,7 +32,7 @@ fn baseline() -> Baseline {
     }
 }
 
-fn anew() -> Witness {
+fn begun() -> Witness {
     Witness::begin(&baseline(), "there", &Outboxes::default())
 }
 
@@ -59,7 +59,7 @@ fn before() -> Witness {
 
 #[test]
 fn a_first_record_is_the_source_as_it_is() {
-    let first = anew();
+    let first = begun();
     assert_eq!((first.generation, first.position), (1, Lsn::from_u64(40 << 20)));
     assert_eq!(first.history, Some(samples::server().history));
     assert_eq!((&*first.cluster, first.last), ("there", None));
@@ -80,13 +80,13 @@ fn what_is_open_is_named_by_code_and_position() {
 #[test]
 fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
     let before = before();
-    let accepted = before.accept(&before.open(), anew(), "ann@desk");
+    let accepted = before.accept(&before.open(), begun(), "ann@desk");
     let expected = Witness {
         generation: 8,
         partitions: before.partitions.clone(),
         accepted: accepted.accepted.clone(),
         tables: vec![Oid::from_u32(10), Oid::from_u32(99)],
-        ..anew()
+        ..begun()
     };
     assert_eq!(accepted, expected);
     assert_eq!(accepted.open(), []);
@@ -99,9 +99,9 @@ fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
 fn what_is_not_accepted_stays_open() {
     let before = before();
     let [first, second, beginning] = &before.open()[..] else { panic!("three") };
-    let one = before.accept(std::slice::from_ref(first), anew(), "ann");
+    let one = before.accept(std::slice::from_ref(first), begun(), "ann");
     assert_eq!(one.open(), [second.clone(), beginning.clone()]);
-    let other = before.accept(std::slice::from_ref(beginning), anew(), "ann");
+    let other = before.accept(std::slice::from_ref(beginning), begun(), "ann");
     assert_eq!(other.open(), [first.clone(), second.clone()]);
 }
 
@@ -109,7 +109,7 @@ fn what_is_not_accepted_stays_open() {
 #[test]
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
     let found = OpenFinding::Gap(gap(Code::SlotMoved, 5, 9));
-    let accepted = before().accept(std::slice::from_ref(&found), anew(), "ann");
+    let accepted = before().accept(std::slice::from_ref(&found), begun(), "ann");
     assert_eq!(accepted.open(), before().open());
     assert_eq!(accepted.accepted.last().unwrap().name(), "P014@0/5");
 }
@@ -119,7 +119,7 @@ fn the_last_acceptances_are_kept() {
     let mut witness = Witness::at(Lsn::ZERO);
     for n in 0..30 {
         let closed = [OpenFinding::Gap(gap(Code::SlotMissing, n, n))];
-        witness = witness.accept(&closed, anew(), "ann");
+        witness = witness.accept(&closed, begun(), "ann");
     }
     let begun: Vec<u64> = witness.accepted.iter().map(|accepted| accepted.lsn.as_u64()).collect();
     assert_eq!(begun, (10..30).collect::<Vec<_>>());
@@ -130,7 +130,7 @@ fn the_last_acceptances_are_kept() {
 fn after_an_acceptance_a_stream_may_start() {
     use crate::source::{Expectations, check_cluster, history, preflight};
     let before = before();
-    let accepted = before.accept(&before.open(), anew(), "ann");
+    let accepted = before.accept(&before.open(), begun(), "ann");
     let server = samples::server();
     let outboxes = Outboxes::default();
     let expected = Expectations {
@@ -148,7 +148,7 @@ fn after_an_acceptance_a_stream_may_start() {
 
 /// The slot of the samples stands at 40 MiB.
 #[test]
-fn a_slot_from_before_the_publication_was_made_again_is_refused() {
+fn a_slot_older_than_the_recreated_publication_is_refused() {
     let seen = |code, to: u64| {
         let closed = [OpenFinding::Gap(gap(code, 5, to << 20)), OpenFinding::Beginning(mark(1))];
         let same = Witness { history: Some(samples::server().history), ..before() };
@@ -169,7 +169,7 @@ fn a_slot_from_before_the_publication_was_made_again_is_refused() {
 
 /// A router that runs meanwhile writes later positions, and does not know of the acceptance.
 #[test]
-fn a_beginning_is_accepted_beside_a_running_router() {
+fn a_start_without_a_witness_is_accepted_beside_a_running_router() {
     let before = Witness { gaps: Vec::new(), ..before() };
     let accepted = before.accept_beginning("ann", "now");
     assert_eq!((accepted.rank(), accepted.open()), (before.rank(), vec![]));
@@ -190,15 +190,15 @@ fn gap_at(code: Code, lsn: u64, what: &str) -> Gap {
 
 /// What is accepted becomes the measure of everything that follows.
 #[test]
-fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
+fn a_gap_that_is_not_recorded_yet_is_shown_beside_the_open_ones() {
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[gap_at(Code::SlotLost, 500, "lost")]);
     let names = |found: &[Gap]| -> Vec<String> {
         record.with_found(found, &mark(1_000)).gaps.iter().map(Gap::name).collect()
     };
     let table = gap_at(Code::PublicationLacksTable, 700, "outbox");
     assert_eq!(names(&[table]), ["P011@0/1F4", "P021@0/2BC"]);
-    let anew = gap_at(Code::SlotMoved, 500, "made again since");
-    assert_eq!(names(&[anew]), ["P011@0/1F4"], "that is how a lost slot is mended");
+    let recreated = gap_at(Code::SlotMoved, 500, "made again since");
+    assert_eq!(names(&[recreated]), ["P011@0/1F4"], "that is how a lost slot is mended");
     let earlier = gap_at(Code::SlotMoved, 400, "moved");
     assert_eq!(names(&[earlier]), ["P011@0/1F4", "P014@0/190"]);
 }
@@ -220,7 +220,7 @@ fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() 
 /// If a table is repaired at five, two hours after the defect was found, the rows written at four
 /// are missing, too.
 #[test]
-fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
+fn a_gap_that_leaves_rows_out_lasts_until_the_next_check() {
     let found = [
         gap_at(Code::PublicationLacksTable, 700, "out"),
         gap_at(Code::PublicationMissing, 500, "gone"),
@@ -252,12 +252,12 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
         history: Some(samples::server().history),
         cluster: "there".to_owned(),
         gaps: vec![gap(code, 5, 9)],
-        tables: anew().tables,
+        tables: begun().tables,
         last: Some(last),
         position: at,
         ..before()
     };
-    let kept = |record: &Witness| record.accept(&record.open(), anew(), "ann").last;
+    let kept = |record: &Witness| record.accept(&record.open(), begun(), "ann").last;
     assert_eq!(kept(&record), Some(last));
     let with = |change: &dyn Fn(&mut Witness)| {
         let mut record = record.clone();
@@ -275,7 +275,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
     // A slot that was re-created, which is not accepted yet, may stand at the same position.
     let moved = record.with_gaps(&[gap(Code::SlotMoved, 6, 9)]);
-    assert_eq!(moved.accept(&moved.open()[..1], anew(), "ann").last, None);
+    assert_eq!(moved.accept(&moved.open()[..1], begun(), "ann").last, None);
 }
 
 /// The same slot may be lost twice at the same position.
@@ -283,7 +283,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
 fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
     let lost = gap(Code::SlotLost, 5, 9);
     let record = Witness { generation: 3, ..before() }.with_gaps(std::slice::from_ref(&lost));
-    let accepted = record.accept(&record.open(), anew(), "ann");
+    let accepted = record.accept(&record.open(), begun(), "ann");
     assert_eq!(accepted.generation, 5);
     assert!(accepted.has_accepted(&lost, 4) && accepted.has_accepted(&lost, 5));
     assert!(!accepted.has_accepted(&lost, 6), "found again since");
@@ -292,12 +292,12 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
 
 /// The router has found the gap that the person accepts, and writes it down a moment later.
 #[test]
-fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
+fn a_gap_that_a_router_records_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
         Witness { held: Some(samples::reading(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
     let shown = record.with_found(std::slice::from_ref(&gap), &mark(1_000));
-    let accepted = shown.accept(&shown.open(), anew(), "ann");
+    let accepted = shown.accept(&shown.open(), begun(), "ann");
     let late = record.with_gaps(std::slice::from_ref(&gap));
     let joined = join([late.clone(), accepted.clone()]).unwrap();
     assert_eq!((joined.gaps.len(), joined.position), (0, accepted.position));
@@ -316,7 +316,7 @@ fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered(
     catalog.relations.push(samples::relation(11, "second"));
     let tables = vec![Oid::from_u32(10), Oid::from_u32(11)];
     let record = Witness { catalog, tables: tables.clone(), ..before() };
-    let accepted = record.accept(&record.open(), anew(), "ann");
+    let accepted = record.accept(&record.open(), begun(), "ann");
     assert_eq!(accepted.former, BTreeMap::new());
     assert_eq!(accepted.tables, tables, "the session that begins tells of it");
 }

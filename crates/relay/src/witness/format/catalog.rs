@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_says_nothing_of_schemas_and_partitions_is_read_all_the_same() {
+    fn a_record_without_schemas_and_partitions_is_read() {
         let written = full();
         let mut text: serde_json::Value = serde_json::from_slice(&written.encode()).unwrap();
         let table = text.pointer_mut("/publication/tables/0").unwrap().as_object_mut().unwrap();

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_or_somebody_else_wrote_is_refused() {
+    fn what_another_version_or_another_program_wrote_is_refused() {
         assert_eq!(Witness::decode(br#"{"v":2,"other":1}"#), Err(Unreadable::Version(2)));
         for bytes in [&b""[..], b"null", b"{}", b"\xff", br#"{"v":1}"#, br#"{"v":-1}"#] {
             assert!(matches!(Witness::decode(bytes), Err(Unreadable::Malformed(_))), "{bytes:?}");

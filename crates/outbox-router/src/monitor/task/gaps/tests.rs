@@ -39,9 +39,9 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     let streaming = RelayReport { snapshot: snapshot(State::Streaming), published_at: now };
     let (_, relay) = watch::channel(streaming);
     let (report, _) = watch::channel(MonitorReport::initial(now));
-    let (events, reported) = mpsc::channel(1);
-    let monitor = Monitor::new(settings, (), Channels { relay, events, report });
-    (monitor, reported)
+    let (sender, events) = mpsc::channel(1);
+    let monitor = Monitor::new(settings, (), Channels { relay, events: sender, report });
+    (monitor, events)
 }
 
 /// Fills the channel, as if the relay did not read it for a while.
@@ -51,34 +51,34 @@ fn fill(monitor: &Monitor<()>) {
     monitor.channels.events.try_send(MonitorEvent::SourceRead(Box::new(state))).unwrap();
 }
 
-fn assert_nothing_but_the_good_look(reported: &mut mpsc::Receiver<MonitorEvent>) {
-    assert!(matches!(reported.try_recv(), Ok(MonitorEvent::SourceRead(_))));
-    assert!(reported.is_empty(), "there was no room");
+fn assert_only_the_good_reading(events: &mut mpsc::Receiver<MonitorEvent>) {
+    assert!(matches!(events.try_recv(), Ok(MonitorEvent::SourceRead(_))));
+    assert!(events.is_empty(), "there was no room");
 }
 
 #[test]
-fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
-    let (mut monitor, mut reported) = monitor();
+fn a_gap_that_found_the_channel_full_is_sent_after_the_next_check_and_then_no_more() {
+    let (mut monitor, mut events) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&source.slot_reading(), source.catalog(), Vec::new());
     assert_eq!(monitor.report.findings, []);
     let gone = SlotReading { slot: None, ..source.slot_reading() };
     fill(&monitor);
     monitor.check(&gone, source.catalog(), Vec::new());
-    assert_nothing_but_the_good_look(&mut reported);
+    assert_only_the_good_reading(&mut events);
 
     monitor.check(&gone, source.catalog(), Vec::new());
-    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = events.try_recv() else { panic!("it is not sent") };
     assert_eq!(gap.failure.code, Code::SlotMissing);
     monitor.check(&gone, source.catalog(), Vec::new());
-    assert!(reported.is_empty(), "it was told");
+    assert!(events.is_empty(), "it was sent");
 }
 
 /// P034 is a note. As a defect, it would keep every reading from counting as good, and no standby
 /// would take over.
 #[test]
-fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() {
-    let (mut monitor, _told) = monitor();
+fn an_outdated_server_is_reported_and_its_readings_still_count_as_good() {
+    let (mut monitor, _events) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let notes = notes(&[], 17_00_04);
     monitor.check(&source.slot_reading(), source.catalog(), notes.clone());
@@ -88,17 +88,17 @@ fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() 
 }
 
 #[test]
-fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
-    let (mut monitor, mut reported) = monitor();
+fn a_stop_that_found_the_channel_full_is_sent_after_the_next_check_and_then_no_more() {
+    let (mut monitor, mut events) = monitor();
     let stops = || Failure::new(Code::ServerNotReady, "the database system is shutting down");
     fill(&monitor);
     monitor.not_read(stops());
-    assert_nothing_but_the_good_look(&mut reported);
+    assert_only_the_good_reading(&mut events);
 
     monitor.not_read(stops());
-    assert_eq!(reported.try_recv(), Ok(MonitorEvent::ServerStopping));
+    assert_eq!(events.try_recv(), Ok(MonitorEvent::ServerStopping));
     monitor.not_read(stops());
-    assert!(reported.is_empty(), "it was told");
+    assert!(events.is_empty(), "it was sent");
 }
 
 /// Begins a session that has found this alteration between its witness and now.
@@ -134,17 +134,17 @@ fn owned_by_another(source: &Source) -> Catalog {
 }
 
 #[test]
-fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_looked_first() {
+fn an_alteration_before_the_session_is_shown_once_even_if_the_monitor_read_it_first() {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     // The monitor of a new process has read only the altered publication.
-    let (mut late, _told) = monitor();
+    let (mut late, _events) = monitor();
     late.check(&source.slot_reading(), owned_by_another(&source), Vec::new());
     begin(&mut late, &source);
     assert_eq!(late.report.alterations.len(), 1);
     assert_eq!(late.report.alterations[0].message, "it was altered");
 
     // Another monitor has read the publication before and after the alteration.
-    let (mut early, _told) = monitor();
+    let (mut early, _events) = monitor();
     early.check(&source.slot_reading(), source.catalog(), Vec::new());
     early.check(&source.slot_reading(), owned_by_another(&source), Vec::new());
     assert_eq!(early.report.alterations.len(), 1);
@@ -175,24 +175,24 @@ fn standby_with_a_gap() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) 
 }
 
 fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) {
-    let (mut monitor, mut reported) = monitor();
+    let (mut monitor, mut events) = monitor();
     relay_says(&mut monitor, State::Standby, generation, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
-    assert!(reported.is_empty(), "there is room for what is wrong alone");
+    assert!(events.is_empty(), "there is room for what is wrong alone");
     let mut replaced = source.catalog();
     replaced.publication.as_mut().unwrap().oid = relay::source::Oid::from_u32(99_999);
     monitor.check(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
-    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = events.try_recv() else { panic!("it is not sent") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
     assert!(monitor.report.gap.is_some());
-    (monitor, reported, replaced)
+    (monitor, events, replaced)
 }
 
 /// A standby begins no session, so it has no baseline of its own that would end a gap.
 #[test]
-fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_again() {
-    let (mut monitor, mut reported, replaced) = standby_with_a_gap();
+fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_reported_again() {
+    let (mut monitor, mut events, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let open = monitor.report.gap.clone().unwrap();
     relay_says(&mut monitor, State::Failed, 2, vec![open]);
@@ -203,18 +203,18 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
     monitor.check(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert_eq!((&monitor.report.gap, &*monitor.report.findings), (&None, &[][..]));
     monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
-    while reported.try_recv().is_ok() {}
+    while events.try_recv().is_ok() {}
 
     monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some());
-    let Ok(MonitorEvent::GapSuspected(gap)) = reported.try_recv() else { panic!("it is not told") };
+    let Ok(MonitorEvent::GapSuspected(gap)) = events.try_recv() else { panic!("it is not sent") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
 }
 
 /// The gap ends by what the relay has read, whether or not PostgreSQL answers the monitor.
 #[test]
 fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
-    let (mut monitor, _told, _) = standby_with_a_gap();
+    let (mut monitor, _events, _) = standby_with_a_gap();
     relay_says(&mut monitor, State::Standby, 3, vec![]);
     monitor.not_read(Failure::new(Code::ServerUnreachable, "no route"));
     assert_eq!(monitor.report.gap, None);
@@ -225,7 +225,7 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
 /// what is no longer wrong.
 #[test]
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
-    let (mut monitor, mut reported, replaced) = standby_with_a_gap();
+    let (mut monitor, mut events, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "the session of before");
@@ -235,19 +235,19 @@ fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     assert!(monitor.report.gap.is_some(), "it is wrong still");
     monitor.check(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert_eq!(monitor.report.gap, None);
-    while reported.try_recv().is_ok() {}
+    while events.try_recv().is_ok() {}
     monitor.check(&held_by(&source, Some(8)), replaced, Vec::new());
-    assert!(matches!(reported.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
+    assert!(matches!(events.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is sent again");
 }
 
 /// The gap is left to the monitor's own relay: it has halted, or will.
 #[test]
 fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
-    let (mut monitor, mut reported) = monitor();
+    let (mut monitor, mut events) = monitor();
     relay_says(&mut monitor, State::Streaming, 1, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
     monitor.check(&held_by(&source, Some(7)), source.catalog(), Vec::new());
-    while reported.try_recv().is_ok() {}
+    while events.try_recv().is_ok() {}
     let gone = SlotReading { slot: None, ..source.slot_reading() };
     monitor.check(&gone, source.catalog(), Vec::new());
     for state in [State::Streaming, State::Failed, State::Starting] {
@@ -260,7 +260,7 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
 /// The generation was not known when the gap was found, so learning it is no sign of an acceptance.
 #[test]
 fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is() {
-    let (mut monitor, _told, replaced) = standby_with_a_gap_at(0);
+    let (mut monitor, _events, replaced) = standby_with_a_gap_at(0);
     let source = Source::of("outbox", 16_400, &COLUMNS);
     for (generation, is_open) in [(5, true), (5, true), (6, false)] {
         relay_says(&mut monitor, State::Standby, generation, vec![]);

@@ -35,18 +35,18 @@ fn check(change: impl Fn(&mut Catalog), expected: &[Code]) {
 }
 
 #[test]
-fn nothing_is_wrong_with_what_setup_makes() {
+fn what_setup_creates_has_no_defect() {
     check(|_| {}, &[]);
     assert_eq!(codes(&configured(), None, &healthy()), []);
 }
 
 #[test]
-fn a_missing_publication_is_told_alone() {
+fn a_missing_publication_is_reported_alone() {
     check(|now| now.publication = None, &[Code::PublicationMissing]);
 }
 
 #[test]
-fn a_publication_made_again_is_another() {
+fn a_recreated_publication_is_another_one() {
     check(|now| publication(now).oid = Oid::from_u32(2), &[Code::PublicationReplaced]);
 }
 
@@ -65,7 +65,7 @@ fn each_narrowing_has_its_code() {
 }
 
 #[test]
-fn a_table_that_was_put_back_was_out_for_a_moment() {
+fn a_table_put_back_into_the_publication_was_unpublished_for_a_moment() {
     let again = |now: &mut Catalog| publication(now).tables[0].entry = Some(Oid::from_u32(999));
     check(again, &[Code::PublicationLacksTable]);
     // A present defect is reported, and not one that is over.
@@ -88,7 +88,7 @@ fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
 }
 
 #[test]
-fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
+fn a_publication_that_was_altered_and_reads_as_before_is_a_gap() {
     let altered = |now: &mut Catalog| publication(now).written_by = 701;
     check(altered, &[Code::PublicationAltered]);
     let mut now = healthy();
@@ -111,7 +111,7 @@ fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
 }
 
 #[test]
-fn an_alteration_that_explains_itself_is_announced_and_stops_nothing() {
+fn an_alteration_whose_change_is_visible_is_announced_and_stops_nothing() {
     let explained: [fn(&mut Publication); 3] = [
         |now| now.owner = Oid::from_u32(10),
         |now| now.options = "publish = 'insert, update'".to_owned(),
@@ -139,7 +139,7 @@ fn a_table_without_an_entry_of_its_own_was_never_put_back() {
 }
 
 #[test]
-fn a_column_that_nobody_reads_may_be_left_out() {
+fn a_column_that_is_not_mapped_may_be_left_out() {
     check(|now| now.relations[0].columns.push("internal_note".to_owned()), &[]);
 }
 
@@ -184,7 +184,7 @@ fn a_table_swapped_by_rename_is_another() {
 }
 
 #[test]
-fn a_renamed_table_is_told_and_keeps_nothing_from_starting() {
+fn a_renamed_table_is_reported_and_does_not_prevent_a_start() {
     let before = healthy();
     let mut now = healthy();
     now.relations = vec![relation(10, "outbox_v2")];
@@ -243,7 +243,7 @@ fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
 /// No table is configured: every published table is an outbox, and so should be a table that takes
 /// a published table's name.
 #[test]
-fn without_configured_tables_another_that_took_a_published_name_is_told() {
+fn without_configured_tables_another_table_that_took_a_published_name_is_reported() {
     let swapped = |is_added: bool| {
         let mut now = healthy();
         now.relations = vec![relation(10, "outbox_old"), relation(11, "outbox")];
@@ -353,7 +353,7 @@ fn a_partitioned_table_must_be_published_by_its_root() {
 }
 
 #[test]
-fn without_memory_a_table_that_was_never_there_is_missing() {
+fn without_a_remembered_catalog_a_table_that_is_not_there_is_missing() {
     let mut now = healthy();
     now.relations.clear();
     publication(&mut now).tables.clear();
@@ -373,7 +373,7 @@ fn inherited() -> Catalog {
 }
 
 #[test]
-fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
+fn an_inheriting_table_whose_rows_would_not_be_produced_is_refused() {
     let (outboxes, mut now) = (configured(), inherited());
     let watched = Watched { publication: "p", outboxes: &outboxes };
     let failure = compare(watched, None, &now).remove(0);
@@ -394,7 +394,7 @@ fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
 }
 
 #[test]
-fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
+fn an_inheriting_table_that_is_an_outbox_itself_is_checked_as_one() {
     let mut both = configured();
     both.tables.push(OutboxTable::with_defaults(name("child")));
     let mut now = inherited();
@@ -412,4 +412,4 @@ fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
     assert_eq!(codes(&both, Some(&now), &renamed), [Code::TableRenamed]);
 }
 
-mod bonds;
+mod alterations;

@@ -4,8 +4,8 @@ use super::*;
 
 /// Wakes the waiting shell so long after its deadline. Meanwhile there was room for what it had
 /// read.
-async fn stand_still(stage: &mut Stage, time: Duration) {
-    let Stage { shell, world } = stage;
+async fn stall(fixture: &mut Fixture, time: Duration) {
+    let Fixture { shell, world } = fixture;
     shell.report_if_due();
     let due = shell.wake_at();
     let mut turn = pin!(shell.turn());
@@ -19,25 +19,25 @@ async fn stand_still(stage: &mut Stage, time: Duration) {
 /// By then another process may hold the slot, and may have got the WAL that was read here.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_not_woken_in_time_starts_over_before_it_produces() {
-    let mut stage = Stage::full().await;
-    stage.read();
-    let former = stage.world.producer();
-    stand_still(&mut stage, WAL_SENDER_TIMEOUT / 2).await;
+    let mut fixture = Fixture::full().await;
+    fixture.read();
+    let former = fixture.world.producer();
+    stall(&mut fixture, WAL_SENDER_TIMEOUT / 2).await;
     assert_eq!(former.keys(), ["warm-up", "a", "b", "c", "d"]);
-    assert_eq!(stage.state(), (State::Starting, Some(Code::ServerSilent)));
-    stage.until("another producer", |world| world.kafka.producers() == 2).await;
-    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+    assert_eq!(fixture.state(), (State::Starting, Some(Code::ServerSilent)));
+    fixture.until("another producer", |world| world.kafka.producers() == 2).await;
+    fixture.until("another stream", |world| world.postgres.walsenders() == 2).await;
     assert!(former.is_closed());
     assert_eq!(former.keys().len(), 5);
 }
 
 /// The server's `wal_sender_timeout` is longer than that.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_woken_a_little_late_goes_on() {
-    let mut stage = Stage::full().await;
-    stage.read();
-    stand_still(&mut stage, WAL_SENDER_TIMEOUT / 2 - Duration::from_millis(1)).await;
-    stage.produced(1).await;
-    assert_eq!(stage.world.producer().keys().last().unwrap(), "e");
-    assert_eq!(stage.world.postgres.walsenders(), 1);
+async fn a_task_that_was_woken_a_little_late_continues() {
+    let mut fixture = Fixture::full().await;
+    fixture.read();
+    stall(&mut fixture, WAL_SENDER_TIMEOUT / 2 - Duration::from_millis(1)).await;
+    fixture.produced(1).await;
+    assert_eq!(fixture.world.producer().keys().last().unwrap(), "e");
+    assert_eq!(fixture.world.postgres.walsenders(), 1);
 }

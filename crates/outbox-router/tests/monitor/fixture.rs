@@ -21,14 +21,14 @@ use crate::postgres::Postgres;
 /// Far more than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) struct Bench {
+pub(crate) struct MonitorFixture {
     pub(crate) events: mpsc::Receiver<MonitorEvent>,
     pub(crate) report: watch::Receiver<MonitorReport>,
     pub(crate) relay: watch::Sender<RelayReport>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Bench {
+impl Drop for MonitorFixture {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -72,8 +72,8 @@ pub(crate) async fn make_slot(client: &Client, name: &str) {
     client.query_one(query, &[&format!("s_{name}")]).await.unwrap();
 }
 
-impl Bench {
-    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the bench")]
+impl MonitorFixture {
+    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the fixture")]
     pub(crate) fn start(postgres: &Postgres, settings: MonitorSettings, state: State) -> Self {
         let (events_out, events) = mpsc::channel(4);
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
@@ -96,14 +96,14 @@ impl Bench {
         panic!("{what} never came: {:?}", self.report.borrow())
     }
 
-    pub(crate) async fn until_well(&mut self) -> MonitorReport {
-        self.until("a good look", |report| {
+    pub(crate) async fn until_good_reading(&mut self) -> MonitorReport {
+        self.until("a good reading", |report| {
             report.slot.health().is_some() && report.findings.is_empty()
         })
         .await
     }
 
-    /// The next event but for good looks.
+    /// The next event but for good readings.
     pub(crate) async fn event(&mut self) -> MonitorEvent {
         loop {
             let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;

@@ -12,7 +12,7 @@ use relay::{Failure, source::Catalog};
 use tokio_postgres::Client;
 
 use crate::{
-    bench::{set_up, settings},
+    fixture::{set_up, settings},
     postgres::Postgres,
 };
 
@@ -42,7 +42,7 @@ impl TextQuery for Interrupted<'_> {
 /// and not as the snapshot has it: a table that came back in between looked published by nothing,
 /// and its next entry was compared with none.
 #[tokio::test]
-async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
+async fn a_table_put_back_while_the_catalog_is_read_was_unpublished() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     let other = postgres.client().await;

@@ -9,7 +9,7 @@ use outbox_router::{
 use relay::{Class, Code, Failure, source::Server};
 
 use crate::{
-    bench::{set_up, settings},
+    fixture::{set_up, settings},
     postgres::Postgres,
 };
 
@@ -41,7 +41,7 @@ fn assert_passes_over(failure: &Failure, expected: &[&str]) {
 /// As behind a load balancer, where each connection may reach another. There is no such slot, and
 /// that says nothing.
 #[tokio::test]
-async fn another_server_says_nothing_about_the_slot() {
+async fn the_slot_is_not_read_from_another_server() {
     let (streamed, other) = tokio::join!(Postgres::start(&[]), Postgres::start(&[]));
     set_up(&streamed.client().await, "x").await;
     let source = source_at(&streamed);
@@ -73,7 +73,7 @@ async fn a_server_that_was_promoted_a_moment_ago_is_the_one_that_streams() {
 
 /// Its role may be kept from asking; then nothing speaks against the server.
 #[tokio::test]
-async fn a_role_that_may_not_ask_for_the_identity_looks_all_the_same() {
+async fn a_role_that_may_not_read_the_servers_identity_still_reads_the_slot() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;

@@ -4,12 +4,12 @@
 use relay::{Code, State};
 
 use crate::{
-    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    fixture::{COLUMNS, MonitorFixture, make_slot, set_up, settings},
     postgres::Postgres,
 };
 
 #[tokio::test]
-async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_two_looks_is() {
+async fn partitions_added_and_removed_are_no_gap_and_one_put_back_between_two_readings_is() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     client
@@ -25,8 +25,8 @@ async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_
         .unwrap();
     client.batch_execute("alter table outbox_x detach partition leaf").await.unwrap();
     make_slot(&client, "x").await;
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
 
     // Who reads the table keeps DETACH CONCURRENTLY from its end, and a timeout leaves it there.
     let reader = postgres.client().await;
@@ -38,7 +38,7 @@ async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_
     client.batch_execute("set statement_timeout = 0").await.unwrap();
     let pending = "select from pg_inherits where inhdetachpending";
     assert_eq!(client.query(pending, &[]).await.unwrap().len(), 1, "it is on its way out");
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     for statement in [
         "alter table outbox_x detach partition archived finalize",
         "alter table outbox_x attach partition archived for values in ('old')",
@@ -49,29 +49,29 @@ async fn partitions_that_come_and_go_are_no_gap_and_one_that_comes_back_between_
         "drop table latest",
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        assert_eq!(bench.report.borrow().findings, [], "{statement}");
-        bench.assert_no_event();
+        fixture.rounds(3).await;
+        assert_eq!(fixture.report.borrow().findings, [], "{statement}");
+        fixture.assert_no_event();
     }
     let unseen = "alter table outbox_x detach partition archived; \
                   alter table outbox_x attach partition archived for values in ('old')";
     client.batch_execute(unseen).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("partition public.archived"), "{failure}");
 }
 
 #[tokio::test]
-async fn what_makes_a_table_logged_again_is_told_from_all_else_that_writes_it_anew() {
+async fn setting_a_table_logged_is_distinguished_from_all_else_that_rewrites_it() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let all =
         "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
     client.batch_execute(all).await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
-    for (statement, told) in [
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
+    for (statement, reported) in [
         ("vacuum full outbox_x", 0),
         ("cluster outbox_x using outbox_x_pkey", 0),
         ("truncate outbox_x", 0),
@@ -87,12 +87,13 @@ async fn what_makes_a_table_logged_again_is_told_from_all_else_that_writes_it_an
         ),
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        let report = bench.report.borrow().clone();
+        fixture.rounds(3).await;
+        let report = fixture.report.borrow().clone();
         assert_eq!(report.findings, [], "{statement}");
-        let codes: Vec<Code> = report.alterations.iter().map(|told| told.code).collect();
-        assert_eq!(codes, vec![Code::PublicationLacksTable; told], "{statement}");
-        bench.assert_no_event();
+        let codes: Vec<Code> =
+            report.alterations.iter().map(|alteration| alteration.code).collect();
+        assert_eq!(codes, vec![Code::PublicationLacksTable; reported], "{statement}");
+        fixture.assert_no_event();
     }
     let unlogged = "alter table outbox_x set unlogged; alter table outbox_x set logged";
     // A tool that leaves the same trace; only that it is there is made up.
@@ -100,29 +101,29 @@ async fn what_makes_a_table_logged_again_is_told_from_all_else_that_writes_it_an
                    insert into pg_extension (oid, extname, extowner, extnamespace, extrelocatable, \
                      extversion) values (9999, 'pg_squeeze', 10, 11, false, '1')";
     client.batch_execute(squeeze).await.unwrap();
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     client.batch_execute(unlogged).await.unwrap();
-    bench.rounds(3).await;
-    assert_eq!(bench.report.borrow().findings, []);
-    bench.assert_no_event();
+    fixture.rounds(3).await;
+    assert_eq!(fixture.report.borrow().findings, []);
+    fixture.assert_no_event();
     client.batch_execute("delete from pg_extension where oid = 9999").await.unwrap();
-    bench.rounds(3).await;
+    fixture.rounds(3).await;
     client.batch_execute(unlogged).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("was unlogged for a while"), "{failure}");
 }
 
 #[tokio::test]
-async fn a_table_that_moves_out_of_a_published_schema_and_back_between_two_looks_is_a_gap() {
+async fn a_table_moved_out_of_a_published_schema_and_back_between_two_readings_is_a_gap() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let by_schema = "alter publication p_x drop table outbox_x; \
                      alter publication p_x add tables in schema public; create schema elsewhere";
     client.batch_execute(by_schema).await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     for statement in [
         "vacuum full",
         "vacuum freeze",
@@ -132,29 +133,29 @@ async fn a_table_that_moves_out_of_a_published_schema_and_back_between_two_looks
         "alter publication p_x set tables in schema public",
     ] {
         client.batch_execute(statement).await.unwrap();
-        bench.rounds(3).await;
-        assert_eq!(bench.report.borrow().findings, [], "{statement}");
-        bench.assert_no_event();
+        fixture.rounds(3).await;
+        assert_eq!(fixture.report.borrow().findings, [], "{statement}");
+        fixture.assert_no_event();
     }
     let moved = "alter table outbox_x set schema elsewhere; \
                  alter table elsewhere.outbox_x set schema public";
     client.batch_execute(moved).await.unwrap();
-    let failure = bench.gap().await.failure;
+    let failure = fixture.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("out of that and back"), "{failure}");
 }
 
 /// What a rename leaves behind, and what else writes that row.
 #[tokio::test]
-async fn what_gives_a_table_its_name_again_is_told_once_and_nothing_else_is() {
+async fn what_gives_a_table_its_name_back_is_reported_once_and_nothing_else_is() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     client.batch_execute("create schema aside; create role another").await.unwrap();
-    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    bench.until_well().await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
     let mut expected = 0;
-    for (statement, told) in [
+    for (statement, reported) in [
         ("alter table outbox_x add column note text", 0),
         ("alter table outbox_x rename column note to remark", 0),
         ("vacuum full outbox_x; analyze outbox_x", 0),
@@ -171,14 +172,15 @@ async fn what_gives_a_table_its_name_again_is_told_once_and_nothing_else_is() {
         ),
         ("alter table outbox_x owner to another", 1),
     ] {
-        for part in statement.split("; ").collect::<Vec<_>>().chunks(if told == 0 { 1 } else { 9 })
+        for part in
+            statement.split("; ").collect::<Vec<_>>().chunks(if reported == 0 { 1 } else { 9 })
         {
             client.batch_execute(&part.join("; ")).await.unwrap();
         }
-        bench.rounds(3).await;
-        expected += told;
-        let alterations = bench.report.borrow().alterations.clone();
+        fixture.rounds(3).await;
+        expected += reported;
+        let alterations = fixture.report.borrow().alterations.clone();
         assert_eq!(alterations.len(), expected, "{statement}: {alterations:?}");
-        bench.assert_no_event();
+        fixture.assert_no_event();
     }
 }

@@ -25,8 +25,8 @@ fn found(of: impl Fn(&mut Catalog), change: impl Fn(&mut Catalog)) -> Option<Fai
     let all = codes(&Outboxes::default(), Some(&before), &now);
     let mut failures =
         compare(Watched { publication: "p", outboxes: &outboxes }, Some(&before), &now);
-    let told: Vec<Code> = failures.iter().map(|failure| failure.code).collect();
-    assert_eq!(told, all, "the same, with tables configured and with none");
+    let reported: Vec<Code> = failures.iter().map(|failure| failure.code).collect();
+    assert_eq!(reported, all, "the same, with tables configured and with none");
     assert!(failures.len() < 2, "{failures:?}");
     failures.pop()
 }
@@ -43,7 +43,7 @@ fn expect_gap(
 }
 
 #[test]
-fn a_schema_that_left_the_publication_and_came_back_took_its_tables_with_it() {
+fn a_schema_taken_out_of_the_publication_and_put_back_took_its_tables_with_it() {
     expect_gap(
         by_schema,
         |now| publication(now).tables[0].schema_entry = schema_entry(201, 650),
@@ -58,7 +58,7 @@ fn a_schema_that_left_the_publication_and_came_back_took_its_tables_with_it() {
 }
 
 #[test]
-fn a_table_that_left_a_published_schema_and_came_back_was_out_for_a_moment() {
+fn a_table_moved_out_of_a_published_schema_and_back_was_unpublished_for_a_moment() {
     let placed = |by| move |now: &mut Catalog| publication(now).tables[0].schema_entry = by;
     let moved = "was moved out of that and back";
     expect_gap(by_schema, placed(schema_entry(200, 651)), (Case::PutBack, moved));
@@ -67,7 +67,7 @@ fn a_table_that_left_a_published_schema_and_came_back_was_out_for_a_moment() {
 }
 
 #[test]
-fn a_table_that_stays_published_in_one_of_two_ways_was_never_out() {
+fn a_table_that_stays_published_in_one_of_two_ways_was_never_unpublished() {
     let both = |catalog: &mut Catalog| {
         by_schema(catalog);
         publication(catalog).tables[0].entry = Some(Oid::from_u32(110));
@@ -130,7 +130,7 @@ fn a_partition_that_was_detached_and_attached_again_left_rows_out() {
 }
 
 #[test]
-fn partitions_come_and_go() {
+fn partitions_may_be_added_and_removed() {
     let changes: [fn(&mut Catalog); 3] = [
         |now| now.relations[0].partitions.clear(),
         |now| now.relations[0].partitions.insert(0, partition(40, 700)),
@@ -173,7 +173,7 @@ fn for_all_tables(catalog: &mut Catalog) {
 }
 
 #[test]
-fn a_table_that_was_unlogged_for_a_while_left_rows_out() {
+fn a_table_set_unlogged_and_logged_again_left_rows_out() {
     let again = |now: &mut Catalog| now.relations[0].storage = unlogged_once(51);
     let unlogged = (Case::UnloggedMeanwhile, "table public.outbox was unlogged for a while");
     expect_gap(for_all_tables, again, unlogged);
@@ -191,20 +191,20 @@ fn a_table_that_was_unlogged_for_a_while_left_rows_out() {
 }
 
 #[test]
-fn rows_that_were_written_anew_for_another_reason_stop_nothing() {
+fn a_table_rewritten_for_another_reason_stops_nothing() {
     let mut before = healthy();
     for_all_tables(&mut before);
-    for (made, is_told) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
+    for (made, is_reported) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
         let again = |now: &mut Catalog| {
             now.relations[0].storage = Storage { made, ..unlogged_once(51) };
         };
         assert_eq!(found(for_all_tables, again), None);
         let mut now = before.clone();
         again(&mut now);
-        let told = announced(&before, &now);
-        assert_eq!(told.is_some(), is_told, "{made:?}");
-        if let Some(told) = told {
-            assert!(told.message.contains("if it was unlogged meanwhile"), "{told}");
+        let reported = announced(&before, &now);
+        assert_eq!(reported.is_some(), is_reported, "{made:?}");
+        if let Some(reported) = reported {
+            assert!(reported.message.contains("if it was unlogged meanwhile"), "{reported}");
         }
     }
 }

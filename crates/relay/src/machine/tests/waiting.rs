@@ -20,7 +20,7 @@ fn assert_is_about_the_state_topic(failure: &Failure, seconds: u64) {
 
 /// Every event is acknowledged, so the wait is not for an event.
 #[test]
-fn a_write_to_the_state_topic_that_is_not_acknowledged_is_what_blocks() {
+fn an_unacknowledged_write_to_the_state_topic_is_reported_as_what_blocks() {
     let mut world = World::streaming();
     world.transaction(100, &["a"]);
     world.script.settle();
@@ -35,7 +35,7 @@ fn a_write_to_the_state_topic_that_is_not_acknowledged_is_what_blocks() {
 
 /// The topic was found; its record waits until the witness names its partition count.
 #[test]
-fn a_topic_that_waits_for_the_witness_is_not_what_blocks() {
+fn a_topic_that_waits_for_the_witness_is_not_reported_as_what_blocks() {
     let mut world = World::new();
     world.settle_down();
     world.describe();
@@ -50,7 +50,7 @@ fn a_topic_that_waits_for_the_witness_is_not_what_blocks() {
 /// It is not known here whether the event or the write has waited longer, only that neither is
 /// acknowledged.
 #[test]
-fn where_an_event_waits_beside_the_write_both_are_named() {
+fn an_event_that_waits_beside_the_write_is_named_with_it() {
     let mut world = World::streaming();
     world.transaction(100, &["a"]);
     world.script.settle();
@@ -72,7 +72,7 @@ fn where_an_event_waits_beside_the_write_both_are_named() {
 
 /// No acknowledgement is owed then.
 #[test]
-fn a_producer_without_room_for_anything_is_said_to_take_no_record() {
+fn a_producer_without_room_is_reported_to_take_no_record() {
     let mut script = Script::streaming();
     script.sink = MemorySink::new(0);
     script.begin(100);

@@ -43,7 +43,7 @@ enum Course {
 }
 
 #[tokio::test]
-async fn what_was_written_since_is_read_and_nothing_else() {
+async fn what_was_written_since_the_last_reading_is_read_and_nothing_else() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let topic = "on.state";
@@ -77,7 +77,7 @@ async fn a_topic_that_was_empty_is_read_from_its_beginning() {
 
 /// Whether it is shorter than it was, as long, or has grown past that.
 #[tokio::test]
-async fn a_topic_that_was_made_again_is_read_from_its_beginning() {
+async fn a_recreated_topic_is_read_from_its_beginning() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let topic = "again.state";
@@ -102,7 +102,7 @@ async fn a_topic_that_was_made_again_is_read_from_its_beginning() {
 
 /// What was deleted from the beginning is among what is known.
 #[tokio::test]
-async fn a_topic_whose_first_records_somebody_has_deleted_is_read_from_its_beginning() {
+async fn a_topic_whose_first_records_were_deleted_is_read_from_its_beginning() {
     let kafka = shared().await;
     let settings = settings(&kafka);
     let topic = "deleted.state";

@@ -18,7 +18,7 @@ fn state(number: u64, cluster: &str) -> Input<'static> {
 
 /// The answers of every step but `asked`, from another slot and another cluster. `read` is the
 /// number of the last read of the state topic.
-fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
+fn unrequested_answers(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
     let mut other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
     let steps =
         [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
@@ -37,7 +37,7 @@ fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
 }
 
 #[test]
-fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() {
+fn a_session_begins_only_with_answers_that_were_requested_and_in_their_order() {
     let mut script = Script::new(witnessed());
     script.handle(Input::SinkReady);
     let mut source = script.source.clone();
@@ -45,7 +45,7 @@ fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() 
     while script.state().0 != State::Streaming {
         let asked = script.actions();
         let [step] = &asked[..] else { panic!("{asked:?}") };
-        for input in out_of_turn(Some(step), read) {
+        for input in unrequested_answers(Some(step), read) {
             script.handle(input);
             assert_eq!(script.actions(), [], "instead of {step:?}");
         }
@@ -60,7 +60,7 @@ fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() 
     }
     assert_eq!(steps, 7);
     let written = script.actions();
-    for input in out_of_turn(None, read - 1) {
+    for input in unrequested_answers(None, read - 1) {
         script.handle(input);
         assert_eq!(script.actions(), [], "after {written:?}");
     }

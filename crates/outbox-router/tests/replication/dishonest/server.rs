@@ -56,7 +56,7 @@ impl Conversation {
     pub(crate) async fn tls(&mut self, config: &Arc<ServerConfig>) -> io::Result<()> {
         let request = self.body().await?;
         assert_eq!(request, [4, 210, 22, 47]);
-        self.say(b"S").await?;
+        self.send(b"S").await?;
         let plain = self.stream.take().unwrap();
         let acceptor = TlsAcceptor::from(Arc::clone(config));
         self.stream = Some(Box::new(acceptor.accept(plain).await?));
@@ -74,7 +74,7 @@ impl Conversation {
         self.body().await
     }
 
-    pub(crate) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream().write_all(bytes).await?;
         self.stream().flush().await
     }

@@ -12,7 +12,7 @@ const SALT: &[u8] = b"a salt of 16 byt";
 
 /// What the server does otherwise than an honest one.
 #[derive(Clone, Debug)]
-pub(crate) enum Lie {
+pub(crate) enum Deviation {
     None,
     /// A nonce of its own.
     ForeignNonce,
@@ -30,9 +30,9 @@ pub(crate) enum Lie {
     NoChallenge,
 }
 
-/// What the client said.
+/// What the client sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Exchange {
     pub(crate) mechanism: String,
     /// `gs2-header` and `client-first-message-bare`.
     pub(crate) first: String,
@@ -59,34 +59,34 @@ pub(crate) fn offer(mechanisms: &[&str]) -> Vec<u8> {
 pub(crate) async fn exchange(
     server: &mut Conversation,
     mechanisms: &[&str],
-    lie: &Lie,
-) -> io::Result<Said> {
-    server.say(&offer(mechanisms)).await?;
+    deviation: &Deviation,
+) -> io::Result<Exchange> {
+    server.send(&offer(mechanisms)).await?;
     let (mechanism, first) = initial(&server.answer().await?);
-    let mut said = Said { mechanism, first, last: String::new() };
-    let bare = said.first.splitn(3, ',').last().unwrap().to_owned();
+    let mut exchanged = Exchange { mechanism, first, last: String::new() };
+    let bare = exchanged.first.splitn(3, ',').last().unwrap().to_owned();
     let nonce = bare.split_once(",r=").unwrap().1;
-    let nonce = match lie {
-        Lie::ForeignNonce => "0123456789abcdefghijklmnopqrst".to_owned(),
-        Lie::SameNonce => nonce.to_owned(),
-        Lie::NoChallenge => return Ok(said),
+    let nonce = match deviation {
+        Deviation::ForeignNonce => "0123456789abcdefghijklmnopqrst".to_owned(),
+        Deviation::SameNonce => nonce.to_owned(),
+        Deviation::NoChallenge => return Ok(exchanged),
         _ => format!("{nonce}and-the-servers"),
     };
-    let count = if let Lie::Iterations(count) = lie { count } else { "4096" };
+    let count = if let Deviation::Iterations(count) = deviation { count } else { "4096" };
     let challenge = format!("r={nonce},s={},i={count}", base64(SALT));
-    server.say(&request(11, challenge.as_bytes())).await?;
-    said.last = String::from_utf8(server.answer().await?).unwrap();
-    let without_proof = said.last.rsplit_once(",p=").unwrap().0;
-    let password = if let Lie::WrongProof = lie { "another" } else { PASSWORD };
+    server.send(&request(11, challenge.as_bytes())).await?;
+    exchanged.last = String::from_utf8(server.answer().await?).unwrap();
+    let without_proof = exchanged.last.rsplit_once(",p=").unwrap().0;
+    let password = if let Deviation::WrongProof = deviation { "another" } else { PASSWORD };
     let salted = iterated(password.as_bytes(), SALT, count.parse().unwrap());
     let transcript = format!("{bare},{challenge},{without_proof}");
     let signature = hmac(&hmac(&salted, b"Server Key"), transcript.as_bytes());
-    match lie {
-        Lie::NoProof => {}
-        Lie::Final(text) => server.say(&request(12, text.as_bytes())).await?,
-        _ => server.say(&request(12, format!("v={}", base64(&signature)).as_bytes())).await?,
+    match deviation {
+        Deviation::NoProof => {}
+        Deviation::Final(text) => server.send(&request(12, text.as_bytes())).await?,
+        _ => server.send(&request(12, format!("v={}", base64(&signature)).as_bytes())).await?,
     }
-    Ok(said)
+    Ok(exchanged)
 }
 
 /// Mechanism and `client-first-message` of a SASLInitialResponse.

@@ -10,17 +10,17 @@ use super::server::{Conversation, OK, Outcome, SESSION, outcomes};
 const PLAINLY: &str = "sslmode=disable";
 
 /// A server that says this and closes.
-async fn said(bytes: &[u8]) -> [Outcome; 2] {
+async fn outcomes_of(bytes: &[u8]) -> [Outcome; 2] {
     outcomes(PLAINLY, async |server| {
         server.startup().await?;
-        server.say(bytes).await?;
+        server.send(bytes).await?;
         server.close().await
     })
     .await
 }
 
 /// The three messages of a SCRAM exchange, of which the client believes the first two.
-async fn said_in_scram(cut: [Option<usize>; 3], whole: Frames) -> [Outcome; 2] {
+async fn outcomes_of_scram(cut: [Option<usize>; 3], whole: Frames) -> [Outcome; 2] {
     outcomes(PLAINLY, async |server| {
         server.startup().await?;
         if send_cut(server, offer(&[PLAIN]), cut[0], whole).await? {
@@ -55,8 +55,8 @@ async fn send_cut(
 ) -> std::io::Result<bool> {
     let kept = &frame[..cut.unwrap_or(frame.len()).min(frame.len())];
     match frames {
-        Frames::Whole if kept.len() >= 5 => server.say(&message(kept[0], &kept[5..])).await?,
-        Frames::Whole | Frames::Broken => server.say(kept).await?,
+        Frames::Whole if kept.len() >= 5 => server.send(&message(kept[0], &kept[5..])).await?,
+        Frames::Whole | Frames::Broken => server.send(kept).await?,
     }
     Ok(cut.is_some())
 }
@@ -64,13 +64,13 @@ async fn send_cut(
 #[tokio::test]
 async fn a_session_that_ends_at_any_byte_is_no_session() {
     for length in 0..SESSION.len() {
-        for outcome in said(&SESSION[..length]).await {
+        for outcome in outcomes_of(&SESSION[..length]).await {
             let error = outcome.refusal(&format!("{length} bytes"));
             assert!(matches!(error, ConnectError::Closed { .. }), "{length}: {error:?}");
             assert_eq!(error.kind(), ConnectErrorKind::Transport);
         }
     }
-    for outcome in said(SESSION).await {
+    for outcome in outcomes_of(SESSION).await {
         outcome.result.unwrap();
     }
 }
@@ -81,7 +81,7 @@ async fn an_exchange_that_ends_at_any_byte_is_no_proof() {
         for cut in 0..length {
             let mut cuts = [None; 3];
             cuts[step] = Some(cut);
-            for outcome in said_in_scram(cuts, Frames::Broken).await {
+            for outcome in outcomes_of_scram(cuts, Frames::Broken).await {
                 let error = outcome.refusal(&format!("{step} {cut}"));
                 assert!(matches!(error, ConnectError::Closed { .. }), "{step} {cut}: {error:?}");
             }
@@ -95,7 +95,7 @@ async fn a_frame_whose_content_is_cut_is_no_proof() {
         for cut in 5..length {
             let mut cuts = [None; 3];
             cuts[step] = Some(cut);
-            for outcome in said_in_scram(cuts, Frames::Whole).await {
+            for outcome in outcomes_of_scram(cuts, Frames::Whole).await {
                 let error = outcome.refusal(&format!("{step} {cut}"));
                 assert_ne!(error.kind(), ConnectErrorKind::Tls, "{step} {cut}: {error:?}");
             }
@@ -124,7 +124,7 @@ async fn a_message_out_of_place_is_named() {
         ([OK, &message(b'd', b"row")].concat(), 'd'),
         ([OK, &message(b'T', &[0, 0])].concat(), 'T'),
     ] {
-        for outcome in said(&bytes).await {
+        for outcome in outcomes_of(&bytes).await {
             let error = outcome.refusal(&format!("{tag}"));
             let ConnectError::Protocol { source, .. } = error else { panic!("{tag}: {error:?}") };
             assert!(
@@ -148,7 +148,7 @@ async fn a_length_that_cannot_be_true_is_refused_before_anything_is_waited_for()
                 // Not closed: whoever waits for the rest meets the deadline of the test.
                 let outcomes = outcomes(PLAINLY, async |server| {
                     server.startup().await?;
-                    server.say(&bytes).await
+                    server.send(&bytes).await
                 });
                 for outcome in outcomes.await {
                     let error = outcome.refusal(&format!("{tag} {length}"));
@@ -166,10 +166,10 @@ async fn a_flood_of_messages_ends_long_before_the_time_limit() {
     for (before, drop) in [(&b""[..], &notice), (OK, &notice), (OK, &parameter)] {
         let outcomes = outcomes("sslmode=disable connect_timeout=50", async |server| {
             server.startup().await?;
-            server.say(before).await?;
+            server.send(before).await?;
             let flood = drop.repeat(100);
             loop {
-                server.say(&flood).await?;
+                server.send(&flood).await?;
             }
         });
         for outcome in outcomes.await {
@@ -194,7 +194,7 @@ async fn an_error_in_the_middle_is_the_servers_own_message() {
         // What cannot be read of it costs readability, nothing else.
         (message(b'E', b"C28P01"), "28P01"),
     ] {
-        for outcome in said(&bytes).await {
+        for outcome in outcomes_of(&bytes).await {
             match outcome.refusal(code) {
                 ConnectError::Server { message, .. } => assert_eq!(message.code, code),
                 error => panic!("{error:?}"),
@@ -203,9 +203,9 @@ async fn an_error_in_the_middle_is_the_servers_own_message() {
     }
     let outcomes = outcomes(PLAINLY, async |server| {
         server.startup().await?;
-        server.say(&offer(&[PLAIN])).await?;
+        server.send(&offer(&[PLAIN])).await?;
         server.answer().await?;
-        server.say(&refused).await
+        server.send(&refused).await
     });
     for outcome in outcomes.await {
         assert_eq!(outcome.refusal("in SCRAM").kind(), ConnectErrorKind::Authentication);
@@ -224,7 +224,7 @@ async fn garbage_after_authentication_is_no_session() {
         b"K\0\0\0\x05\0",
         b"S\0\0\0\x08\xff\0\xff\0",
     ] {
-        for outcome in said(&[OK, garbage].concat()).await {
+        for outcome in outcomes_of(&[OK, garbage].concat()).await {
             let error = outcome.refusal("garbage");
             assert_eq!(error.kind(), ConnectErrorKind::Protocol, "{garbage:?}: {error:?}");
         }
@@ -236,7 +236,7 @@ async fn a_server_that_falls_silent_or_drips_is_given_up_at_the_time_limit() {
     for bytes in [&b""[..], b"R\0\0", b"R\0\0\0\x08\0\0\0", OK] {
         let outcomes = outcomes("sslmode=disable connect_timeout=1", async |server| {
             server.startup().await?;
-            server.say(bytes).await
+            server.send(bytes).await
         });
         for outcome in outcomes.await {
             let error = outcome.refusal("silence");
@@ -246,7 +246,7 @@ async fn a_server_that_falls_silent_or_drips_is_given_up_at_the_time_limit() {
     let outcomes = outcomes("sslmode=disable connect_timeout=1", async |server| {
         server.startup().await?;
         for byte in message(b'N', &[b'M'; 1000]) {
-            server.say(&[byte]).await?;
+            server.send(&[byte]).await?;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
+fn a_gap_recorded_by_another_router_stops_the_one_that_streams() {
     let mut world = World::streaming();
     let found = world.witness().with_gaps(&[gap(Code::SlotLost)]);
     world.another_writes(&found);
@@ -25,7 +25,7 @@ fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
 /// A promotion has begun the generation in which another router found that transactions are
 /// missing.
 #[test]
-fn a_gap_of_the_same_generation_counts_too() {
+fn a_gap_recorded_in_the_same_generation_counts_too() {
     let mut world = World::streaming();
     let mut found = world.witness();
     found.gaps.push(gap(Code::HistoryChanged));
@@ -36,7 +36,7 @@ fn a_gap_of_the_same_generation_counts_too() {
 }
 
 #[test]
-fn that_the_beginning_was_accepted_is_noticed_without_a_restart() {
+fn an_acceptance_of_the_start_without_a_witness_is_noticed_without_a_restart() {
     let mut world = World::streaming();
     let began = |world: &World| world.script.relay.snapshot(world.script.at).witness.began_without;
     assert_eq!(began(&world), Some(Mark { lsn: Lsn::ZERO, at: Some(String::new()) }));
@@ -52,7 +52,7 @@ fn that_the_beginning_was_accepted_is_noticed_without_a_restart() {
 }
 
 #[test]
-fn a_generation_that_somebody_else_has_begun_is_judged_anew() {
+fn a_generation_that_another_process_has_begun_is_checked_by_a_new_session() {
     let mut world = World::streaming();
     let mut another = world.witness();
     another.generation += 1;
@@ -66,7 +66,7 @@ fn a_generation_that_somebody_else_has_begun_is_judged_anew() {
 }
 
 #[test]
-fn a_record_that_somebody_has_deleted_is_written_again() {
+fn a_deleted_witness_is_written_again() {
     let mut world = World::streaming();
     world.topic.clear();
     world.settle_down();
@@ -75,7 +75,7 @@ fn a_record_that_somebody_has_deleted_is_written_again() {
 }
 
 #[test]
-fn a_slot_that_was_made_again_between_the_look_and_the_start_is_looked_at_again() {
+fn a_slot_recreated_between_the_preflight_and_the_start_is_checked_again() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
@@ -89,7 +89,7 @@ fn a_slot_that_was_made_again_between_the_look_and_the_start_is_looked_at_again(
 }
 
 #[test]
-fn a_record_waits_until_the_witness_says_its_topics_partitions() {
+fn a_record_waits_until_the_witness_holds_its_topics_partition_count() {
     let mut world = World::new();
     world.settle_down();
     world.describe();
@@ -108,7 +108,7 @@ fn a_record_waits_until_the_witness_says_its_topics_partitions() {
 
 /// This router's witness may be old: a gap that it writes would hide what the holder writes.
 #[test]
-fn a_standby_writes_no_gap_down_that_its_monitor_suspects() {
+fn a_standby_records_no_gap_that_its_monitor_suspects() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
@@ -125,7 +125,7 @@ fn a_standby_writes_no_gap_down_that_its_monitor_suspects() {
 
 /// Only a new process does not know what the witness does not say yet.
 #[test]
-fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_process() {
+fn what_a_session_has_delivered_is_not_produced_again_by_the_next_one_of_this_process() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.settle();
@@ -145,7 +145,7 @@ fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_pro
 /// The other router may have produced a part of that again, after what was produced here: the rest
 /// has to follow.
 #[test]
-fn nor_is_it_left_out_once_another_router_has_held_the_slot() {
+fn what_a_session_has_delivered_is_produced_again_once_another_router_has_held_the_slot() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.transaction(200, &["b"]);
@@ -180,7 +180,7 @@ fn a_router_that_reaches_another_server_waits_for_the_right_one() {
 /// The server was restored to an earlier state. Soon its WAL is as long as before, and then nothing
 /// shows the restore any more.
 #[test]
-fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
+fn a_server_whose_wal_was_shorter_is_still_another_one_when_its_wal_has_grown() {
     let mut world = World::streaming();
     world.settle_down();
     let grown = world.server.clone();
@@ -200,7 +200,7 @@ fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
 
 /// Otherwise a second gap would follow the acceptance of the first, and begin earlier.
 #[test]
-fn a_gap_is_written_down_with_all_that_is_acknowledged_by_then() {
+fn a_gap_is_recorded_with_all_that_is_acknowledged_by_then() {
     let mut world = World::streaming();
     world.settle_down();
     world.script.take(&wire::keepalive(400));
@@ -214,7 +214,7 @@ fn a_gap_is_written_down_with_all_that_is_acknowledged_by_then() {
 
 /// Kafka was unreachable since this process began, so the gap was found without a witness.
 #[test]
-fn a_gap_that_the_monitor_saw_before_the_record_was_read_is_not_forgotten() {
+fn a_gap_that_the_monitor_saw_before_the_witness_was_read_is_not_forgotten() {
     let mut world = World::streaming();
     world.settle_down();
     world.restart();
@@ -260,7 +260,7 @@ fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
 }
 
 #[test]
-fn a_session_that_has_just_ended_looks_at_nothing() {
+fn a_session_that_has_just_ended_does_not_check_the_state_topic() {
     let mut world = World::streaming();
     world.transaction(100, &["a"]);
     world.script.handle(Input::Shutdown);

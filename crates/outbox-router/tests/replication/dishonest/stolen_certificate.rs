@@ -28,7 +28,7 @@ async fn a_certificate_without_its_key_is_refused_in_every_mode() {
             let outcomes = outcomes(&mode, async |server| {
                 server.tls(&tls).await?;
                 server.startup().await?;
-                server.say(SESSION).await
+                server.send(SESSION).await
             });
             for outcome in outcomes.await {
                 let case = format!("{version:?} {mode}");
@@ -56,7 +56,7 @@ async fn the_same_certificate_with_its_key_is_accepted_in_every_mode() {
             let outcomes = outcomes(&mode, async |server| {
                 server.tls(&tls).await?;
                 server.startup().await?;
-                server.say(SESSION).await
+                server.send(SESSION).await
             });
             for outcome in outcomes.await {
                 outcome.result.unwrap_or_else(|error| panic!("{version:?} {mode}: {error:?}"));

@@ -2,9 +2,9 @@
 //! within the time limit and without a panic, and the password stays where it is.
 
 mod certificate;
-mod disorder;
+mod malformed;
+mod password;
 mod proof;
-mod reach;
 mod scram;
 mod server;
-mod theft;
+mod stolen_certificate;

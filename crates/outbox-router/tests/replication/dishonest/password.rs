@@ -8,11 +8,11 @@ use super::server::{
     CLEARTEXT, Conversation, OK, Outcome, SESSION, outcomes, outcomes_at, outward_address,
 };
 
-async fn ask(server: &mut Conversation) -> std::io::Result<()> {
+async fn request_password(server: &mut Conversation) -> std::io::Result<()> {
     server.startup().await?;
-    server.say(CLEARTEXT).await?;
+    server.send(CLEARTEXT).await?;
     server.answer().await?;
-    server.say(SESSION).await
+    server.send(SESSION).await
 }
 
 fn assert_sent(outcomes: [Outcome; 2], case: &str) {
@@ -42,13 +42,13 @@ async fn the_password_goes_in_clear_text_only_to_a_verified_server_or_on_this_ma
     let (tls, root) = (certificate.owner(Version::Tls13), certificate.as_root());
     let encrypted = async |server: &mut Conversation| {
         server.tls(&tls).await?;
-        ask(server).await
+        request_password(server).await
     };
     let outward = outward_address();
     for more in ["", "require_auth=password"] {
         let case = format!("sslmode=disable {more}");
-        assert_sent(outcomes(&case, ask).await, &case);
-        let kept = outcomes_at(outward, &case, ask).await;
+        assert_sent(outcomes(&case, request_password).await, &case);
+        let kept = outcomes_at(outward, &case, request_password).await;
         assert_kept(&kept, UnfitConnection::Unencrypted, &case);
         for mode in ["sslmode=prefer", "sslmode=require"] {
             let case = format!("{mode} {more}");
@@ -65,26 +65,26 @@ async fn the_password_goes_in_clear_text_only_to_a_verified_server_or_on_this_ma
     // prefer, and a server (or somebody before it) that says it has no TLS.
     let no_tls = async |server: &mut Conversation| {
         server.startup().await?;
-        server.say(b"N").await?;
-        ask(server).await
+        server.send(b"N").await?;
+        request_password(server).await
     };
     let kept = outcomes_at(outward, "sslmode=prefer", no_tls).await;
     assert_kept(&kept, UnfitConnection::Unencrypted, "no TLS");
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_nothing_is_refused_where_require_auth_wants_a_question() {
+async fn a_server_that_requests_no_authentication_is_refused_where_require_auth_demands_one() {
     let script = async |server: &mut Conversation| {
         server.startup().await?;
-        server.say(SESSION).await
+        server.send(SESSION).await
     };
     for require_auth in ["scram-sha-256", "!none", "gss,sspi"] {
         let parameters = format!("sslmode=disable require_auth={require_auth}");
         for outcome in outcomes(&parameters, script).await {
             let error = outcome.refusal(require_auth);
             assert!(matches!(error, ConnectError::MethodRuledOut { .. }), "{error:?}");
-            let told = format!("by method none, which require_auth={require_auth} rules out");
-            assert!(error.to_string().ends_with(&told), "{error}");
+            let expected = format!("by method none, which require_auth={require_auth} rules out");
+            assert!(error.to_string().ends_with(&expected), "{error}");
         }
     }
     for require_auth in ["none", "none,scram-sha-256", "!password"] {
@@ -96,13 +96,13 @@ async fn a_server_that_asks_for_nothing_is_refused_where_require_auth_wants_a_qu
 }
 
 #[tokio::test]
-async fn a_server_may_ask_once() {
+async fn a_server_may_request_the_password_once() {
     let second = [CLEARTEXT, OK].concat();
     let script = async |server: &mut Conversation| {
         server.startup().await?;
-        server.say(b"R\0\0\0\x0c\0\0\0\x05salt").await?;
+        server.send(b"R\0\0\0\x0c\0\0\0\x05salt").await?;
         server.answer().await?;
-        server.say(&second).await
+        server.send(&second).await
     };
     for outcome in outcomes("sslmode=disable", script).await {
         let error = outcome.refusal("MD5, then clear text");

@@ -19,7 +19,7 @@ fn connected_again() -> Script {
 }
 
 #[test]
-fn a_slot_that_was_moved_meanwhile_is_no_gap_and_nothing_is_produced_twice() {
+fn a_slot_that_was_moved_during_a_stall_is_no_gap_and_nothing_is_produced_twice() {
     let mut script = connected_again();
     assert_eq!(script.state(), (State::Streaming, None));
     assert!(script.keys().is_empty());
@@ -42,7 +42,7 @@ fn what_the_other_router_has_confirmed_is_not_at_risk() {
 }
 
 #[test]
-fn what_the_other_router_wrote_down_counts_and_not_what_was_known_before() {
+fn the_witness_of_the_other_router_counts_and_not_what_was_known_before_the_stall() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.handle(Input::ProcessStalled(LONG));
