@@ -13,9 +13,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PublicationMissing.as_str(),
         title: "the publication does not exist",
         meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
-                  was written without one: creating the publication again does not mend the slot. \
-                  Before the first session it is looked for every 30 s; later the router stops until \
-                  a person accepts what is missing.",
+                  was written without one: creating the publication again does not repair the \
+                  slot. Before the first session the router tries again every 30 s; later it stops \
+                  until a person accepts what is missing.",
         remedy: "wal is decoded with the publications of its time: outbox-router teardown --apply, \
                  if the slot is there, then outbox-router setup --apply create it and a slot that \
                  can use it",
@@ -141,8 +141,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time: what was written before the new \
                   one was created is not sent by this slot, now or later. The router stops until a \
                   person accepts what is missing.",
-        remedy: "wal is decoded with the publications of its time, so creating it again mends \
-                 nothing: outbox-router teardown --apply, then outbox-router setup --apply create \
+        remedy: "wal is decoded with the publications of its time, so creating it again \
+                 repairs nothing: outbox-router teardown --apply, then outbox-router setup --apply create \
                  another slot; publish the missing rows from the table, then {accept}",
         cases: &[],
     },
@@ -225,7 +225,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RowsMove.as_str(),
         title: "rows may move between partitions",
         meaning: "An update of the partition key moves a row by a delete and an insert, and the \
-                  insert is an event once more. Nothing stops; it is a note.",
+                  insert is sent as an event again. Nothing stops; it is a note.",
         remedy: "partition by columns that nobody updates, such as the time of insertion; where \
                  nobody needs to update them: revoke update on {quoted_table} from {role}",
         cases: &[],
@@ -257,7 +257,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerOutdated.as_str(),
         title: "this minor version may withhold rows after a publication is altered",
         meaning: "Before 13.21, 14.18, 15.13, 16.9 and 17.5 a transaction that was open while a \
-                  publication was altered goes on with the former version of it (release notes of \
+                  publication was altered continues with the former version (release notes of \
                   these versions). Nothing stops; it is a note.",
         remedy: "update to {version}; until then alter the publication, or take up a table, only \
                  while nobody writes to any table of the database",

@@ -9,7 +9,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerUnreachable.as_str(),
         title: "PostgreSQL cannot be reached",
         meaning: "No connection can be opened, or one broke. The router tries again for ever, with a \
-                  pause that grows to 5 s; it needs nobody.",
+                  pause that grows to 5 s; no person is needed.",
         remedy: "",
         cases: &[special(
             Case::OtherServer,
@@ -21,7 +21,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::AuthenticationFailed.as_str(),
         title: "PostgreSQL refuses the router, or the router the server",
         meaning: "The role, the password, the database or the certificate is not accepted. The \
-                  router tries again every 30 s, so it goes on by itself when the cause is gone.",
+                  router tries again every 30 s, so it continues by itself when the cause is gone.",
         remedy: "check user and password, and the lines for this host in pg_hba.conf",
         cases: &[
             special(
@@ -138,8 +138,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::ServerNotReady.as_str(),
         title: "PostgreSQL is starting, stopping or a standby",
-        meaning: "It takes no session now, or it is not the primary. The router tries again; a \
-                  server that wants to stop is left alone for ten seconds.",
+        meaning: "It accepts no session now, or it is not the primary. The router tries again; a \
+                  stopping server gets no connection for ten seconds.",
         remedy: "",
         cases: &[special(
             Case::Standby,
@@ -190,7 +190,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "",
         cases: &[special(
             Case::ProcessStalled,
-            "the router's own process stood still",
+            "the router's own process was stopped",
             "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
         )],
     },

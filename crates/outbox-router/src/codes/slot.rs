@@ -88,7 +88,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The server is another cluster, was restored to an earlier state, or was promoted \
                   without transactions that Kafka has. Kafka may hold events of transactions that \
                   this database does not have. The router stops; where it only reached the wrong \
-                  server, it goes on when it reaches the right one.",
+                  server, it continues when it reaches the right one.",
         remedy: "compare the outbox table with the topics over that interval, then {accept}",
         cases: &[special(
             Case::OtherCluster,

@@ -106,7 +106,7 @@ fn the_cause_is_mended_first() {
     let failure = Failure::of(Case::FirstRecordUnwritten, "not written").caused_by(below);
     let hint = hint(&failure).unwrap();
     assert!(hint.starts_with("kafka-acls.sh "), "{hint}");
-    assert!(hint.contains("--topic s; when that is mended: outbox-router setup"), "{hint}");
+    assert!(hint.contains("--topic s; when that is repaired: outbox-router setup"), "{hint}");
 }
 
 #[test]
