@@ -179,7 +179,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             special(
                 Case::TableExpected,
-                "setup was not told to create it",
+                "setup runs without --create-table",
                 "make it by your migrations, or: outbox-router setup --apply --create-table",
             ),
         ],
