@@ -1,4 +1,4 @@
-# Two stages: what compiles, and what runs. librdkafka is built from the source that its crate carries.
+# Two stages: one compiles, one runs. librdkafka is built from the source in its crate.
 FROM rust:1.95-bookworm AS build
 WORKDIR /source
 COPY . .
@@ -12,7 +12,7 @@ RUN apt-get update \
 COPY --from=build /source/target/release/outbox-router /usr/local/bin/outbox-router
 USER outbox-router
 EXPOSE 8788
-# Draining takes up to 25 s: give `docker stop` more than its ten.
+# Draining takes up to 25 s: stop with `docker stop --time 30`, since the default is 10 s.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=20s \
     CMD curl --fail --silent --show-error http://127.0.0.1:8788/readyz || exit 1

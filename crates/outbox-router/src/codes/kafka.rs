@@ -44,7 +44,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::KafkaAuthentication.as_str(),
         title: "Kafka refuses the router's credentials, or the router the broker's certificate",
         meaning: "The TLS handshake or the SASL exchange fails. It is tried again, so the router \
-                  goes on by itself when the cause is gone.",
+                  continues by itself when the cause is gone.",
         remedy: "check security.protocol, sasl.* and ssl.* under [kafka.properties], then \
                  outbox-router check",
         cases: &[],
@@ -53,7 +53,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicMissing.as_str(),
         title: "a topic does not exist",
         meaning: "The router never lets brokers create topics by themselves, since a mistyped \
-                  name would become a topic. It waits, asks again, and goes on when the topic \
+                  name would become a topic. It waits, asks again, and continues when the topic \
                   exists.",
         remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} \
                  --partitions 6 --replication-factor {replication_factor}, or set \
@@ -71,7 +71,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicForbidden.as_str(),
         title: "writing to a topic is not allowed",
         meaning: "The principal lacks the operations Write and Describe on the topic. The router \
-                  waits, asks again, and goes on when it has them.",
+                  waits, asks again, and continues when it has them.",
         remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
                  --operation Write --operation Describe --topic {topic}",
         cases: &[special(
@@ -85,7 +85,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RecordTooLarge.as_str(),
         title: "a record is larger than the topic takes",
         meaning: "The topic's max.message.bytes is smaller than the record. The router stops at \
-                  the row, asks again every 30 s, and goes on when the topic takes it.",
+                  the row, asks again every 30 s, and continues when the topic takes it.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}",
         cases: &[special(
@@ -148,7 +148,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ClusterForbidden.as_str(),
         title: "the cluster does not allow an idempotent producer",
         meaning: "Without idempotence a retry could reorder or repeat records, so the router does \
-                  not produce. It asks again and goes on when it is allowed.",
+                  not produce. It asks again and continues when it is allowed.",
         remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
                  --operation IdempotentWrite --cluster",
         cases: &[],
@@ -250,7 +250,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::TopicTimestamps.as_str(),
-        title: "a topic's limits may refuse or delete what an outage held up",
+        title: "a topic's limits may refuse or delete what an outage delays",
         meaning: "Records carry the time of the commit. After an outage they are old, and this \
                   topic refuses old records or deletes them soon. It is a warning; nothing stops.",
         remedy: "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \

@@ -179,7 +179,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             special(
                 Case::TableExpected,
-                "setup was not told to create it",
+                "setup runs without --create-table",
                 "create it by your migrations, or: outbox-router setup --apply --create-table",
             ),
         ],
@@ -226,7 +226,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RowsMove.as_str(),
         title: "rows may move between partitions",
         meaning: "An update of the partition key moves a row by a delete and an insert, and the \
-                  insert is an event once more. Nothing stops; it is a note.",
+                  insert is sent as an event again. Nothing stops; it is a note.",
         remedy: "partition by columns that nobody updates, such as the time of insertion; where \
                  nobody needs to update them: revoke update on {quoted_table} from {role}",
         cases: &[],
@@ -259,7 +259,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerOutdated.as_str(),
         title: "this minor version may withhold rows after a publication is altered",
         meaning: "Before 13.21, 14.18, 15.13, 16.9 and 17.5 a transaction that was open while a \
-                  publication was altered goes on with the former version of it (release notes of \
+                  publication was altered continues with the former version of it (release notes of \
                   these versions). Nothing stops; it is a note.",
         remedy: "update to {version}; until then alter a publication, or add a table to it, only \
                  while nothing writes to any table of the database",

@@ -9,7 +9,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerUnreachable.as_str(),
         title: "PostgreSQL cannot be reached",
         meaning: "No connection can be opened, or one broke. The router tries again for ever, \
-                  with a pause that grows to 5 s; it needs nobody.",
+                  with a pause that grows to 5 s; no person is needed.",
         remedy: "",
         cases: &[special(
             Case::OtherServer,
@@ -21,7 +21,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::AuthenticationFailed.as_str(),
         title: "PostgreSQL refuses the router, or the router the server",
         meaning: "The role, the password, the database or the certificate is not accepted. The \
-                  router tries again every 30 s, so it goes on by itself when the cause is gone.",
+                  router tries again every 30 s, so it continues by itself when the cause is gone.",
         remedy: "check user and password, and the lines for this host in pg_hba.conf",
         cases: &[
             special(

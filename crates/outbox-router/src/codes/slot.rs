@@ -94,7 +94,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The server is another cluster, was restored to an earlier state, or was \
                   promoted without transactions that Kafka has. Kafka may hold events of \
                   transactions that this database does not have. The router stops; where it only \
-                  reached the wrong server, it goes on when it reaches the right one.",
+                  reached the wrong server, it continues when it reaches the right one.",
         remedy: "first see whether postgres.url leads to the right server, and accept nothing \
                  before that; if the history has really changed, compare the ids in the outbox \
                  table with the ids in the topics over that interval, then {accept}",

@@ -47,7 +47,7 @@ const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now"
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
-/// The table of an `[[outbox]]` that names none, and the table that `setup` makes when no
+/// The table of an `[[outbox]]` that names none, and the table that `setup` creates when no
 /// `[[outbox]]` is configured.
 pub fn default_table() -> TableName {
     TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
@@ -81,9 +81,9 @@ tables! {
             sections("every table of the publication, with the defaults");
         /// Where records go.
         kafka: KafkaSection = KafkaSection::defaults(), section();
-        /// What may be in flight, and for how long at the end.
+        /// What may be in flight, and how long a shutdown may take.
         limits: LimitsSection = LimitsSection::defaults(), section();
-        /// Watching the slot.
+        /// How often the slot is read, and from when on it is too far behind.
         monitor: MonitorSection = MonitorSection::defaults(), section();
         /// The admin endpoint.
         admin: AdminSection = AdminSection::defaults(), section();
@@ -95,19 +95,19 @@ tables! {
     pub struct PostgresSection {
         /// A URL, or libpq's `host=… user=…` form. Without it PGHOST, PGPORT, PGUSER, PGDATABASE,
         /// PGPASSWORD, .pgpass and libpq's other variables apply. Never printed with its password.
-        /// What libpq knows and we do not implement is refused by name. A remote host is
-        /// sslmode=verify-full unless said otherwise; a server whose certificate was not checked
-        /// never gets the password in clear text. require_auth=scram-sha-256 (or PGREQUIREAUTH; a
-        /// list as libpq has it, ! negates) rules all other methods out; require_auth=password does
-        /// not lift that limit. A server may ask for 1 to 100,000 SCRAM iterations.
+        /// What libpq knows and the router does not implement is refused by name. For a remote host
+        /// sslmode is verify-full unless set otherwise; a server whose certificate was not checked
+        /// never gets the password in clear text, also with require_auth=password.
+        /// require_auth=scram-sha-256 (or PGREQUIREAUTH; a list as libpq has it, ! negates) refuses
+        /// all other methods. A server may ask for 1 to 100,000 SCRAM iterations.
         url: Option<Secret<String>> = None, connection(
             "PGHOST, PGUSER and libpq's other variables apply",
             "postgres://outbox_router:${file:/run/secrets/postgres}@db.example/shop"
         );
-        /// The logical replication slot (pgoutput). Made by `setup`, never by `run`.
+        /// The logical replication slot (pgoutput). Created by `setup`, never by `run`.
         slot: SlotName = SlotName::default(),
             text("a name: 1 to 63 of a-z, 0-9 and _", SlotName::parse, ToString::to_string);
-        /// The publication. Made by `setup`, before the slot.
+        /// The publication. Created by `setup`, before the slot.
         publication: PublicationName = PublicationName::default(),
             text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
     }
@@ -158,15 +158,15 @@ tables! {
         /// host:port, several separated by commas.
         bootstrap_servers: String = "127.0.0.1:9092".to_owned(),
             text("a list of brokers", parse::servers, String::clone);
-        /// How a missing topic is made. Without it a missing topic blocks, and the router says
-        /// which one.
+        /// How a missing topic is created. Without it a missing topic blocks the router, which
+        /// reports its name.
         create_topics: Option<CreateTopics> = None, inline();
-        /// A compacted topic of one partition, which the router makes if it may. It holds one small
-        /// record for each pipeline: how far everything is acknowledged, on which server and
-        /// cluster, and which gaps are open (docs/guarantees.md). Several routers may share it,
-        /// each under its own name, database or slot. "" keeps no record: then a slot that was
-        /// moved, another server or another cluster is not noticed while no router runs, and a
-        /// restart closes every gap.
+        /// A compacted topic of one partition, which the router creates if it has the permission.
+        /// It holds one small record for each pipeline: how far everything is acknowledged, on
+        /// which server and cluster, and which gaps are open (docs/guarantees.md). Several routers
+        /// may share it, each under its own name, database or slot. "" keeps no record: then a slot
+        /// that was moved, another server or another cluster is not noticed while no router runs,
+        /// and a restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
             text("a topic's name, or \"\"", parse::state_topic, parse::print_state_topic);
         /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
@@ -213,7 +213,7 @@ tables! {
     #[derive(Copy)]
     pub struct MonitorSection {
         // Each reading costs PostgreSQL a query; a gap must be noticed within 10 s.
-        /// Time between two looks at the slot.
+        /// Time between two readings of the slot.
         interval: Duration = Duration::from_secs(5), duration(100..=10 * SECOND);
         /// How far the slot may be behind the current WAL position before a warning and an error
         /// are logged and shown.
@@ -223,9 +223,9 @@ tables! {
     /// `monitor.bytes_behind`
     #[derive(Copy)]
     pub struct BytesBehind {
-        /// From here on a warning; below critical.
+        /// A warning from this distance on; below critical.
         warning: u64 = 256 * MIB, size(1..=1024 * TIB);
-        /// From here on an error.
+        /// An error from this distance on.
         critical: u64 = 2 * GIB, size(1..=1024 * TIB);
     }
 
@@ -240,7 +240,7 @@ tables! {
 
     /// `[log]`
     pub struct LogSection {
-        /// What a line looks like. auto: text on a terminal, json elsewhere.
+        /// The format of a line. auto: text on a terminal, json elsewhere.
         format: LogFormat = LogFormat::Auto, choice(LOG_FORMATS);
         /// error, warn, info, debug, trace; or by module: "info,outbox_router::kafka=debug".
         level: String = "info".to_owned(), text("a filter", parse::log_filter, String::clone);

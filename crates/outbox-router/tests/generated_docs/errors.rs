@@ -8,12 +8,12 @@ const HEAD: &str = "\
 Every error code, with what it means and what to type. Logs, `/status.json`, `outbox-router status` and the
 commands print the same remedies with the names filled in; here, words in capitals stand for them.
 `outbox-router explain CODE` prints one of these entries, without a configuration and without connecting. This
-page is made of the tables in [`codes/`](../crates/outbox-router/src/codes/mod.rs) by
+page is generated from the tables in [`codes/`](../crates/outbox-router/src/codes/mod.rs) by
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
 the page is not current.
 
 `P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a
-code that was given up is not used again.
+code that was removed is not used again.
 ";
 
 /// The whole page.

@@ -6,7 +6,7 @@ const HEAD: &str = "\
 # Configuration
 
 Every key, with what it takes, its default and the environment variable that sets it. This page and
-[the example file](../config/outbox-router.example.toml) are made of the table in
+[the example file](../config/outbox-router.example.toml) are generated from the table in
 [`config/keys.rs`](../crates/outbox-router/src/config/keys.rs) by
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails
 when either is not current.
@@ -14,8 +14,8 @@ when either is not current.
 A value comes from a flag (`--set limits.row_bytes=8MiB`), else from the environment, else from the file
 (`--config FILE`, `OUTBOX_ROUTER_CONFIG`, `./outbox-router.toml` or
 `/etc/outbox-router/outbox-router.toml`), else it is the default. No file is needed. `outbox-router check`
-shows what is in force, with `***` for what is secret, and refuses what `run` would refuse, without
-connecting anywhere.
+shows every value in force, secrets as `***`, and refuses what `run` would refuse, without
+connecting.
 
 * A key that does not exist is an error, with its place and the likely key.
 * In a variable's name two underscores separate the parts, and tables of a list count from 0:
