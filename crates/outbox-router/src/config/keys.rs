@@ -40,8 +40,11 @@ const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-const PRESETS: &[(&str, Preset)] =
-    &[("auto", Preset::Auto), ("default", Preset::Default), ("debezium", Preset::Debezium)];
+const PRESETS: &[(&str, Preset)] = &[
+    (Preset::Auto.as_str(), Preset::Auto),
+    (Preset::Default.as_str(), Preset::Default),
+    (Preset::Debezium.as_str(), Preset::Debezium),
+];
 const FORMATS: &[(&str, Format)] = &[("plain", Format::Plain), ("debezium", Format::Debezium)];
 const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now", Timestamp::Now)];
 const LOG_FORMATS: &[(&str, LogFormat)] =

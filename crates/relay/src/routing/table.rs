@@ -82,6 +82,18 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// The presets that [`Preset::Auto`] chooses from.
+    pub const CONCRETE: [Self; 2] = [Self::Default, Self::Debezium];
+
+    /// The name in the configuration and in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Default => "default",
+            Self::Debezium => "debezium",
+        }
+    }
+
     /// The names of a role's column, of which the first that a table has is taken. [`Preset::Auto`]
     /// gives the names of [`Preset::Default`].
     pub const fn columns(self, role: Role) -> &'static [&'static str] {

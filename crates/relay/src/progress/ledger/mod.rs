@@ -3,10 +3,9 @@
 //! # Why this is right
 //!
 //! PostgreSQL discards WAL up to the confirmed position. On reconnection it sends a transaction
-//! again if and only if the transaction's commit record *starts* at or after that position. So the
-//! position must be the `end_lsn` of a commit. With its `commit_lsn` the last transaction would be
-//! sent again for ever; a position past its `end_lsn` would skip a commit record that begins
-//! exactly at that `end_lsn`.
+//! again if and only if the transaction's commit record *starts* at or after that position. So of a
+//! commit the position is its `end_lsn`. With its `commit_lsn` the transaction would be sent again
+//! for ever; a position past its `end_lsn` would skip a commit record that begins exactly there.
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves

@@ -9,7 +9,7 @@ use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
 
 use crate::{
     failure::{Case, Code, Failure},
-    routing::table::{Format, OutboxTable, Preset, Role},
+    routing::table::{Format, OutboxTable, Preset, Role, TableName},
 };
 
 /// Columns by position, resolved for one relation.
@@ -172,27 +172,39 @@ type Roles = Vec<(Role, usize)>;
 pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, usize)>, Failure> {
     let fit = |preset| fit(table, preset, columns);
     match table.preset {
-        Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
-            (Ok(of_default), Ok(of_debezium)) if of_default == of_debezium => Ok(of_default),
-            (Ok(_), Ok(_)) => Err(Failure::of(
-                Case::PresetsBothFit,
-                format!("{} has the columns of two presets, default and debezium", table.name),
-            )),
-            (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),
-            (Err(of_default), Err(of_debezium)) => Err(Failure::new(
-                Code::PresetUnclear,
-                format!(
-                    "no preset fits {}: default lacks {}, debezium lacks {}",
-                    table.name,
-                    of_default.join(", "),
-                    of_debezium.join(", ")
-                ),
-            )),
-        },
+        Preset::Auto => the_one_that_fits(&table.name, fit),
         preset @ (Preset::Default | Preset::Debezium) => fit(preset).map_err(|missing| {
             let roles = missing.join(", ");
             Failure::new(Code::ColumnMissing, format!("{} has no column for {roles}", table.name))
         }),
+    }
+}
+
+/// The roles under the preset that fits; presets that map alike count as one.
+fn the_one_that_fits(
+    table: &TableName,
+    fit: impl Fn(Preset) -> Result<Roles, Vec<&'static str>>,
+) -> Result<Roles, Failure> {
+    let (mut fitting, mut lacking) = (Vec::<(Preset, Roles)>::new(), Vec::new());
+    for preset in Preset::CONCRETE {
+        match fit(preset) {
+            Ok(roles) if fitting.iter().any(|(_, known)| *known == roles) => {}
+            Ok(roles) => fitting.push((preset, roles)),
+            Err(roles) => lacking.push(format!("{} lacks {}", preset.as_str(), roles.join(", "))),
+        }
+    }
+    let names: Vec<&str> = fitting.iter().map(|(preset, _)| preset.as_str()).collect();
+    let names = names.join(" and ");
+    match (fitting.pop(), fitting.is_empty()) {
+        (Some((_, roles)), true) => Ok(roles),
+        (Some(_), false) => Err(Failure::of(
+            Case::PresetsBothFit,
+            format!("{table} has the columns of the presets {names}"),
+        )),
+        (None, _) => Err(Failure::new(
+            Code::PresetUnclear,
+            format!("no preset fits {table}: {}", lacking.join(", ")),
+        )),
     }
 }
 
