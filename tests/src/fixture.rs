@@ -121,7 +121,8 @@ impl FixtureBuilder {
         self
     }
 
-    /// A Kafka of its own, of one broker, which the router reaches through [`Fixture::kafka_proxy`].
+    /// A Kafka of its own, of one broker, which the router reaches through
+    /// [`Fixture::kafka_proxy`].
     #[must_use]
     pub fn proxied_kafka(mut self) -> Self {
         self.kafka_link = NetworkPath::Proxied;

@@ -66,7 +66,7 @@ pub enum Input<'a> {
     /// [`Action::ReadState`] with this number was answered.
     State(u64, Result<StateRead, Failure>),
     /// [`Action::CheckStateTopic`] with this number found no record of another process.
-    StateUntouched(u64),
+    StateTopicUnchanged(u64),
     /// [`Action::WriteState`] with this number was acknowledged.
     StateWritten(u64),
     /// [`Action::Connect`] succeeded: the connection leads to this server.
@@ -106,7 +106,7 @@ pub enum Input<'a> {
     /// [`Action::ReplaceSink`] is done, or the first sink is ready.
     SinkReady,
     /// Why Kafka does not answer; `None` when it answers again.
-    SinkFailed(Option<Failure>),
+    BrokersUnreachable(Option<Failure>),
     /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
     /// The metadata of a topic in use was read again: its partition count. Ignored for a topic that
@@ -117,7 +117,7 @@ pub enum Input<'a> {
     /// The monitor saw that rows may be missing.
     GapSuspected(Gap),
     /// The monitor checked slot, publication and tables, and found no defect.
-    SourceRead(&'a SlotReading, &'a Catalog),
+    SourceVerified(&'a SlotReading, &'a Catalog),
     /// The monitor saw that the server is stopping. Repeating it has no effect within a session.
     ServerStopping,
     /// This process did not run for this long, although something was due: it was stopped (SIGSTOP,
@@ -176,7 +176,7 @@ pub enum Action {
     /// Read the pipeline's records from the state topic. Answer: [`Input::State`] with this number.
     ReadState(u64),
     /// The same, but only if another process may have written to the state topic since the last
-    /// read. Answer: [`Input::State`] or [`Input::StateUntouched`], with this number.
+    /// read. Answer: [`Input::State`] or [`Input::StateTopicUnchanged`], with this number.
     CheckStateTopic(u64),
     /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
     /// for any record.
@@ -250,7 +250,7 @@ pub enum ExitReason {
     /// Events were read but not confirmed, because the shutdown deadline passed, the session had
     /// broken, or the rest of their transaction waits for a person. The server will send them
     /// again.
-    DeadlinePassed,
+    EventsUnconfirmed,
     /// A person must decide.
     Fatal,
 }

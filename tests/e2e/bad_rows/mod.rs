@@ -1,5 +1,5 @@
-//! What a person has to mend: a coded error with the remedy, nothing lost, resumed from that row
-//! when mended. Rows that cannot become records are in [`rows`], topics that cannot take them in
+//! What a person has to repair: a coded error with the remedy, nothing lost, resumed from that row
+//! when repaired. Rows that cannot become records are in [`rows`], topics that cannot take them in
 //! [`topics`], servers that cannot be streamed from in [`starts`].
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ struct Case {
     code: &'static str,
     /// What the message must name.
     names: &'static str,
-    mend: fn(&mut RouterConfig, topic: &str),
+    repair: fn(&mut RouterConfig, topic: &str),
 }
 
 fn one_topic(config: &mut RouterConfig, topic: &str) {
@@ -31,7 +31,7 @@ fn cases() -> Vec<Case> {
             row: Row { aggregate_id: None, ..GOOD },
             code: "R001",
             names: "aggregate id is NULL",
-            mend: |config, _| {
+            repair: |config, _| {
                 config.set_outbox("columns.aggregate_id", "customer");
             },
         },
@@ -39,21 +39,21 @@ fn cases() -> Vec<Case> {
             row: Row { aggregate_type: None, ..GOOD },
             code: "R002",
             names: "aggregate type is NULL",
-            mend: one_topic,
+            repair: one_topic,
         },
         Case {
             row: of_type("a/b"),
             code: "R003",
             names: "character 2 is a punctuation mark",
-            mend: one_topic,
+            repair: one_topic,
         },
-        Case { row: of_type(".."), code: "R003", names: "(2 characters)", mend: one_topic },
-        Case { row: of_type(LONG), code: "R003", names: "250 characters", mend: one_topic },
+        Case { row: of_type(".."), code: "R003", names: "(2 characters)", repair: one_topic },
+        Case { row: of_type(LONG), code: "R003", names: "250 characters", repair: one_topic },
         Case {
             row: Row { payload: Payload::Plain(20 << 20), ..GOOD },
             code: "R005",
             names: "more than a row may have (16777216)",
-            mend: |config, _| {
+            repair: |config, _| {
                 config.set("limits.row_bytes", "32MiB");
             },
         },
@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
             row: Row { headers: Some("[\"tenant\", 7]"), ..GOOD },
             code: "R009",
             names: "headers",
-            mend: |config, _| {
+            repair: |config, _| {
                 config.set_outbox("columns.headers", json!([]));
             },
         },
@@ -114,7 +114,7 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_until_it_can() {
         expect_ids(&fixture, topic, &sent).await;
         stop(&mut fixture).await;
 
-        (case.mend)(&mut fixture.config, topic);
+        (case.repair)(&mut fixture.config, topic);
         fixture.rewrite_config().unwrap();
         fixture.restart().await.unwrap();
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();

@@ -38,7 +38,7 @@ async fn an_inheriting_table_before_the_first_session_is_refused_until_it_is_gon
     assert!(hint.contains(&statement) && hint.contains("partition"), "{hint}");
     assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 503);
 
-    // Looked at again by itself, as anything that a person mends.
+    // Looked at again by itself, as anything that a person repairs.
     session.batch_execute("ALTER TABLE outbox_2026 NO INHERIT outbox").await.unwrap();
     fixture.router.wait_state("streaming", 2 * SHORT_DEADLINE).await.unwrap();
     expect_all_rows_delivered(&fixture).await;

@@ -292,7 +292,8 @@ async fn a_publication_dropped_and_recreated_is_a_gap_after_a_restart_too() {
     // By what the stream says of that row, or by what the catalog says of the publication.
     expect_gap(&mut fixture, &["P020", "P026"], &done).await;
 
-    // The WAL is decoded with the catalog of its time: that the publication is back mends nothing.
+    // The WAL is decoded with the catalog of its time: that the publication is back repairs
+    // nothing.
     fixture.kill_router().await.unwrap();
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();

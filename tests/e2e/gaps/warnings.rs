@@ -51,7 +51,7 @@ async fn a_slot_that_cannot_advance_is_warned_of_twice_before_it_is_lost() {
             "the warning does not name what the slot waits for: {line}"
         );
         assert!(
-            line.contains("postgresql drops the slot after"),
+            line.contains("postgresql invalidates the slot after"),
             "the warning does not say how much is left: {line}"
         );
         let slot = fixture.slot().await.unwrap();

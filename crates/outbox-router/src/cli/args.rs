@@ -108,8 +108,8 @@ pub enum Task {
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
-    /// Show how far behind the slot is, who is to blame, how long until PostgreSQL drops it, and
-    /// what to type
+    /// Show how far behind the slot is, who is to blame, how long until PostgreSQL invalidates it,
+    /// and what to type
     #[command(
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]

@@ -155,12 +155,12 @@ pub(super) fn baseline(
     let pid = reading.slot_reading.slot.as_ref().and_then(|slot| slot.active_pid);
     check_source(config, None, reading).map_err(|obstacle| match obstacle {
         Obstacle::Gaps(gaps) => {
-            let wrong = first(gaps);
-            match (still_open(&wrong, open), pid) {
-                (Some(unmended), _) => unmended,
+            let defect = first(gaps);
+            match (still_open(&defect, open), pid) {
+                (Some(unrepaired), _) => unrepaired,
                 // The router that holds the slot has not written down yet where the gap begins.
                 (None, Some(pid)) if !open.is_empty() => in_use(config.postgres.slot.as_str(), pid),
-                (None, _) => wrong,
+                (None, _) => defect,
             }
         }
         obstacle @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_) | Obstacle::Failed(_)) => {
@@ -169,20 +169,20 @@ pub(super) fn baseline(
     })
 }
 
-/// The failure `wrong` in the words of the open gap that it belongs to. Of several gaps with its
+/// The failure `defect` in the words of the open gap that it belongs to. Of several gaps with its
 /// code, this is the one with the same remedy, else the one that begins first.
-fn still_open(wrong: &Failure, open: &[OpenFinding]) -> Option<Failure> {
+fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         OpenFinding::Gap(gap) => Some(gap),
         OpenFinding::Beginning(_) => None,
     });
-    let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
+    let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == defect.code).collect();
     let alike = gaps
         .iter()
-        .find(|gap| (gap.failure.case, &gap.failure.names) == (wrong.case, &wrong.names));
+        .find(|gap| (gap.failure.case, &gap.failure.names) == (defect.case, &defect.names));
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
-    let mut unrepaired = wrong.clone();
+    let mut unrepaired = defect.clone();
     (unrepaired.message, unrepaired.lsn) = (message, None);
     Some(unrepaired)
 }

@@ -28,6 +28,10 @@ pub struct CaseRemedy {
     pub remedy: &'static str,
 }
 
-pub(super) const fn special(case: Case, when: &'static str, remedy: &'static str) -> CaseRemedy {
+pub(super) const fn case_remedy(
+    case: Case,
+    when: &'static str,
+    remedy: &'static str,
+) -> CaseRemedy {
     CaseRemedy { case, when, remedy }
 }

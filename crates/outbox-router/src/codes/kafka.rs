@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::explanation::{Explanation, special};
+use super::explanation::{Explanation, case_remedy};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
@@ -13,27 +13,27 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "check kafka.bootstrap_servers, then kafka-broker-api-versions.sh \
                  --bootstrap-server {brokers}",
         cases: &[
-            special(
+            case_remedy(
                 Case::BrokersSilent,
                 "no broker has answered for a while",
                 "see that the brokers of kafka.bootstrap_servers are up and can be reached from \
                  here: kafka-broker-api-versions.sh --bootstrap-server {brokers}",
             ),
-            special(
+            case_remedy(
                 Case::ReplicasSilent,
                 "records are not acknowledged",
                 "see that every broker is up, and which partitions lack replicas: kafka-topics.sh \
                  --bootstrap-server {brokers} --describe --under-replicated-partitions",
             ),
-            special(
+            case_remedy(
                 Case::StateTopicSilent,
                 "the write to the state topic is not acknowledged",
                 "see that its partition has a leader, and as many in-sync replicas as its \
                  min.insync.replicas asks for: kafka-topics.sh --bootstrap-server {brokers} \
                  --describe --topic {topic}",
             ),
-            special(Case::ProducerReplaced, "the router's producer is being replaced", ""),
-            special(
+            case_remedy(Case::ProducerReplaced, "the router's producer is being replaced", ""),
+            case_remedy(
                 Case::StateTopicUnread,
                 "the state topic cannot be read to its end",
                 "it is read again; if this stays, see the log of the partition's leader",
@@ -59,7 +59,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  --partitions 6 --replication-factor {replication_factor}, or set \
                  kafka.create_topics and restart; a topic that existed before needs its former \
                  number of partitions, else keys move",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::StateTopicMissing,
             "it is the state topic",
             "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
@@ -74,7 +74,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   waits, asks again, and continues when it has them.",
         remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
                  --operation Write --operation Describe --topic {topic}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::StateTopicForbidden,
             "it is the state topic",
             "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
@@ -88,7 +88,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   the row, asks again every 30 s, and continues when the topic takes it.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::StateRecordTooLarge,
             "it is the pipeline's own record",
             "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
@@ -103,7 +103,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   session and replays; the third time at the same position it stops.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
                  topics --entity-name {topic}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::RecordTooOld,
             "its timestamp is outside the topic's limits",
             "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
@@ -119,7 +119,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "librdkafka met an error after which it could not prove order or completeness. \
                   The router replaces the producer and replays from the slot.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::ProducerSettings,
             "the producer cannot start",
             "check [kafka.properties], then outbox-router check",
@@ -173,21 +173,21 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
                  router creates it again",
         cases: &[
-            special(
+            case_remedy(
                 Case::StateTopicSettings,
                 "a setting has to change",
                 "if {topic} is used for nothing else: kafka-configs.sh --bootstrap-server \
                  {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
                  {settings}",
             ),
-            special(
+            case_remedy(
                 Case::StateTopicReplicas,
                 "it has too few replicas",
                 "echo '{reassignment}' > state.json; kafka-reassign-partitions.sh \
                  --bootstrap-server {brokers} --reassignment-json-file state.json --execute",
             ),
-            special(
-                Case::StateTopicUntold,
+            case_remedy(
+                Case::StateTopicSettingsUnknown,
                 "the broker does not report its settings",
                 "grant the router's principal DescribeConfigs on it (kafka-acls.sh \
                  --bootstrap-server {brokers} --add --allow-principal User:NAME --operation \
@@ -195,12 +195,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
                  topics --entity-name {topic}",
             ),
-            special(
+            case_remedy(
                 Case::StateTopicRouted,
                 "events are routed to it",
                 "set kafka.state_topic to a name that no event is routed to, and restart",
             ),
-            special(
+            case_remedy(
                 Case::RecordUnreadable,
                 "a record in it cannot be read",
                 "run the version of outbox-router that wrote it, or a later one",
@@ -227,19 +227,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "compare the ids in the outbox table with the ids in the topics, {rewrite} where \
                  some are missing, then {accept}",
         cases: &[
-            special(
+            case_remedy(
                 Case::NoStateTopic,
                 "no state topic is configured",
                 "{rewrite}, then set kafka.state_topic and restart the router",
             ),
-            special(
+            case_remedy(
                 Case::NoRecord,
                 "a command finds none",
                 "a record belongs to name, database and slot: see that all three are those of the \
                  router; outbox-router setup --apply creates the first record, then outbox-router \
                  accept closes K022",
             ),
-            special(
+            case_remedy(
                 Case::FirstRecordUnwritten,
                 "setup cannot write the first one",
                 "when that is repaired: outbox-router setup --apply again, before the router is \

@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::explanation::{Explanation, special};
+use super::explanation::{Explanation, case_remedy};
 
 /// Repairing the defect brings no row back.
 const WITHHELD: &str = "Rows that were written meanwhile may be missing in Kafka for good; the \
@@ -18,14 +18,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "wal is decoded with the publications of its time: {teardown} (drops the slot), \
                  then {setup} creates the publication and a slot that can use it",
         cases: &[
-            special(
+            case_remedy(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",
                 "this slot sends no row of that time: {teardown} (drops slot and publication), \
                  then {setup} creates both again; then, for the rows committed since the \
                  publication was dropped, {rewrite}, then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::SlotBeforePublication,
                 "the slot is older than the publication would be",
                 "create another slot: {teardown}, then {setup}; for the rows committed since the \
@@ -40,56 +40,56 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: WITHHELD,
         remedy: "{add_tables}",
         cases: &[
-            special(
+            case_remedy(
                 Case::NoTables,
                 "the publication has no table",
                 "{setup} adds the outbox tables: those under [[outbox]], or public.outbox where \
                  none is there",
             ),
-            special(
+            case_remedy(
                 Case::AllTables,
                 "setup finds a publication FOR ALL TABLES",
                 "everything that is written would be sent to the router; name another one by \
                  postgres.publication, and setup creates it for the outbox tables alone",
             ),
-            special(
+            case_remedy(
                 Case::PartitionNow,
                 "the table is a partition now",
                 "detach it from the table that it is a partition of (alter table PARENT detach \
                  partition CHILD); if it is not in the publication then: {add_tables}",
             ),
-            special(
+            case_remedy(
                 Case::PutBack,
                 "it was taken out and put back",
                 "if it was put back in the same transaction, nothing is missing; otherwise, for \
                  the rows that were written meanwhile, {rewrite}; then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
                 "alter table {quoted_table} set logged (rewrites the table under an exclusive \
                  lock); for its rows, {rewrite}; then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
                 "alter table {table} detach partition {quoted_table}; for its rows, {rewrite}; \
                  then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::AttachedAgain,
                 "a partition was detached and attached again",
                 "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
                  rows, {rewrite}; then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::UnloggedMeanwhile,
                 "the table was unlogged for a while",
                 "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
                  rows, {rewrite}; then {accept}; so that it cannot recur, name the table itself \
                  in the publication: postgresql then refuses set unlogged",
             ),
-            special(
+            case_remedy(
                 Case::Rewritten,
                 "the table was rewritten, which stops nothing",
                 "find out who altered it, or search postgresql's log for set unlogged; if it was \
@@ -117,7 +117,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the publication leaves out a column that the mapping needs",
         meaning: WITHHELD,
         remedy: "{add_again}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::ColumnGenerated,
             "the column is generated",
             "postgresql does not publish generated columns: make it an ordinary one, which the \
@@ -140,7 +140,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time: what was written before the \
                   new one was created is not sent by this slot, now or later. The router stops \
                   until a person accepts what is missing.",
-        remedy: "wal is decoded with the publications of its time, so creating it again mends \
+        remedy: "wal is decoded with the publications of its time, so creating it again repairs \
                  nothing: {teardown} (drops slot and publication), then {setup} creates both \
                  again; {rewrite}, then {accept}",
         cases: &[],
@@ -154,7 +154,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "{add_tables}; what the slot has of both tables will be produced, so only for \
                  rows that were written to the new one before it was in the publication, \
                  {rewrite}; then {accept}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::ReplacementPublished,
             "the new one is published",
             "what the slot has of both tables will be produced, so only for rows that were \
@@ -172,12 +172,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  in the same way, then the router sends what the slot still has of the old one \
                  once outbox-router accept has closed what it reports",
         cases: &[
-            special(
+            case_remedy(
                 Case::NoTable,
                 "what has the name is no table",
                 "views, foreign and unlogged relations have no WAL to follow",
             ),
-            special(
+            case_remedy(
                 Case::TableExpected,
                 "setup runs without --create-table",
                 "create it by your migrations, or: outbox-router setup --apply --create-table",
@@ -191,7 +191,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   stops; only the configuration is out of date.",
         remedy: "name {table} in [[outbox]] instead and restart, or {rename_back}; neither loses \
                  anything",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::RenamedBack,
             "it was renamed back",
             "find out who altered it, or search postgresql's log for alter table; if another \
@@ -208,13 +208,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "{add_tables}; for the future, partition the outbox instead of inheriting from \
                  it: partitions are published as rows of their root",
         cases: &[
-            special(
+            case_remedy(
                 Case::ChildUnconfigured,
                 "the child is published",
                 "give each of {tables} an [[outbox]] block of its own and restart; for the \
                  future, partition the outbox instead of inheriting from it",
             ),
-            special(
+            case_remedy(
                 Case::ChildUnknown,
                 "the child is neither published nor configured",
                 "{add_tables}; then give each of {tables} an [[outbox]] block of its own and \
@@ -239,7 +239,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   that.",
         remedy: "find out who altered it, or search postgresql's log for alter publication; if \
                  inserts were withheld, {rewrite}; then {accept}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::AlterationKnown,
             "the catalog shows what was altered, which stops nothing",
             "find out who altered it, or search postgresql's log for alter publication; if \

@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::explanation::{Explanation, special};
+use super::explanation::{Explanation, case_remedy};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
@@ -69,7 +69,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   The router stops at the table's first row.",
         remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \
                  \"new_name\"] in its [[outbox]] block, and restart",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::PresetsBothFit,
             "two presets fit",
             "name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block, and \
@@ -101,7 +101,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The stream breaks a rule of pgoutput. The router ends the session and replays; \
                   the third time at the same position it stops.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::ByteaForm,
             "a bytea value is not in hexadecimal form",
             "show bytea_output as the router's role in this database; alter role or alter \

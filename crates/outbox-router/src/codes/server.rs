@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::explanation::{Explanation, special};
+use super::explanation::{Explanation, case_remedy};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
@@ -11,7 +11,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "No connection can be opened, or one broke. The router tries again for ever, \
                   with a pause that grows to 5 s; no person is needed.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::OtherServer,
             "a second connection reaches another server than the stream comes from",
             "see which servers the host of postgres.url resolves to, and what stands in between",
@@ -24,89 +24,89 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   router tries again every 30 s, so it continues by itself when the cause is gone.",
         remedy: "check user and password, and the lines for this host in pg_hba.conf",
         cases: &[
-            special(
+            case_remedy(
                 Case::TlsRefused,
                 "the server has no TLS",
                 "set ssl = on in postgresql.conf; only where the network is trusted, add \
                  sslmode=disable",
             ),
-            special(
+            case_remedy(
                 Case::TlsHandshake,
                 "the TLS handshake fails",
                 "give the server's certificate or its authority as sslrootcert; verify-full needs \
                  the host in its subjectAltName",
             ),
-            special(
+            case_remedy(
                 Case::TlsAnswer,
                 "what answers does not speak TLS",
                 "check that host and port are PostgreSQL's own",
             ),
-            special(
+            case_remedy(
                 Case::TlsFiles,
                 "the certificate files cannot be used",
                 "check sslrootcert, sslcert and sslkey",
             ),
-            special(
+            case_remedy(
                 Case::TlsStripped,
                 "channel binding is offered without TLS",
                 "somebody between the router and the server may have removed TLS: use \
                  sslmode=verify-full",
             ),
-            special(
+            case_remedy(
                 Case::PlaintextPassword,
                 "the password would travel in clear text",
                 "use scram-sha-256 for this role in pg_hba.conf, or sslmode=verify-full with \
                  sslrootcert",
             ),
-            special(
+            case_remedy(
                 Case::MethodRuledOut,
                 "require_auth rules out the server's method",
                 "change the method for this role in pg_hba.conf, or require_auth if this is the \
                  right server",
             ),
-            special(
+            case_remedy(
                 Case::MethodUnsupported,
                 "the method is not supported",
                 "use scram-sha-256 for this role in pg_hba.conf",
             ),
-            special(
+            case_remedy(
                 Case::ScramIterations,
                 "the number of SCRAM iterations is not acceptable",
                 "set scram_iterations on the server to a value from 1 to 100000, and then the \
                  role's password again",
             ),
-            special(
+            case_remedy(
                 Case::PasswordMissing,
                 "no password is configured",
                 "set it in postgres.url, PGPASSWORD or the password file",
             ),
-            special(
+            case_remedy(
                 Case::ServerProof,
                 "the server cannot prove that it knows the password",
                 "the server does not know this role's password: is it the right server?",
             ),
-            special(
+            case_remedy(
                 Case::DatabaseMissing,
                 "the database does not exist",
                 "check the database name in postgres.url",
             ),
-            special(
+            case_remedy(
                 Case::UrlUnreadable,
                 "the connection string cannot be read",
                 "correct postgres.url, or what --admin-url says",
             ),
-            special(
+            case_remedy(
                 Case::PermissionDenied,
                 "a privilege is missing",
                 "grant the privilege that the message names to the role; for connecting: grant \
                  connect on database DATABASE to ROLE",
             ),
-            special(
+            case_remedy(
                 Case::CommandDenied,
                 "the role of a command may not do it",
                 "connect as a role that may do it: --admin-url postgres://ADMIN@HOST/DATABASE",
             ),
-            special(
+            case_remedy(
                 Case::Pooler,
                 "a connection pooler answers",
                 "connect to PostgreSQL itself, not to a connection pooler",
@@ -119,7 +119,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is \
                   asked again every 30 s.",
         remedy: "alter role {role} replication (on amazon rds: grant rds_replication to {role})",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::CommandMayNotReplicate,
             "it is the role of a command",
             "connect as a role that may replicate: --admin-url postgres://ADMIN@HOST/DATABASE",
@@ -139,7 +139,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The router tries again with a pause that grows to 5 s.",
         remedy: "alter system set max_connections = N (or max_wal_senders, \
                  max_replication_slots), then restart postgresql",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::NoFreeSlot,
             "all max_replication_slots are in use",
             "drop a slot that is no longer needed (select pg_drop_replication_slot('NAME')), or \
@@ -153,7 +153,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   a pause that grows to 5 s. Where a server cannot stop because it waits for the \
                   router, the router releases it and stays away for ten seconds.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::Standby,
             "the server is a standby",
             "point postgres.url (or --admin-url) at the primary",
@@ -165,7 +165,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The stream or an answer breaks the protocol. The router ends the session and \
                   replays from the slot; the third time at the same position it stops.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::NotPostgres,
             "what answers does not speak PostgreSQL's protocol",
             "connect to PostgreSQL itself, not to a connection pooler",
@@ -179,24 +179,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   time at the same position it stops.",
         remedy: "",
         cases: &[
-            special(
+            case_remedy(
                 Case::ServerHint,
                 "the server has a hint of its own",
                 "{server_hint} (PostgreSQL's own hint)",
             ),
-            special(
+            case_remedy(
                 Case::LockTimeout,
                 "a command waits for a lock for too long",
                 "another session holds a lock on the table; nothing was changed by this \
                  statement, so run it again; who holds it: select pid, pg_blocking_pids(pid), \
                  query from pg_stat_activity where wait_event_type = 'Lock'",
             ),
-            special(
+            case_remedy(
                 Case::SlotWaits,
                 "a slot cannot be created because transactions do not end",
                 "end them ({end_transactions}) and run setup again, or wait longer with --wait 10m",
             ),
-            special(
+            case_remedy(
                 Case::VersionTooOld,
                 "the server's version is not supported",
                 "use a server of version 13 or later",
@@ -209,7 +209,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Nothing has come for ten seconds, although the router asked for a reply. It \
                   connects again; nothing is lost, since the slot replays.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::ProcessStalled,
             "the router's own process did not run for a while",
             "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",

@@ -2,7 +2,7 @@
 
 use relay::{Case, Code};
 
-use super::explanation::{Explanation, special};
+use super::explanation::{Explanation, case_remedy};
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
@@ -34,7 +34,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "No failure: this router stands by, and takes over within two seconds when the \
                   other one ends. A command that needs the slot for itself refuses.",
         remedy: "",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::SlotNeeded,
             "a command needs the slot for itself",
             "stop the router that holds it first, or end its connection: select \
@@ -48,13 +48,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "if nothing else uses it: select pg_drop_replication_slot('{slot}'); else name \
                  another slot in postgres.slot and restart; then {setup}",
         cases: &[
-            special(
+            case_remedy(
                 Case::OtherDatabase,
                 "a command is connected to another database than the router",
                 "name the database {router_database} in --admin-url, or the database {database} \
                  in postgres.url",
             ),
-            special(
+            case_remedy(
                 Case::SlotUnfit,
                 "setup finds one of that name",
                 "name another one by postgres.slot, or, if nothing else uses it: select \
@@ -70,18 +70,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   the router stops until a person accepts that.",
         remedy: "find out who dropped, advanced or restored it; {rewrite}, then {accept}",
         cases: &[
-            special(
+            case_remedy(
                 Case::SlotMadeUnfit,
                 "it was created again as something else",
                 "find out who created it; select pg_drop_replication_slot('{slot}'), then \
                  {setup}; {rewrite}, then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::SlotPastUnsent,
                 "it stands past transactions of this server that were never sent",
                 "{rewrite}, then {accept}",
             ),
-            special(
+            case_remedy(
                 Case::OpenChanged,
                 "what is open has changed before the acceptance was written",
                 "outbox-router accept shows it as it is now",
@@ -98,7 +98,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "first see whether postgres.url leads to the right server, and accept nothing \
                  before that; if the history has really changed, compare the ids in the outbox \
                  table with the ids in the topics over that interval, then {accept}",
-        cases: &[special(
+        cases: &[case_remedy(
             Case::OtherCluster,
             "the system identifier is another one",
             "first see whether postgres.url leads to the right server, and accept nothing before \

@@ -10,7 +10,7 @@ use crate::config;
 
 fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
     explanations().flat_map(|explanation| {
-        let cases = explanation.cases.iter().map(|special| special.remedy);
+        let cases = explanation.cases.iter().map(|case_remedy| case_remedy.remedy);
         cases.chain([explanation.remedy]).map(|remedy| (explanation.code, remedy))
     })
 }
@@ -29,7 +29,8 @@ fn every_code_is_explained_once() {
 fn every_case_has_a_remedy_under_its_code() {
     for case in Case::ALL {
         let explanation = explanation(case.code().as_str()).unwrap();
-        let found = explanation.cases.iter().filter(|special| special.case == *case).count();
+        let found =
+            explanation.cases.iter().filter(|case_remedy| case_remedy.case == *case).count();
         assert_eq!(found, 1, "{case:?}");
     }
     let all: usize = explanations().map(|explanation| explanation.cases.len()).sum();
@@ -130,8 +131,8 @@ fn an_explanation_has_every_case() {
         let mut text = String::new();
         explain(explanation, &mut text).unwrap();
         assert!(text.starts_with(&format!("{}: {}\n", explanation.code, explanation.title)));
-        for special in explanation.cases {
-            assert!(text.contains(special.when), "{text}");
+        for case_remedy in explanation.cases {
+            assert!(text.contains(case_remedy.when), "{text}");
         }
     }
 }

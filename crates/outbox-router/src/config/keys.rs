@@ -19,8 +19,8 @@ use relay::{
 use super::{
     entry::KeyEntry,
     kinds::{
-        Kind, Named, brokers_count, choice, connection, count, duration, group, inline, properties,
-        section, sections, size, text,
+        Kind, Named, choice, connection, count, count_or_broker_default, duration, group, inline,
+        properties, section, sections, size, text,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -188,9 +188,9 @@ tables! {
     pub struct CreateTopics {
         // A larger number would be a mistake, and no broker could serve so many.
         /// Partitions of a new topic. Left out, the broker decides (num.partitions).
-        partitions: i32 = -1, brokers_count(1..=10_000, 6);
+        partitions: i32 = -1, count_or_broker_default(1..=10_000, 6);
         /// Copies of each partition. Left out, the broker decides (default.replication.factor).
-        replication_factor: i16 = -1, brokers_count(1..=100, 3);
+        replication_factor: i16 = -1, count_or_broker_default(1..=100, 3);
     }
 
     /// `[limits]`

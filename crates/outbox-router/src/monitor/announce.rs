@@ -1,5 +1,5 @@
 //! The log lines about how far the slot is behind: by how much, who has to act, how long until
-//! PostgreSQL drops the slot, and what to type.
+//! PostgreSQL invalidates the slot, and what to type.
 
 use std::time::Duration;
 
@@ -75,15 +75,15 @@ fn time_left(slot: &SlotHealth, seconds: Option<f64>) -> String {
     };
     let safe = wording::bytes(safe);
     match seconds.map(Duration::try_from_secs_f64) {
-        None => format!("postgresql drops the slot after {safe} more"),
+        None => format!("postgresql invalidates the slot after {safe} more"),
         Some(Ok(time)) => {
             format!(
-                "postgresql drops the slot after {safe} more, in about {}",
+                "postgresql invalidates the slot after {safe} more, in about {}",
                 wording::roughly(time)
             )
         }
         Some(Err(_)) => {
-            format!("postgresql drops the slot after {safe} more, but it does not grow")
+            format!("postgresql invalidates the slot after {safe} more, but it does not grow")
         }
     }
 }

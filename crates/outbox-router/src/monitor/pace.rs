@@ -1,5 +1,5 @@
 //! How fast WAL is written and how fast the slot falls behind, smoothed; and how long, at that
-//! pace, until PostgreSQL drops the slot.
+//! pace, until PostgreSQL invalidates the slot.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub struct MonitorReport {
     pub slot: SlotView,
     /// Why PostgreSQL did not answer in the last round; `None` when it did.
     pub trouble: Option<Failure>,
-    /// What is wrong with slot, publication and tables now, the gravest first.
+    /// What is wrong with slot, publication and tables now, the most severe first.
     pub findings: Vec<Failure>,
     /// Alterations that explain themselves, seen by this process, or by a session that compared
     /// with the witness. Rows may have been left out before each of them, and nothing shows whether

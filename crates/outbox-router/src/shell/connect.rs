@@ -258,8 +258,8 @@ impl Postgres for Source {
     /// SQL fills that cache with the tables as they are now: rows from before a rename, or before a
     /// column was dropped, would be sent with the present name and columns (seen on 15 and 18). The
     /// connection is new, so the server's identity is read and compared again.
-    async fn start(&self, judged: OpenConnection) -> Result<Started, Failure> {
-        let OpenConnection { connection, encoding, history, pids, .. } = judged;
+    async fn start(&self, checked: OpenConnection) -> Result<Started, Failure> {
+        let OpenConnection { connection, encoding, history, pids, .. } = checked;
         drop(connection);
         let start = async {
             let mut connection = self.connect(encoding).await?;

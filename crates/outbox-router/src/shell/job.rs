@@ -32,7 +32,7 @@ pub(super) enum Job<K: Kafka> {
     LookUpTopic(TopicId, TopicName),
     /// Read the partition counts of all topics in use; with none in use, ask whether a broker
     /// answers.
-    LookAtTopics(K::Directory),
+    RefreshTopics(K::Directory),
 }
 
 /// A step from connecting to a stream; `ports::Postgres` describes each.
@@ -55,7 +55,7 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<K::Sink, Failure>>),
     StateRead(ProducerNumber, u64, Result<(StateCache, StateRead), Failure>),
-    StateUntouched(u64),
+    StateTopicUnchanged(u64),
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
     TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.

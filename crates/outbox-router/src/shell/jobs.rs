@@ -33,7 +33,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Job::ReadState(number) => self.read_state(number),
             Job::CheckStateTopic(number) => self.check_state_topic(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
-            Job::LookAtTopics(directory) => self.refresh_topics(directory),
+            Job::RefreshTopics(directory) => self.refresh_topics(directory),
         }
     }
 
@@ -109,7 +109,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let generation = self.refresher.generation();
         let (prefix, untouched) = (self.pipeline.prefix(), cache.untouched());
         self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &untouched) {
-            Ok(None) => Done::StateUntouched(number),
+            Ok(None) => Done::StateTopicUnchanged(number),
             Ok(Some(read)) => Done::StateRead(generation, number, Ok(read)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
         });
@@ -192,10 +192,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(Err(failure))
             | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
-            Done::StateUntouched(number) => {
+            Done::StateTopicUnchanged(number) => {
                 let condition = self.relay.condition(self.clock.now().at);
                 self.announcer.state_topic_read(Ok(()), &condition);
-                self.input(Input::StateUntouched(number));
+                self.input(Input::StateTopicUnchanged(number));
             }
             Done::StateRead(generation, number, read) => {
                 // The client of a former producer has read the same topic, but the answer may be
@@ -260,7 +260,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 // The settings were checked at the start, so a file or a limit of the machine is
                 // the cause, and a later attempt may succeed.
                 tracing::error!(code = %failure.code, hint = hint(&failure), "{failure:#}");
-                self.input(Input::SinkFailed(Some(failure)));
+                self.input(Input::BrokersUnreachable(Some(failure)));
                 self.refresher.failed_to_open();
             }
         }
@@ -310,7 +310,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             if identity == Identity::Another {
                 tracing::info!(topic = %name, "the topic was deleted and re-created");
                 self.start(Job::LookUpTopic(id, name));
-            } else if sink.holds_back(id) {
+            } else if sink.limits_in_flight(id) {
                 held_back.push((id, name));
             }
         }

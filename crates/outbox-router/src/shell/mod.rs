@@ -73,7 +73,7 @@ use crate::{
 /// The longest time between two reports to the rest of the process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// The shortest time between two reports.
-const REPORT_GAP: Duration = Duration::from_millis(100);
+const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// See the module's documentation.
 pub struct Shell<P: Postgres, K: Kafka> {
@@ -192,8 +192,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             ShellEvent::Monitor(MonitorEvent::GapSuspected(gap)) => {
                 self.input(Input::GapSuspected(*gap));
             }
-            ShellEvent::Monitor(MonitorEvent::SourceRead(lookup)) => {
-                self.input(Input::SourceRead(&lookup.reading, &lookup.catalog));
+            ShellEvent::Monitor(MonitorEvent::SourceVerified(lookup)) => {
+                self.input(Input::SourceVerified(&lookup.reading, &lookup.catalog));
             }
             ShellEvent::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             ShellEvent::Job(done) => self.finished(*done),
@@ -318,11 +318,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     Some(failure)
                 }
             };
-            self.input(Input::SinkFailed(trouble));
+            self.input(Input::BrokersUnreachable(trouble));
         }
         match self.refresher.due(Instant::now()) {
             Some(RefreshDue::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
-            Some(RefreshDue::Look(directory)) => self.start(Job::LookAtTopics(directory)),
+            Some(RefreshDue::Look(directory)) => self.start(Job::RefreshTopics(directory)),
             None => {}
         }
     }
@@ -359,7 +359,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn report_if_due(&mut self) {
         let now = Instant::now();
-        if now >= self.reported_at + REPORT_GAP {
+        if now >= self.reported_at + MIN_REPORT_INTERVAL {
             self.reported_at = now;
             self.report(now);
         }

@@ -116,7 +116,7 @@ pub trait Sink: RecordSink + Send + 'static {
     /// Records the id of a topic, and compares it with the id before.
     fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity;
     /// Whether the topic takes smaller batches than the producer makes.
-    fn holds_back(&self, id: TopicId) -> bool;
+    fn limits_in_flight(&self, id: TopicId) -> bool;
     /// Whether Kafka answers.
     fn health(&self) -> Health<'_>;
     /// Records that Kafka has answered.
@@ -207,8 +207,8 @@ impl Sink for KafkaSink {
         self.identify_topic(id, uuid)
     }
 
-    fn holds_back(&self, id: TopicId) -> bool {
-        self.holds_back(id)
+    fn limits_in_flight(&self, id: TopicId) -> bool {
+        self.limits_in_flight(id)
     }
 
     fn health(&self) -> Health<'_> {

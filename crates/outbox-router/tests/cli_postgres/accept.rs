@@ -306,8 +306,8 @@ async fn without_a_record_there_is_nothing_to_accept() {
     assert!(elsewhere.err.contains("name the database postgres in --admin-url"), "{elsewhere:?}");
 }
 
-/// Found at three, mended at five: what was written at four is in no slot. The router begins anew,
-/// so what it would have told at its next start is told now.
+/// Found at three, repaired at five: what was written at four is in no slot. The router begins
+/// anew, so what it would have told at its next start is told now.
 #[tokio::test]
 async fn rows_left_out_until_the_repair_are_reported_and_so_are_alterations_meanwhile() {
     let fixture = Fixture::with(&stopped(Vec::new())).await;

@@ -80,7 +80,7 @@ async fn a_table_of_the_preset_takes_the_rows_it_is_for() {
     );
 }
 
-/// Publications that would lose rows in silence, and what mends each.
+/// Publications that would lose rows in silence, and what repairs each.
 #[tokio::test]
 async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
     let server = Server::start();

@@ -103,7 +103,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     for (id, name) in [small, large].into_iter().zip(&names) {
         sink.bind_topic(id, name, look_up(&directory, name).await.facts.max_message_bytes);
     }
-    assert!(sink.holds_back(small) && !sink.holds_back(large));
+    assert!(sink.limits_in_flight(small) && !sink.limits_in_flight(large));
 
     let mut acks = Acks::default();
     let mut given = 0;
@@ -126,7 +126,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
         Ok(facts.max_message_bytes.filter(|limit| *limit > 2_000))
     });
     sink.bind_topic(small, &names[0], Some(raised.await.unwrap()));
-    assert!(!sink.holds_back(small));
+    assert!(!sink.limits_in_flight(small));
     drop(directory);
     blocking(move || sink.close()).await;
 }

@@ -108,7 +108,7 @@ impl MonitorFixture {
         loop {
             let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;
             match event.expect("no event came").expect("the monitor ended") {
-                MonitorEvent::SourceRead(_) => {}
+                MonitorEvent::SourceVerified(_) => {}
                 event @ (MonitorEvent::GapSuspected(_) | MonitorEvent::ServerStopping) => {
                     return event;
                 }
@@ -119,14 +119,14 @@ impl MonitorFixture {
     /// Nothing is wrong, as far as the relay was told.
     pub(crate) fn assert_no_event(&mut self) {
         while let Ok(event) = self.events.try_recv() {
-            assert!(matches!(event, MonitorEvent::SourceRead(_)), "{event:?}");
+            assert!(matches!(event, MonitorEvent::SourceVerified(_)), "{event:?}");
         }
     }
 
     pub(crate) async fn gap(&mut self) -> Gap {
         match self.event().await {
             MonitorEvent::GapSuspected(gap) => *gap,
-            event @ (MonitorEvent::ServerStopping | MonitorEvent::SourceRead(_)) => {
+            event @ (MonitorEvent::ServerStopping | MonitorEvent::SourceVerified(_)) => {
                 panic!("{event:?}")
             }
         }

@@ -305,7 +305,7 @@ async fn inheriting_tables_are_found_at_any_depth_and_partitions_are_none() {
     assert_eq!(finding.code, Code::TableInherited);
     let both = "tables public.child, public.grandchild inherit from public.outbox_x";
     assert!(finding.message.contains(both), "{finding}");
-    // Nobody has ever seen it without them: that is no gap, and it may be mended.
+    // Nobody has ever seen it without them: that is no gap, and it may be repaired.
     fixture.rounds(3).await;
     fixture.assert_no_event();
     let asks_for = |report: &MonitorReport, statement: &str| {

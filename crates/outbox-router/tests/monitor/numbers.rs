@@ -139,7 +139,7 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
         "slot \"s_x\" is ",
         "more than warning (1.0 MiB)",
         "waits for kafka",
-        "postgresql drops the slot after",
+        "postgresql invalidates the slot after",
         "outbox-router status",
     ] {
         assert!(lines[0].contains(part), "{part} in {lines:?}");

@@ -165,7 +165,7 @@ cases! {
     /// A record of the pipeline cannot be read.
     RecordUnreadable = "record_unreadable" of StateTopicUnsuitable,
     /// The broker does not tell the state topic's settings.
-    StateTopicUntold = "state_topic_untold" of StateTopicUnsuitable,
+    StateTopicSettingsUnknown = "state_topic_untold" of StateTopicUnsuitable,
     /// The state topic has fewer replicas than the cluster allows.
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
     /// Both presets fit the table.

@@ -182,7 +182,7 @@ impl Code {
         matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
     }
 
-    /// Whether the defect leaves rows out until it is mended, whatever the slot's position.
+    /// Whether the defect leaves rows out until it is repaired, whatever the slot's position.
     pub(crate) fn leaves_rows_out(self) -> bool {
         matches!(
             self,

@@ -13,7 +13,7 @@ use crate::{
     source::Gap,
 };
 
-/// How long to wait before the next attempt after a failure that a person must mend.
+/// How long to wait before the next attempt after a failure that a person must repair.
 const CHECK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Relay {
@@ -234,7 +234,7 @@ impl Relay {
     pub(super) fn exit_without_session(&mut self) {
         self.exit(match self.left_unconfirmed {
             0 => ExitReason::Drained,
-            1.. => ExitReason::DeadlinePassed,
+            1.. => ExitReason::EventsUnconfirmed,
         });
     }
 }

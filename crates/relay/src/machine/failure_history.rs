@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_failure_without_a_position_does_not_outlast_the_reconnection() {
         let mut history = FailureHistory::default();
-        let shrunk = Failure::new(Code::TopicShrunk, "made anew");
+        let shrunk = Failure::new(Code::TopicShrunk, "re-created");
         history.note(shrunk, During::Streaming(lsn(50)));
         history.connected();
         assert_eq!(history.reason(), None, "an idle slot would never pass 50");

@@ -18,14 +18,14 @@ use crate::{
 /// How long a standby waits before it reads again whether the slot is free.
 const STANDBY_CHECK: Duration = Duration::from_millis(300);
 /// How long a stopping server may wait for what is still in flight.
-const STOPPING_DELAY: Duration = Duration::from_secs(2);
+const SERVER_STOP_DELAY: Duration = Duration::from_secs(2);
 
 impl Relay {
     pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
         let at = now.at;
         match input {
             Input::State(number, read) => self.state_read(number, read, at),
-            Input::StateUntouched(number) => self.state_untouched(number, at),
+            Input::StateTopicUnchanged(number) => self.state_untouched(number, at),
             Input::StateWritten(number) => self.state_written(number),
             Input::Opened(server) => self.opened(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
@@ -62,15 +62,15 @@ impl Relay {
                 self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(at),
-            Input::SinkFailed(trouble) => self.sink_failure = trouble,
+            Input::BrokersUnreachable(trouble) => self.sink_failure = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(gap) => self.gap_suspected(gap, at),
-            Input::SourceRead(reading, catalog) => self.source_read(reading, catalog),
+            Input::SourceVerified(reading, catalog) => self.source_read(reading, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
-                    session.release_by(at + STOPPING_DELAY);
+                    session.release_by(at + SERVER_STOP_DELAY);
                 }
             }
             Input::ProcessStalled(duration) => self.process_stalled(duration, at),

@@ -41,7 +41,7 @@ use crate::{
         topic::TopicName,
         topics::{Topics, Vouching},
     },
-    session::{BlockReason, Session, Terms},
+    session::{BlockReason, Session, SessionSettings},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     witness::Keeper,
@@ -88,7 +88,7 @@ struct Halt {
 
 /// See the module's documentation.
 pub struct Relay {
-    terms: Terms,
+    terms: SessionSettings,
     slot: String,
     publication: String,
     keeper: Keeper,
@@ -168,7 +168,7 @@ impl Relay {
         let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
         let RelaySettings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
         Self {
-            terms: Terms { outboxes, window, row_bytes, timing },
+            terms: SessionSettings { outboxes, window, row_bytes, timing },
             slot,
             publication,
             topics: Topics::new(match &witness {

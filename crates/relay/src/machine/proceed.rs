@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long to wait before connecting again to a server that is stopping.
-const STOPPING_GRACE: Duration = Duration::from_secs(10);
+const SERVER_STOP_GRACE: Duration = Duration::from_secs(10);
 
 impl Relay {
     pub(super) fn proceed(&mut self, now: Now) {
@@ -66,7 +66,7 @@ impl Relay {
                 Code::ServerNotReady,
                 "PostgreSQL is stopping, and its walsender waits for events that Kafka has not acknowledged: the router disconnects",
             );
-            let grace = self.backoff.at_least(STOPPING_GRACE);
+            let grace = self.backoff.at_least(SERVER_STOP_GRACE);
             self.release_server(why, grace, now);
             return;
         }
@@ -136,7 +136,7 @@ impl Relay {
                 let update = session.last_update(now);
                 self.actions.push_back(Action::Status(update));
                 self.end_session(now.at);
-                self.exit(ExitReason::DeadlinePassed);
+                self.exit(ExitReason::EventsUnconfirmed);
             }
             Course::Draining | Course::Following => self.send_status(now),
             // Everything is confirmed; only the server's `CopyDone` is missing.

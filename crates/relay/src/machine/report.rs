@@ -69,8 +69,8 @@ impl Relay {
         }
     }
 
-    /// Why no producer works: something that a person must mend, or a failure of several producers
-    /// in a row.
+    /// Why no producer works: something that a person must repair, or a failure of several
+    /// producers in a row.
     pub(super) fn failure_of_sink(&self, at: Moment) -> Option<&Failure> {
         let known = self.sink_failure.as_ref();
         known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))

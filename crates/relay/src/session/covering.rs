@@ -2,7 +2,7 @@
 
 use pgoutput::{Insert, Lsn, Message, Oid, XLogData};
 
-use super::{Session, Terms, covered::OpenTransaction};
+use super::{Session, SessionSettings, covered::OpenTransaction};
 use crate::{
     failpoint::{self, Failpoint},
     failure::Failure,
@@ -22,7 +22,7 @@ impl Session {
     pub(super) fn is_covered(
         &mut self,
         frame: &XLogData<'_>,
-        terms: &Terms,
+        terms: &SessionSettings,
     ) -> Result<bool, Failure> {
         let Some(covered) = &mut self.covered else { return Ok(false) };
         if let Some(insert) = Insert::parse(frame.data) {
@@ -104,7 +104,7 @@ impl Session {
         covered.passed()?;
         let (until, last) = (covered.until, covered.last);
         self.covered = None;
-        self.ledger.resume_at(until, Some(last));
+        self.ledger.start_after(until, Some(last));
         failpoint::reached(Failpoint::CoveredPassed);
         Ok(())
     }

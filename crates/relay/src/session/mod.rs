@@ -58,7 +58,7 @@ pub(crate) enum Course {
 
 /// The parts of the configuration that a session reads.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct SessionSettings {
     pub(crate) outboxes: Outboxes,
     pub(crate) window: Window,
     pub(crate) row_bytes: usize,
@@ -92,11 +92,11 @@ pub(crate) struct Session {
     committed_at: PgTimestamp,
     /// When the last transaction was committed, by the clock of the server that sends it. `None`:
     /// the server has nothing more to send.
-    lags_behind: Option<PgTimestamp>,
+    last_commit_at: Option<PgTimestamp>,
     sent_at: PgTimestamp,
     /// The time between the commits of the last two transactions, in microseconds, by the server's
     /// clock.
-    apart: i64,
+    commit_interval_micros: i64,
     pub(crate) transactions: u64,
     pub(crate) rows_ignored: u64,
 }
@@ -126,13 +126,13 @@ pub(crate) enum Resume {
 }
 
 impl Session {
-    pub(crate) fn new(beginning: Beginning, terms: &Terms, at: Moment) -> Self {
+    pub(crate) fn new(beginning: Beginning, terms: &SessionSettings, at: Moment) -> Self {
         let Beginning { id, slot_at, isolate_at, tables, evidence, resume } = beginning;
         let mut ledger = Ledger::new(id, slot_at, evidence);
         let covered = match resume {
             Resume::AtSlot => None,
             Resume::At(position, last) => {
-                ledger.resume_at(position, last);
+                ledger.start_after(position, last);
                 None
             }
             Resume::After(covered) => Some(covered),
@@ -152,9 +152,9 @@ impl Session {
             release_at: None,
             repin: None,
             committed_at: PgTimestamp::from_micros(0),
-            lags_behind: None,
+            last_commit_at: None,
             sent_at: PgTimestamp::from_micros(0),
-            apart: i64::MAX,
+            commit_interval_micros: i64::MAX,
             transactions: 0,
             rows_ignored: 0,
         }
@@ -171,7 +171,7 @@ impl Session {
         &mut self,
         payload: &[u8],
         now: Now,
-        terms: &Terms,
+        terms: &SessionSettings,
         topics: &mut Topics,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
@@ -203,7 +203,7 @@ impl Session {
                 }
                 failpoint::reached(Failpoint::KeepaliveTaken);
                 // The server has nothing more to send now: what comes next is no backlog.
-                self.lags_behind = None;
+                self.last_commit_at = None;
                 if keepalive.reply == ReplyRequest::Requested {
                     self.feedback.owe();
                 }
@@ -213,7 +213,11 @@ impl Session {
     }
 
     /// Takes any message but an Insert.
-    fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<FrameOutcome, Failure> {
+    fn message(
+        &mut self,
+        frame: &XLogData<'_>,
+        terms: &SessionSettings,
+    ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.block(BlockReason::Draining));
@@ -223,9 +227,9 @@ impl Session {
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
-                self.apart = begin.committed_at.micros_since(self.committed_at);
+                self.commit_interval_micros = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
-                self.lags_behind = Some(begin.committed_at);
+                self.last_commit_at = Some(begin.committed_at);
                 failpoint::reached(Failpoint::BeginTaken);
             }
             Message::Commit(commit) => {
@@ -245,7 +249,7 @@ impl Session {
             // latency nor backlog is measured from it.
             Message::Origin(_) => {
                 self.ledger.measure_from(frame.sent_at);
-                self.lags_behind = Some(frame.sent_at);
+                self.last_commit_at = Some(frame.sent_at);
             }
             // An outbox is append-only, and its publication should publish inserts only: these
             // messages are counted and ignored.
@@ -332,8 +336,8 @@ impl Session {
 
     pub(crate) fn pace(&self) -> ReadPace {
         ReadPace::of(&Traffic {
-            lag_micros: self.lags_behind.map_or(0, |since| self.sent_at.micros_since(since)),
-            apart_micros: self.apart,
+            lag_micros: self.last_commit_at.map_or(0, |since| self.sent_at.micros_since(since)),
+            apart_micros: self.commit_interval_micros,
             is_amid_transaction: self.ledger.is_open(),
         })
     }

@@ -2,7 +2,7 @@
 
 use pgoutput::{Frame, parse_insert_prefix};
 
-use super::{Course, Session, Terms, relations::Binding};
+use super::{Course, Session, SessionSettings, relations::Binding};
 use crate::{
     clock::Now,
     failure::{Code, Failure, Name},
@@ -22,7 +22,7 @@ impl Session {
         announced: usize,
         prefix: &[u8],
         now: Now,
-        terms: &Terms,
+        terms: &SessionSettings,
     ) -> Result<FrameOutcome, Failure> {
         self.feedback.received(now.at);
         if self.course == Course::Finishing {

@@ -11,7 +11,7 @@ pub enum Obstacle {
         /// Its walsender.
         pid: i32,
     },
-    /// Rows may be missing: every gap that was found, the gravest first, at least one.
+    /// Rows may be missing: every gap that was found, the most severe first, at least one.
     Gaps(Vec<Gap>),
     /// This is not the witness's server. Every reading of this server shows it and no reading of
     /// the right one does, so it is reported and not written into the witness.

@@ -59,7 +59,7 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
 
 /// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,
 /// and another was created under its name.
-pub fn made_unfit(unsuitable: Failure) -> Failure {
+pub fn became_unusable(unsuitable: Failure) -> Failure {
     let what =
         format!("{}; it was dropped, and created again as something else", unsuitable.message);
     let mut failure = Failure::of(Case::SlotMadeUnfit, what);
@@ -67,7 +67,8 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
     failure
 }
 
-/// Checks that a slot which no process holds stands no further than `acknowledged`, the witness's position.
+/// Checks that a slot which no process holds stands no further than `acknowledged`, the witness's
+/// position.
 ///
 /// A slot behind that is normal: a crash of PostgreSQL forgets what was confirmed since the slot
 /// was last saved, and the rows are sent again. A slot ahead of it was advanced by somebody else or
@@ -75,7 +76,7 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
 ///
 /// # Errors
 /// [`Code::SlotMoved`]: the slot stands past `acknowledged`.
-pub fn unmoved(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
+pub fn check_not_advanced(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
     match slot.confirmed_flush_lsn.filter(|&confirmed| confirmed > acknowledged) {
         None => Ok(()),
         Some(confirmed) => Err(Failure::new(
@@ -126,7 +127,9 @@ mod tests {
 
     #[test]
     fn a_slot_behind_the_known_position_is_normal_and_one_ahead_of_it_was_moved() {
-        let code = |known: u64| unmoved("s", Lsn::from_u64(known), &slot()).err().map(|f| f.code);
+        let code = |known: u64| {
+            check_not_advanced("s", Lsn::from_u64(known), &slot()).err().map(|f| f.code)
+        };
         assert_eq!(code(41 << 20), None);
         assert_eq!(code(40 << 20), None);
         assert_eq!(code((40 << 20) - 1), Some(Code::SlotMoved));

@@ -38,6 +38,6 @@ pub use crate::progress::LastTransaction;
 pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;
-pub(crate) use keeper::{Keeper, OthersChange, Since, Want};
+pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, Want};
 pub use key::Pipeline;
 pub use record::{ACCEPTED_MAX, Acceptance, Former, Witness};

@@ -114,7 +114,7 @@ impl World {
     /// The record that `outbox-router accept` would write.
     fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.read_catalog();
-        let anew = Witness {
+        let next = Witness {
             held: Some(self.server.read_slot().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
@@ -124,7 +124,7 @@ impl World {
             ..Witness::at(Lsn::from_u64(self.server.confirmed()))
         };
         let gaps: Vec<OpenFinding> = best.gaps.iter().cloned().map(OpenFinding::Gap).collect();
-        best.accept(&gaps, anew, "somebody")
+        best.accept(&gaps, next, "somebody")
     }
 
     /// Marks as accepted what the slot no longer sends and what the server leaves out, as far as

@@ -248,7 +248,7 @@ impl World {
     pub(super) fn refresh_topics(&mut self, router: usize) {
         let down = (!self.kafka.is_up).then(|| Failure::new(Code::KafkaUnreachable, "down"));
         let is_down = down.is_some();
-        self.input(router, Input::SinkFailed(down));
+        self.input(router, Input::BrokersUnreachable(down));
         if is_down || self.routers[router].producer.is_none() {
             return;
         }

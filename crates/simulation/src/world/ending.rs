@@ -149,7 +149,7 @@ impl World {
     fn check_reported_failure(&mut self) {
         if !self.is_complete() && !self.has_expected_failure() {
             self.checker.report_violation(Invariant::S11Loudness, || {
-                "a router reported a failure that a person has to mend, and reports it no longer".to_owned()
+                "a router reported a failure that a person has to repair, and reports it no longer".to_owned()
             });
         }
         self.check_reported_interval();

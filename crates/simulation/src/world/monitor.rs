@@ -66,7 +66,7 @@ impl World {
             let confirmed = reading.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
             let last_good = LastGood { checked: now, confirmed };
             self.routers[router].last_good = Some(last_good);
-            self.input(router, Input::SourceRead(&reading, &catalog));
+            self.input(router, Input::SourceVerified(&reading, &catalog));
             return;
         }
         let last_good = self.routers[router].last_good.clone();

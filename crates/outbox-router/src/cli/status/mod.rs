@@ -1,6 +1,6 @@
-//! `status`: how far behind the slot is, who is to blame, how long until PostgreSQL drops the slot,
-//! and what to type. PostgreSQL is always asked, so that the command works while the router is
-//! down; a router that answers adds its state and reason.
+//! `status`: how far behind the slot is, who is to blame, how long until PostgreSQL invalidates the
+//! slot, and what to type. PostgreSQL is always asked, so that the command works while the router
+//! is down; a router that answers adds its state and reason.
 
 mod finding;
 mod reading;

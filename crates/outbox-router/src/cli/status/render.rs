@@ -60,7 +60,7 @@ pub(super) fn text(
     status.record.text(config, out)
 }
 
-/// How long until PostgreSQL drops the slot.
+/// How long until PostgreSQL invalidates the slot.
 fn limit(slot: &SlotSample) -> String {
     let Some(safe) = slot.safe_wal_bytes else {
         return "none: max_slot_wal_keep_size is not set, WAL grows until the disk is full"

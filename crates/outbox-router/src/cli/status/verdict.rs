@@ -179,7 +179,7 @@ fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>
     if slot.wal_status.as_deref() == Some("unreserved") {
         findings.push(Finding {
             code: None,
-            message: format!("PostgreSQL drops the slot {name} at its next checkpoint"),
+            message: format!("PostgreSQL invalidates the slot {name} at its next checkpoint"),
             hint: Some(
                 "alter system set max_slot_wal_keep_size = -1; select pg_reload_conf()".to_owned(),
             ),

@@ -119,7 +119,10 @@ pub(in super::super) fn count(range: RangeInclusive<u64>) -> Leaf<u64> {
 
 /// A whole number; where it is left out, the broker chooses. Kafka's CreateTopics request expresses
 /// that as −1 (KIP-464).
-pub(in super::super) fn brokers_count<T>(range: RangeInclusive<u64>, example: u64) -> Leaf<T>
+pub(in super::super) fn count_or_broker_default<T>(
+    range: RangeInclusive<u64>,
+    example: u64,
+) -> Leaf<T>
 where
     T: TryFrom<u64> + From<i8> + PartialOrd + ToString,
 {

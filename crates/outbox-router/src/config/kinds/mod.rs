@@ -8,6 +8,6 @@ mod nested;
 mod properties;
 
 pub(super) use kind::{Kind, Named};
-pub(super) use leaves::{brokers_count, choice, connection, count, duration, size, text};
+pub(super) use leaves::{choice, connection, count, count_or_broker_default, duration, size, text};
 pub(super) use nested::{group, inline, section, sections};
 pub(super) use properties::properties;

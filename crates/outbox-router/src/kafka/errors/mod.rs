@@ -8,8 +8,8 @@ use std::sync::{
 use rdkafka::types::RDKafkaErrorCode as E;
 use relay::{Case, Code, Failure, Name};
 
-/// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its message are filled in for each
-/// failure.
+/// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its message are filled in for
+/// each failure.
 struct Meaning {
     code: Code,
     errors: &'static [E],

@@ -88,7 +88,7 @@ impl KafkaSink {
             match self.producer.topic(name) {
                 // librdkafka returns the same topic object for the same name, so reports about
                 // events and state could not be distinguished.
-                Some(_) if self.reports.is_state(name) => return self.mixed_up(name),
+                Some(_) if self.reports.is_state(name) => return self.refuse_state_topic(name),
                 Some(handle) => self.reports.topics.insert(id, name, handle),
                 None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
             }
@@ -98,7 +98,7 @@ impl KafkaSink {
 
     /// Whether the topic takes smaller batches than the producer makes, so that little of it may be
     /// in flight.
-    pub fn holds_back(&self, id: TopicId) -> bool {
+    pub fn limits_in_flight(&self, id: TopicId) -> bool {
         self.reports.topics.is_limited(id)
     }
 

@@ -23,7 +23,7 @@ impl KafkaSink {
         }
         match self.producer.topic(name) {
             Some(handle) if self.reports.topics.find(handle.address()).is_some() => {
-                self.mixed_up(name);
+                self.refuse_state_topic(name);
             }
             Some(handle) => {
                 let (name, flight) = (name.clone(), Flight::None);
@@ -76,7 +76,7 @@ impl KafkaSink {
     }
 
     /// Closes the sink, because events are routed to the state topic.
-    pub(super) fn mixed_up(&mut self, name: &TopicName) {
+    pub(super) fn refuse_state_topic(&mut self, name: &TopicName) {
         self.reports.phase.explain(|| {
             let message = format!("events are routed to {name}, which is the state topic");
             let failure = Failure::of(Case::StateTopicRouted, message);

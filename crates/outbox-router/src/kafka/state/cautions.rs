@@ -41,7 +41,7 @@ pub(super) fn cautions(
     let mut cautions = Vec::new();
     if settings.policy.is_none() {
         let why = "may not be compacted: the broker does not report its cleanup.policy";
-        cautions.push(caution(cluster, name, Case::StateTopicUntold, why));
+        cautions.push(caution(cluster, name, Case::StateTopicSettingsUnknown, why));
     }
     if let Some(limit) = settings.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
         let why = format!(

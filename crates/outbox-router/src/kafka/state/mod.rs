@@ -216,8 +216,8 @@ pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> Option
     hint(&cluster.named(missing, Some(name.as_str())))
 }
 
-/// The option of `kafka-topics.sh --create`, with a space before it. Without the option the broker's
-/// `default.replication.factor` applies.
+/// The option of `kafka-topics.sh --create`, with a space before it. Without the option the
+/// broker's `default.replication.factor` applies.
 fn option(replication_factor: Option<i32>) -> String {
     replication_factor.map(|factor| format!(" --replication-factor {factor}")).unwrap_or_default()
 }

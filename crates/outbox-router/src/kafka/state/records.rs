@@ -185,7 +185,7 @@ mod tests {
             FetchedRecord { timestamp_ms: 7, ..record(3, "q/a", Some("3")) },
             // It was compacted away.
             record(4, "p/a", Some("4")),
-            // There is no such offset, and it begins anew.
+            // There is no such offset, and it begins from the start.
             record(0, "p/a", Some("0")),
         ];
         for record in changed {

@@ -98,8 +98,8 @@ async fn batches_of_other_topics_stay_large() {
 async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
     let (_cluster, mut sink) = with_small_orders(1, &[]);
     let mut acks = Acks::default();
-    assert!(sink.holds_back(orders()));
-    assert!(!sink.holds_back(beside()));
+    assert!(sink.limits_in_flight(orders()));
+    assert!(!sink.limits_in_flight(beside()));
     give(&mut sink, orders(), 0, 400).unwrap();
     all_acked(&mut sink, &mut acks).await;
     for _ in 0..2 {
@@ -109,13 +109,13 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
     sink.bind_topic(orders(), &orders_name(), Some(SMALL));
     assert_eq!(give(&mut sink, orders(), 0, 400).unwrap_err().reason, RefusalReason::Probing);
     sink.bind_topic(orders(), &orders_name(), Some(3_000));
-    assert!(sink.holds_back(orders()));
+    assert!(sink.limits_in_flight(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
     assert_eq!(give(&mut sink, orders(), 0, 1_000).unwrap_err().reason, RefusalReason::Probing);
     all_acked(&mut sink, &mut acks).await;
 
     sink.bind_topic(orders(), &orders_name(), None);
-    assert!(!sink.holds_back(orders()));
+    assert!(!sink.limits_in_flight(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
     all_acked(&mut sink, &mut acks).await;
     for _ in 0..100 {

@@ -44,8 +44,8 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 /// but it limits how often a server that closes connections is asked.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceRead`] does not use
-/// it.
+/// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceVerified`] does not
+/// use it.
 const RESERVED_EVENTS: usize = 2;
 
 /// Runs until the relay no longer receives the events.
@@ -95,7 +95,7 @@ struct Monitor<C> {
     found: Option<FoundAt>,
     thresholds: Watch,
     pace: Pace,
-    stop: Option<StopTold>,
+    stop: Option<StopReported>,
 }
 
 struct MonitorSession {
@@ -107,7 +107,7 @@ struct MonitorSession {
 
 /// `MonitorEvent::ServerStopping` was sent for the present stop.
 #[derive(Debug, Clone, Copy)]
-struct StopTold;
+struct StopReported;
 
 /// What one reading shows.
 struct MonitorReading {
@@ -288,7 +288,7 @@ impl<C> Monitor<C> {
             let state = SourceState { reading: reading.clone(), catalog: catalog.clone() };
             // There will be another reading; room is kept for reports of what is wrong.
             if self.channels.events.capacity() > RESERVED_EVENTS {
-                let event = MonitorEvent::SourceRead(Box::new(state));
+                let event = MonitorEvent::SourceVerified(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
             }
             self.remembered = Some(catalog);
@@ -352,7 +352,7 @@ impl<C> Monitor<C> {
         } else if self.stop.is_none()
             && self.channels.events.try_send(MonitorEvent::ServerStopping).is_ok()
         {
-            self.stop = Some(StopTold);
+            self.stop = Some(StopReported);
         }
     }
 }

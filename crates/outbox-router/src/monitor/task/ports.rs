@@ -37,7 +37,7 @@ pub enum MonitorEvent {
     /// Rows may have been left out: confirm nothing more. Sent once per code.
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
-    SourceRead(Box<SourceState>),
+    SourceVerified(Box<SourceState>),
     /// The server is stopping and waits for what is unconfirmed: release the slot and do not
     /// reconnect. Sent once per stop.
     ServerStopping,

@@ -133,8 +133,8 @@ impl Announcer {
     }
 }
 
-/// A failure's code, message and causes without digits, so that a number that only grows (seconds waited)
-/// causes no new log line.
+/// A failure's code, message and causes without digits, so that a number that only grows (seconds
+/// waited) causes no new log line.
 fn subject(reason: &Failure) -> String {
     let message = reason.message_with_causes();
     let words: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -44,7 +44,7 @@ async fn a_flood_of_wal_delays_no_other_event() {
 
     // A job, and its result.
     let directory = fixture.shell.refresher.directory().cloned().unwrap();
-    fixture.shell.start(Job::LookAtTopics(directory));
+    fixture.shell.start(Job::RefreshTopics(directory));
     fixture.until_jobs(0).await;
 
     fixture.world.shut_down();

@@ -325,7 +325,7 @@ impl Sink for ScriptedSink {
         Identity::Same
     }
 
-    fn holds_back(&self, _id: TopicId) -> bool {
+    fn limits_in_flight(&self, _id: TopicId) -> bool {
         false
     }
 

@@ -52,7 +52,7 @@ async fn a_topic_refresh_through_a_former_producer_is_ignored() {
     let mut fixture = Fixture::streaming(settings()).await;
     fixture.world.kafka.requests().hold(|request| matches!(request, Request::See(_)));
     let directory = fixture.shell.refresher.directory().cloned().unwrap();
-    fixture.shell.start(Job::LookAtTopics(directory));
+    fixture.shell.start(Job::RefreshTopics(directory));
     fixture.until("the look", |world| !world.kafka.requests().waiting().is_empty()).await;
     replace(&mut fixture).await;
     fixture.world.kafka.requests().answer(Err(failure(Code::KafkaUnreachable)));
@@ -108,7 +108,11 @@ async fn no_session_begins_while_the_producer_is_replaced() {
 
     fixture.world.shut_down();
     let before = Instant::now();
-    assert_eq!(fixture.outcome().await, ExitReason::DeadlinePassed, "the record is unacknowledged");
+    assert_eq!(
+        fixture.outcome().await,
+        ExitReason::EventsUnconfirmed,
+        "the record is unacknowledged"
+    );
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert_eq!(fixture.world.kafka.producers(), 1, "the other is not there yet");
 }

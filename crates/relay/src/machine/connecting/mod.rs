@@ -28,7 +28,7 @@ use crate::{
         Catalog, Expectations, Kept, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
     },
-    witness::Since,
+    witness::StateTopicChange,
 };
 
 mod refusing;
@@ -107,7 +107,7 @@ impl Relay {
         let Phase::Connecting(attempt) = &self.phase else { return };
         let is_same_cluster = attempt.cluster == read.cluster;
         match self.keeper.read(read) {
-            Ok(Since::Unchanged) if is_same_cluster => {
+            Ok(StateTopicChange::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 let mut gaps = std::mem::take(&mut attempt.gaps);
                 let checked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
@@ -121,7 +121,7 @@ impl Relay {
                     self.begin_session(at);
                 }
             }
-            Ok(Since::Unchanged | Since::Changed) => {
+            Ok(StateTopicChange::Unchanged | StateTopicChange::Changed) => {
                 let why = "another router wrote to the state topic while this one connected";
                 self.lost(Failure::new(Code::SlotInUse, why), at);
             }
@@ -213,10 +213,10 @@ impl Relay {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
-        let judged = check_slot(self.expectations(attempt), &reading).map(drop);
+        let checked_slot = check_slot(self.expectations(attempt), &reading).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.reading = Some(reading);
-        match judged {
+        match checked_slot {
             Ok(()) => {}
             // The catalog may show more gaps.
             Err(Obstacle::Gaps(gaps)) => attempt.gaps = gaps,

@@ -223,7 +223,7 @@ fn a_stopping_process_exits_when_it_disconnects_a_stopping_server() {
     script.actions();
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
-    let left_behind = Action::Exit(ExitReason::DeadlinePassed);
+    let left_behind = Action::Exit(ExitReason::EventsUnconfirmed);
     assert_eq!(script.actions().last(), Some(&left_behind), "not one wake-up later");
     assert_eq!(script.relay.deadline(), None);
 }

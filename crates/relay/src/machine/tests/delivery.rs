@@ -387,9 +387,9 @@ fn a_broker_that_acknowledges_nothing_blocks_the_router() {
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
     script.settle();
     assert_eq!(script.state(), (State::Streaming, None));
-    script.handle(Input::SinkFailed(Some(failure(Code::KafkaUnreachable))));
+    script.handle(Input::BrokersUnreachable(Some(failure(Code::KafkaUnreachable))));
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
-    script.handle(Input::SinkFailed(Some(failure(Code::KafkaAuthentication))));
+    script.handle(Input::BrokersUnreachable(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 }
 

@@ -53,7 +53,7 @@ fn a_passed_drain_deadline_is_reported_and_what_is_settled_is_confirmed() {
     let actions = script.actions();
     assert_eq!(
         actions[actions.len() - 2..],
-        [Action::Disconnect, Action::Exit(ExitReason::DeadlinePassed)]
+        [Action::Disconnect, Action::Exit(ExitReason::EventsUnconfirmed)]
     );
     assert_eq!(script.relay.deadline(), None);
 }
@@ -87,7 +87,7 @@ fn a_held_row_does_not_keep_the_process_from_stopping() {
     assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 16);
     assert_eq!(actions.last(), Some(&Action::CopyDone));
     script.handle(Input::StreamEnded);
-    let left_behind = Action::Exit(ExitReason::DeadlinePassed);
+    let left_behind = Action::Exit(ExitReason::EventsUnconfirmed);
     assert_eq!(script.actions().last(), Some(&left_behind), "row a will come again");
 }
 
@@ -117,7 +117,7 @@ fn a_session_lost_while_stopping_leaves_events_behind() {
     script.transaction(100, &["a"]);
     script.handle(Input::Shutdown);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::EventsUnconfirmed)));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_second_signal_does_not_move_the_deadline() {
     script.run_for(Duration::from_secs(20));
     script.handle(Input::Shutdown);
     script.run_for(Duration::from_secs(6));
-    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::EventsUnconfirmed)));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_refused_record_is_retried_alone_until_it_is_acknowledged() {
     refuse(&mut script);
     assert_eq!(script.keys(), [key_in(0), key_in(1)]);
 
-    // The cause is mended.
+    // The cause is repaired.
     reconnect(&mut script);
     script.transaction(200, &[&key_in(1)]);
     assert_eq!(script.frame(&wire::begin(300, 0)), FrameOutcome::Blocked);

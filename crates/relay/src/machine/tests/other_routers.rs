@@ -227,7 +227,7 @@ fn a_gap_that_the_monitor_saw_before_the_witness_was_read_is_not_forgotten() {
     assert_eq!(world.gap().0, Some(Code::PublicationLacksInsert));
 }
 
-/// A defect that is mended before the router is back leaves no trace, but rows are missing.
+/// A defect that is repaired before the router is back leaves no trace, but rows are missing.
 #[test]
 fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
     let seen_at = |lsn| {
@@ -269,5 +269,5 @@ fn a_session_that_has_just_ended_does_not_check_the_state_topic() {
     world.script.at = world.script.relay.drain_by.unwrap();
     world.script.actions();
     world.script.handle(Input::Tick);
-    assert_eq!(world.script.actions().last(), Some(&Action::Exit(ExitReason::DeadlinePassed)));
+    assert_eq!(world.script.actions().last(), Some(&Action::Exit(ExitReason::EventsUnconfirmed)));
 }

@@ -171,7 +171,7 @@ fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
     world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
     // The script asserts that no deadline lies in the past.
     world.script.run_for(Duration::from_secs(60));
-    assert!(world.script.actions().contains(&Action::Exit(ExitReason::DeadlinePassed)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::EventsUnconfirmed)));
 }
 
 #[test]

@@ -25,11 +25,11 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
         assert!(!script.relay.wants_wal());
         script.take_time(Duration::from_secs(31));
         assert!(script.relay.wants_wal());
-        assert_eq!(script.state().0, State::Failed, "offering it again mends nothing");
+        assert_eq!(script.state().0, State::Failed, "offering it again repairs nothing");
         assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
     }
     script.take_time(Duration::from_secs(31));
-    script.take(&row("mended"));
+    script.take(&row("repaired"));
     assert_eq!(script.state(), (State::Streaming, None));
     assert_eq!(script.relay.snapshot(script.at).errors[&Code::KeyIsNull], 6);
 }

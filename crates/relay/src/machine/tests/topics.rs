@@ -120,7 +120,7 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
     script.actions();
     script.run_for(Duration::from_secs(31));
     assert_eq!(looked_up(&script.actions()), [topic]);
-    assert_eq!(script.state(), failed, "looking again mends nothing");
+    assert_eq!(script.state(), failed, "looking again repairs nothing");
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
     assert_eq!(script.frame(&large), FrameOutcome::Blocked);
     assert_eq!(script.state(), failed);

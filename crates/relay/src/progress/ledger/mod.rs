@@ -79,7 +79,7 @@ pub(crate) struct Ledger {
     /// Number of the front entry; the other entries follow without gaps.
     front: u64,
     /// Where the slot stood when the session began: keepalives below it are ignored.
-    resumed_at: Lsn,
+    slot_position: Lsn,
     /// End of what was received completely: of the last commit or keepalive.
     received: Lsn,
     /// End of the contiguous settled prefix.
@@ -99,13 +99,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger for one session that reads on from `resumed_at` ([`Lsn::ZERO`]: not known).
-    pub(crate) fn new(session: SessionId, resumed_at: Lsn, evidence: Evidence) -> Self {
+    /// An empty ledger for one session that reads on from `slot_position` ([`Lsn::ZERO`]: not
+    /// known).
+    pub(crate) fn new(session: SessionId, slot_position: Lsn, evidence: Evidence) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
             front: 0,
-            resumed_at,
+            slot_position,
             received: Lsn::ZERO,
             settled: Lsn::ZERO,
             last: None,
@@ -121,13 +122,13 @@ impl Ledger {
     /// By the witness of an earlier session everything before `position` is acknowledged, and
     /// `last` is the last transaction with events before it. Only for a ledger that has received
     /// nothing.
-    pub(crate) fn resume_at(&mut self, position: Lsn, last: Option<LastTransaction>) {
+    pub(crate) fn start_after(&mut self, position: Lsn, last: Option<LastTransaction>) {
         debug_assert!(self.entries.is_empty(), "nothing was received");
         self.received = self.received.max(position);
         self.settled = self.settled.max(position);
         // The slot's own position needs no witness. A position past the slot is confirmed only when
         // this session's own witness names it: the earlier witness may have been deleted meanwhile.
-        if position == self.resumed_at {
+        if position == self.slot_position {
             self.confirmable = self.confirmable.max(position);
             self.confirmed = position;
         }
@@ -223,7 +224,7 @@ impl Ledger {
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a
     /// transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
-        if !self.is_open() && position > self.received && position > self.resumed_at {
+        if !self.is_open() && position > self.received && position > self.slot_position {
             self.advance(position);
         }
     }

@@ -200,7 +200,7 @@ fn a_position_is_confirmed_only_when_the_witness_with_it_is_acknowledged() {
 #[test]
 fn the_position_of_an_earlier_witness_is_confirmed_when_this_session_has_written_it() {
     let mut ledger = Ledger::new(SessionId(0), lsn(50), Evidence::Witness);
-    ledger.resume_at(lsn(400), None);
+    ledger.start_after(lsn(400), None);
     assert_eq!(ledger.confirm().lsn(), Lsn::ZERO);
     ledger.keepalive(lsn(300));
     assert_eq!(ledger.settled(), lsn(400));
@@ -210,7 +210,7 @@ fn the_position_of_an_earlier_witness_is_confirmed_when_this_session_has_written
     assert_eq!(ledger.confirm().lsn(), lsn(400));
     // The slot's own position needs no witness.
     let mut ledger = Ledger::new(SessionId(0), lsn(400), Evidence::Witness);
-    ledger.resume_at(lsn(400), None);
+    ledger.start_after(lsn(400), None);
     assert!(!ledger.has_unattested());
     assert_eq!(ledger.confirm().lsn(), lsn(400));
 }

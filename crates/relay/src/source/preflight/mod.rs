@@ -35,7 +35,7 @@ pub fn preflight(
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    let (judged, mut gaps) = match check_slot(expected, reading) {
+    let (checked_slot, mut gaps) = match check_slot(expected, reading) {
         Ok(slot) => (Some(slot), Vec::new()),
         Err(Obstacle::Gaps(gaps)) => (None, gaps),
         Err(obstacle) => return Err(obstacle),
@@ -58,7 +58,7 @@ pub fn preflight(
             Err(failure) => failed = failed.or(Some(failure)),
         }
     }
-    let slot = match (judged, failed) {
+    let slot = match (checked_slot, failed) {
         (Some(slot), None) if gaps.is_empty() => slot,
         (_, Some(failure)) if gaps.is_empty() => return Err(Obstacle::Failed(failure)),
         (Some(_) | None, _) => return Err(Obstacle::Gaps(gaps)),
@@ -148,8 +148,8 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
         }
     };
     let expected = Expectations { witness: Some(&witness), kept, ..expected };
-    let judged = preflight(expected, server, reading, catalog);
-    gaps.extend(judged.map_or_else(gaps_of, |_| Vec::new()));
+    let checked_slot = preflight(expected, server, reading, catalog);
+    gaps.extend(checked_slot.map_or_else(gaps_of, |_| Vec::new()));
     gaps
 }
 
@@ -216,14 +216,14 @@ pub fn check_slot<'l>(
         };
         let from = recorded().or_else(remembered);
         let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
-        let failure = if was_fit { slot_checks::made_unfit(failure) } else { failure };
+        let failure = if was_fit { slot_checks::became_unusable(failure) } else { failure };
         obstacle(at_risk(failure, from, reading.mark()))
     })?;
     // While another process holds the slot, that process may have moved it past this witness.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
         && expected.kept == Kept::InKafka
     {
-        slot_checks::unmoved(expected.slot, witness.position, slot)
+        slot_checks::check_not_advanced(expected.slot, witness.position, slot)
             .map_err(|failure| obstacle(at_risk(failure, recorded(), reading.mark())))?;
     }
     Ok(slot)
@@ -237,8 +237,8 @@ fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Result<Gap, Failur
     }
 }
 
-fn obstacle(judged: Result<Gap, Failure>) -> Obstacle {
-    judged.map_or_else(Obstacle::Failed, |gap| Obstacle::Gaps(vec![gap]))
+fn obstacle(checked_slot: Result<Gap, Failure>) -> Obstacle {
+    checked_slot.map_or_else(Obstacle::Failed, |gap| Obstacle::Gaps(vec![gap]))
 }
 
 #[cfg(test)]

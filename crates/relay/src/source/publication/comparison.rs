@@ -25,21 +25,21 @@ pub struct Watched<'a> {
 }
 
 /// Everything that keeps rows of the outbox tables from being published as they were written, the
-/// gravest first; after that, what is only reported ([`is_note`]).
+/// most severe first; after that, what is only reported ([`is_note`]).
 pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
     };
-    let judge = Comparison { watched, before, now, publication };
+    let comparison = Comparison { watched, before, now, publication };
     let mut failures = Vec::new();
-    failures.extend(judge.replaced());
-    failures.extend(judge.inserts());
-    failures.extend(judge.altered_and_back());
+    failures.extend(comparison.replaced());
+    failures.extend(comparison.inserts());
+    failures.extend(comparison.altered_and_back());
     if watched.outboxes.tables.is_empty() {
-        judge.all_published(&mut failures);
+        comparison.all_published(&mut failures);
     } else {
         for outbox in &watched.outboxes.tables {
-            judge.configured(outbox, &mut failures);
+            comparison.configured(outbox, &mut failures);
         }
     }
     failures.sort_by_key(is_note);

@@ -198,7 +198,7 @@ fn a_gap_that_is_not_recorded_yet_is_shown_beside_the_open_ones() {
     let table = gap_at(Code::PublicationLacksTable, 700, "outbox");
     assert_eq!(names(&[table]), ["P011@0/1F4", "P021@0/2BC"]);
     let recreated = gap_at(Code::SlotMoved, 500, "made again since");
-    assert_eq!(names(&[recreated]), ["P011@0/1F4"], "that is how a lost slot is mended");
+    assert_eq!(names(&[recreated]), ["P011@0/1F4"], "that is how a lost slot is repaired");
     let earlier = gap_at(Code::SlotMoved, 400, "moved");
     assert_eq!(names(&[earlier]), ["P011@0/1F4", "P014@0/190"]);
 }
@@ -214,7 +214,7 @@ fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() 
     let shown = |found: &[Gap]| record.with_found(found, &mark(1_000)).gaps.len();
     assert_eq!(shown(&[out]), 1, "it is the same");
     assert_eq!(shown(std::slice::from_ref(&another)), 2);
-    assert_eq!(shown(&[back, another]), 3, "what is being mended looks different now");
+    assert_eq!(shown(&[back, another]), 3, "what is being repaired looks different now");
 }
 
 /// If a table is repaired at five, two hours after the defect was found, the rows written at four

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Keeper, What,
+    Keeper, WriteKind,
     unrecorded::{Opened, Unrecorded},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The least time between two attempts to write an open gap.
-const GAP_OF_ATTEMPTS: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Keeper {
     /// Opens these gaps in a new generation, and has them written down. Does nothing if all of them
@@ -79,18 +79,18 @@ impl Keeper {
     /// attempt.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let unrecorded = self.unrecorded.as_ref().filter(|_| self.in_flight.is_none())?;
-        unrecorded.tried_at.map(|tried| tried + GAP_OF_ATTEMPTS)
+        unrecorded.tried_at.map(|tried| tried + RETRY_INTERVAL)
     }
 
     /// The write of the gap that is not in Kafka yet; `None` if there is none or the next attempt
     /// is not due.
     pub(crate) fn write_gap(&mut self, at: Moment) -> Option<Write> {
         let unrecorded = self.unrecorded.as_mut().filter(|_| self.in_flight.is_none())?;
-        if unrecorded.tried_at.is_some_and(|tried| at < tried + GAP_OF_ATTEMPTS) {
+        if unrecorded.tried_at.is_some_and(|tried| at < tried + RETRY_INTERVAL) {
             return None;
         }
         unrecorded.tried_at = Some(at);
         let (key, witness) = (unrecorded.key.clone(), unrecorded.witness.clone());
-        Some(self.write(key, What::Record(witness), at))
+        Some(self.write(key, WriteKind::Record(witness), at))
     }
 }

@@ -28,7 +28,7 @@ mod gaps;
 mod reading;
 mod unrecorded;
 
-pub(crate) use reading::{OthersChange, Since};
+pub(crate) use reading::{OthersChange, StateTopicChange};
 use unrecorded::{Opened, Unrecorded};
 
 /// The time between two writes, unless one is needed at once ([`Want::Now`]). A commit that arrives
@@ -37,7 +37,7 @@ use unrecorded::{Opened, Unrecorded};
 /// commits, and do not move the 99th percentile. Ten writes a second moved it.
 const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// The time between two writes where no event was acknowledged since the last.
-const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
+const KEEPALIVE_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How urgent a write of the position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ pub(crate) struct Keeper {
     opened: Opened,
     in_flight: Option<InFlight>,
     written_at: Option<Moment>,
-    numbers: u64,
+    last_write_number: u64,
     /// Keys of sessions before the present one.
     outdated: VecDeque<Vec<u8>>,
 }
@@ -107,16 +107,16 @@ enum Stored {
 struct InFlight {
     number: u64,
     key: Vec<u8>,
-    what: What,
+    what: WriteKind,
 }
 
-enum What {
+enum WriteKind {
     Position(Witness, Attestation),
     Record(Witness),
     Deletion,
 }
 
-impl What {
+impl WriteKind {
     /// The record that is written; `None` where a key is deleted.
     fn witness(&self) -> Option<&Witness> {
         match self {
@@ -138,7 +138,7 @@ impl Keeper {
             opened: Opened::default(),
             in_flight: None,
             written_at: None,
-            numbers: 0,
+            last_write_number: 0,
             outdated: VecDeque::new(),
         }
     }
@@ -220,7 +220,7 @@ impl Keeper {
         let gap = match want {
             Want::Now => return None,
             Want::Events => WRITE_INTERVAL,
-            Want::Quiet => GAP_WITHOUT_EVENTS,
+            Want::Quiet => KEEPALIVE_WRITE_INTERVAL,
         };
         self.written_at.map(|written| written + gap)
     }
@@ -237,7 +237,7 @@ impl Keeper {
         present.witness.last = last;
         present.news = Unwritten::None;
         let (key, witness) = (present.key.clone(), present.witness.clone());
-        Some(self.write(key, What::Position(witness, attestation), at))
+        Some(self.write(key, WriteKind::Position(witness, attestation), at))
     }
 
     /// The next write other than a position: first what the session noted, then the deletion of an
@@ -246,24 +246,24 @@ impl Keeper {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
         if std::mem::take(&mut present.news) == Unwritten::Some {
             let (key, witness) = (present.key.clone(), present.witness.clone());
-            return Some(self.write(key, What::Record(witness), at));
+            return Some(self.write(key, WriteKind::Record(witness), at));
         }
         if present.stored == Stored::NotYet {
             return None;
         }
         let key = self.outdated.pop_front()?;
-        Some(self.write(key, What::Deletion, at))
+        Some(self.write(key, WriteKind::Deletion, at))
     }
 
-    fn write(&mut self, key: Vec<u8>, what: What, at: Moment) -> Write {
+    fn write(&mut self, key: Vec<u8>, what: WriteKind, at: Moment) -> Write {
         let value = what.witness().map(Witness::encode);
         failpoint::reached(Failpoint::BeforeWitness);
-        self.numbers += 1;
-        if matches!(what, What::Position(..)) {
+        self.last_write_number += 1;
+        if matches!(what, WriteKind::Position(..)) {
             self.written_at = Some(at);
         }
-        self.in_flight = Some(InFlight { number: self.numbers, key: key.clone(), what });
-        Write { number: self.numbers, key, value }
+        self.in_flight = Some(InFlight { number: self.last_write_number, key: key.clone(), what });
+        Write { number: self.last_write_number, key, value }
     }
 
     /// A write is acknowledged. If it was a position, returns the attestation that makes the
@@ -280,17 +280,17 @@ impl Keeper {
             }
         }
         match in_flight.what {
-            What::Position(witness, attestation) => {
+            WriteKind::Position(witness, attestation) => {
                 self.known = join(self.known.take().into_iter().chain([witness]));
                 Some(attestation)
             }
-            What::Record(witness) => {
+            WriteKind::Record(witness) => {
                 let is_gap = |unrecorded: &mut Unrecorded| unrecorded.witness == witness;
                 self.unrecorded.take_if(is_gap);
                 self.known = join(self.known.take().into_iter().chain([witness]));
                 None
             }
-            What::Deletion => None,
+            WriteKind::Deletion => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 /// Whether the records differ from those of the last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
+pub(crate) enum StateTopicChange {
     Unchanged,
     Changed,
 }
@@ -33,9 +33,13 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn read(&mut self, read: StateRead) -> Result<Since, Failure> {
+    pub(crate) fn read(&mut self, read: StateRead) -> Result<StateTopicChange, Failure> {
         let combined = combine(&read.records)?;
-        let since = if read.records == self.read { Since::Unchanged } else { Since::Changed };
+        let since = if read.records == self.read {
+            StateTopicChange::Unchanged
+        } else {
+            StateTopicChange::Changed
+        };
         let is_new = |record: &StateRecord, keys: &BTreeSet<_>| !keys.contains(&record.key);
         self.remembered
             .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));

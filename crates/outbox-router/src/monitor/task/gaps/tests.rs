@@ -48,11 +48,11 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let state = SourceState { reading: source.slot_reading(), catalog: source.catalog() };
-    monitor.channels.events.try_send(MonitorEvent::SourceRead(Box::new(state))).unwrap();
+    monitor.channels.events.try_send(MonitorEvent::SourceVerified(Box::new(state))).unwrap();
 }
 
 fn assert_only_the_good_reading(events: &mut mpsc::Receiver<MonitorEvent>) {
-    assert!(matches!(events.try_recv(), Ok(MonitorEvent::SourceRead(_))));
+    assert!(matches!(events.try_recv(), Ok(MonitorEvent::SourceVerified(_))));
     assert!(events.is_empty(), "there was no room");
 }
 
