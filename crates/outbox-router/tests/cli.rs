@@ -63,7 +63,10 @@ fn a_code_is_explained_without_a_configuration() {
     assert!(missing.contains("\nIf it is the state topic:\n  kafka-topics.sh "), "{missing}");
     assert!(explained("explain P010@0/16B3748").contains("then outbox-router accept\n"));
     assert!(explained("explain C003").starts_with("C003: there is no key of that name\n"));
-    assert!(explained("explain P009").contains("\nIf the router's own process was stopped:\n"));
+    assert!(
+        explained("explain P009")
+            .contains("\nIf the router's own process did not run for a while:\n")
+    );
     let unknown = read("explain P099").unwrap_err().to_string();
     assert!(unknown.contains("no such code; docs/errors.md lists all of them"), "{unknown}");
 }

@@ -100,10 +100,10 @@ pub enum Task {
     /// Print the SQL that drops slot and publication, or run it and delete the record
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
-    /// Accept that rows may be missing: close the open gaps, so that the router goes on
+    /// Accept that rows may be missing: close the open gaps, so that the router continues
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
-        It shows what is given up and asks. Publish the missing rows from the table first.")]
+        It shows what is given up and asks. Write the missing rows to the table once more first (README, Operations).")]
     Accept(AcceptArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]

@@ -37,7 +37,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::SlotNeeded,
             "a command needs the slot for itself",
-            "stop the router that holds it first, or end its connection: select \
+            "stop that router first, or end its connection: select \
              pg_terminate_backend({pid})",
         )],
     },

@@ -88,7 +88,9 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
         ") without a record: whether anything before that is missing in kafka is not known\n    \
-         hint: compare the outbox table with the topics, then outbox-router accept --gap {name}\n"
+         hint: compare the ids in the outbox table with the ids in the topics, write the missing \
+         rows to the table once more (README, \"Operations\", step 2) where some are missing, then \
+         outbox-router accept --gap {name}\n"
     );
     assert!(done(&made).contains("record: created in "), "{}", made.out);
     assert!(made.out.contains(&expected) && made.out.contains(&closes), "{}", made.out);
@@ -114,7 +116,7 @@ async fn setup_reports_what_is_open_and_how_it_is_closed() {
     let again = fixture.run_command(&SETUP).await;
     let name = format!("P014@{}", first.position);
     let expected = format!("  {name} is open: slot \"outbox_router\" stands at ");
-    let closes = format!("from the table, then outbox-router accept --gap {name}\n");
+    let closes = format!("step 2), then outbox-router accept --gap {name}\n");
     assert!(done(&again).contains(&expected) && again.out.contains(&closes), "{}", again.out);
     fixture.kafka.put("router", &first.with_gaps(&[gap(Code::SlotMissing)])).await;
     let again = fixture.run_command(&SETUP).await;

@@ -197,7 +197,7 @@ async fn a_missing_table_is_not_created_unless_requested() {
     let refused = server.run_command(&["setup", "--apply"]).await;
     assert_eq!(
         refused.err,
-        "error: P028: the table public.outbox does not exist\n  hint: make it by your migrations, \
+        "error: P028: the table public.outbox does not exist\n  hint: create it by your migrations, \
          or: outbox-router setup --apply --create-table\n"
     );
 }

@@ -66,7 +66,7 @@ async fn a_state_topic_that_the_cluster_cannot_create_is_missing() {
     let failure = open_state(&settings, "too.many.replicas").await.unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
     let remedy = hint(&failure).unwrap();
-    assert!(remedy.contains("--partitions 1 --replication-factor 3 --config cleanup"), "{remedy}");
+    assert!(remedy.contains("--partitions 1 --replication-factor 1 --config cleanup"), "{remedy}");
 }
 
 #[tokio::test]
