@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
 use crate::{
-    codes::{Explanation, explanation},
+    codes::{Explanation, explanation, explanations},
     config::{Secret, parse_duration},
 };
 
@@ -345,9 +345,12 @@ pub struct ExplainArgs {
     pub explanation: &'static Explanation,
 }
 
-fn explained(text: &str) -> Result<&'static Explanation, &'static str> {
+fn explained(text: &str) -> Result<&'static Explanation, String> {
     let code = text.split('@').next().unwrap_or(text).to_ascii_uppercase();
-    explanation(&code).ok_or("no such code; docs/errors.md lists all of them")
+    explanation(&code).ok_or_else(|| {
+        let codes: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
+        format!("no such code; there are {}", codes.join(" "))
+    })
 }
 
 /// The form in which `status` prints.

@@ -1,6 +1,6 @@
-//! Every error code: its title, what it means, and what to type. Hints in logs, `status`,
-//! `/status.json`, `outbox-router explain` and `docs/errors.md` are made from this table, so they
-//! cannot differ.
+//! Every error code: its title, what it means, and what to type. The hints of failures in logs,
+//! `status` and `/status.json`, `outbox-router explain` and `docs/errors.md` are made from this
+//! table, so they cannot differ.
 //!
 //! The core says what happened ([`Failure`]): a code, a case of it, and the names of the objects
 //! concerned. A remedy is a text in which `{topic}` stands for such a name. Errors of the

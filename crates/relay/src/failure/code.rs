@@ -1,5 +1,6 @@
-//! Every code of a failure, and the class that decides what follows from it. Nothing else decides
-//! that.
+//! Every code of a failure, and the class that decides what follows when it ends a session or keeps
+//! one from starting. What is only reported ([`crate::source::publication::is_note`], alterations,
+//! cautions) stops nothing, whatever its class.
 
 use std::fmt;
 
