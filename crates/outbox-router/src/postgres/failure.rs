@@ -19,7 +19,7 @@ pub fn connect_failure(error: ConnectError) -> Failure {
         }
         ConnectErrorKind::Protocol => of(Case::NotPostgres),
     };
-    with_case(Failure::from_error(code, error), case)
+    Failure::from_error(code, error).with_case(case)
 }
 
 /// Which setting of TLS or authentication has to change.
@@ -55,7 +55,7 @@ pub fn command_failure(error: CommandError) -> Failure {
             (Code::ServerUnreachable, None)
         }
     };
-    with_case(Failure::from_error(code, error), case)
+    Failure::from_error(code, error).with_case(case)
 }
 
 /// The failure of a stream that the server ended with an error.
@@ -84,7 +84,7 @@ pub fn protocol_failure(error: ProtocolError) -> Failure {
 fn of_server(server: &ServerMessage, message: String) -> Failure {
     let kind = server.kind();
     let (code, case) = code_of(&kind);
-    let failure = with_case(Failure::new(code, message), case);
+    let failure = Failure::new(code, message).with_case(case);
     match (&kind, &server.hint) {
         (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => {
             failure.with_case(Case::SlotNeeded).naming(Name::Pid, pid)
@@ -93,13 +93,6 @@ fn of_server(server: &ServerMessage, message: String) -> Failure {
             failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
         }
         _ => failure,
-    }
-}
-
-fn with_case(failure: Failure, case: Option<Case>) -> Failure {
-    match case {
-        Some(case) => failure.with_case(case),
-        None => failure,
     }
 }
 

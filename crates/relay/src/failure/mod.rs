@@ -72,11 +72,14 @@ impl Failure {
         self
     }
 
-    /// Makes it a failure of which more is known. The case must be one of its code.
+    /// Makes it a failure of which more is known, if there is a case. The case must be one of its
+    /// code.
     #[must_use]
-    pub fn with_case(mut self, case: Case) -> Self {
-        debug_assert_eq!(self.code, case.code(), "{case:?}");
-        self.case = Some(case);
+    pub fn with_case(mut self, case: impl Into<Option<Case>>) -> Self {
+        if let Some(case) = case.into() {
+            debug_assert_eq!(self.code, case.code(), "{case:?}");
+            self.case = Some(case);
+        }
         self
     }
 

@@ -157,7 +157,7 @@ pub(super) struct Cluster {
 }
 
 /// As many replicas as Kafka's documentation advises, and its internal topics have by default.
-const REPLICAS: usize = 3;
+const REPLICAS: i32 = 3;
 
 impl Cluster {
     pub(super) fn new(bootstrap_servers: &str) -> Self {
@@ -171,15 +171,14 @@ impl Cluster {
     }
 
     /// This replication factor, or what the cluster can give.
-    pub(super) fn at_most(&self, replication_factor: Option<i32>) -> Option<i32> {
-        let size = i32::try_from(self.size.load(Ordering::Relaxed)).unwrap_or(i32::MAX);
-        replication_factor.map(|factor| if size > 0 { factor.min(size) } else { factor })
+    pub(super) fn at_most(&self, replication_factor: i32) -> i32 {
+        self.size().map_or(replication_factor, |size| replication_factor.min(size))
     }
 
-    /// The replication factor to propose for a topic: no more than the cluster can give.
-    fn replication_factor(&self) -> Option<usize> {
+    /// How many brokers the cluster has, as far as metadata has named them.
+    fn size(&self) -> Option<i32> {
         let size = self.size.load(Ordering::Relaxed);
-        (size > 0).then_some(size.min(REPLICAS))
+        (size > 0).then(|| i32::try_from(size).unwrap_or(i32::MAX))
     }
 
     /// The failure for an error. `detail` is librdkafka's own text; where it is empty, the error's
@@ -196,19 +195,14 @@ impl Cluster {
             .replace("{topic}", topic.unwrap_or("(unknown)"))
             .replace("{brokers}", &self.brokers)
             .replace("{reason}", &reason);
-        let failure = Failure::new(meaning.code, message);
-        let failure = match meaning.case {
-            Some(case) => failure.with_case(case),
-            None => failure,
-        };
-        self.named(failure, topic)
+        self.named(Failure::new(meaning.code, message).with_case(meaning.case), topic)
     }
 
     /// Adds the names that remedies for Kafka contain.
     pub(super) fn named(&self, failure: Failure, topic: Option<&str>) -> Failure {
         let failure = failure.naming(Name::Brokers, &self.brokers);
-        let failure = match self.replication_factor() {
-            Some(factor) => failure.naming(Name::ReplicationFactor, factor),
+        let failure = match self.size() {
+            Some(size) => failure.naming(Name::ReplicationFactor, REPLICAS.min(size)),
             None => failure,
         };
         match topic {

@@ -191,7 +191,7 @@ pub(super) fn explain(
 ) -> Failure {
     let of = |case, what: String| cluster.named(Failure::of(case, what), Some(name.as_str()));
     if failure.code == Code::TopicMissing {
-        let option = option(cluster.at_most(replication_factor));
+        let option = option(replication_factor.map(|factor| cluster.at_most(factor)));
         return failure.with_case(Case::StateTopicMissing).naming(Name::ReplicationOption, option);
     }
     if failure.code == Code::TopicForbidden {
