@@ -1,6 +1,6 @@
 //! Fills the names of a failure into the text of a remedy.
 
-use relay::{Name, Names};
+use relay::{Name, Names, source::publication::statements};
 
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
@@ -15,12 +15,6 @@ const SHARED: [(&str, &str); 3] = [
 fn shared(name: &str) -> Option<&'static str> {
     SHARED.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }
-
-/// The statements of `relay::source::publication::statements`, for a reader to complete.
-const LOCK: &str =
-    "begin; set local lock_timeout = '5s'; lock table TABLE in share row exclusive mode; ";
-const DROP: &str = "alter publication PUBLICATION drop table only TABLE; ";
-const ADD: &str = "alter publication PUBLICATION add table only TABLE; ";
 
 /// A piece of a text.
 enum Piece<'t> {
@@ -54,8 +48,8 @@ fn unknown(name: &str) -> String {
         Some(Name::Brokers) => "HOST:PORT".to_owned(),
         Some(Name::ReplicationFactor) => "N".to_owned(),
         Some(Name::ReplicationOption) => String::new(),
-        Some(Name::AddTables) => format!("{LOCK}{ADD}commit"),
-        Some(Name::AddAgain) => format!("{LOCK}{DROP}{ADD}commit"),
+        Some(Name::AddTables) => statements::add_placeholder(),
+        Some(Name::AddAgain) => statements::add_again_placeholder(),
         Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),
         Some(Name::EndTransactions) => "select pg_terminate_backend(PID)".to_owned(),
         Some(Name::QuotedTable) => "TABLE".to_owned(),
