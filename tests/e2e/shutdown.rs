@@ -30,8 +30,17 @@ async fn write(fixture: &mut Fixture, events: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn has_unacked_events(status: &Value) -> bool {
-    status.pointer("/window/unacked_events").and_then(Value::as_u64).is_some_and(|owed| owed > 0)
+/// Pauses the broker, and waits until the router has sent events to it.
+async fn pause_kafka_with_events_in_flight(fixture: &mut Fixture) -> anyhow::Result<()> {
+    write(fixture, 50).await?;
+    fixture.wait_delivered(DEADLINE).await?;
+    fixture.kafka.owned()?.pause()?;
+    write(fixture, 50).await?;
+    let has_unacked = |status: &Value| {
+        status.pointer("/window/unacked_events").and_then(Value::as_u64).is_some_and(|n| n > 0)
+    };
+    fixture.router.wait_status("unacknowledged events", SHORT_DEADLINE, has_unacked).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -66,15 +75,7 @@ async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75
         .start()
         .await
         .unwrap();
-    write(&mut fixture, 50).await.unwrap();
-    fixture.wait_delivered(DEADLINE).await.unwrap();
-    fixture.kafka.owned().unwrap().pause().unwrap();
-    write(&mut fixture, 50).await.unwrap();
-    fixture
-        .router
-        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
-        .await
-        .unwrap();
+    pause_kafka_with_events_in_flight(&mut fixture).await.unwrap();
 
     let asked = Instant::now();
     fixture.router.sigterm().unwrap();
@@ -114,15 +115,7 @@ async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
 #[tokio::test]
 async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() {
     let mut fixture = Fixture::builder().own_kafka(KafkaOptions::default()).start().await.unwrap();
-    write(&mut fixture, 50).await.unwrap();
-    fixture.wait_delivered(DEADLINE).await.unwrap();
-    fixture.kafka.owned().unwrap().pause().unwrap();
-    write(&mut fixture, 50).await.unwrap();
-    fixture
-        .router
-        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
-        .await
-        .unwrap();
+    pause_kafka_with_events_in_flight(&mut fixture).await.unwrap();
 
     let took = fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");

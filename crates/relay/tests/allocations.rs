@@ -1,6 +1,5 @@
 //! Once warm, the core allocates nothing per event: not for routing, not for the ledger, not for
-//! acknowledgements. At a hundred thousand events a second that is the difference between a router
-//! and an allocator with a side business.
+//! acknowledgements.
 //!
 //! Warm means that the topics, and rows and transactions of the size, were seen before. Ids and
 //! keys never repeat: what would remember them is found here.
@@ -20,19 +19,14 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, FrameOutcome, Input, Lsn, Moment, Now, OnFatal, OutboxTable, Outboxes,
+    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFatal, OutboxTable, Outboxes,
     PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay, RelaySettings, Role,
     TableName, Ticket, Timing, TopicFacts, TopicId, Window,
-    source::{
-        Catalog, CatalogRelation, History, Inserts, Oid, Partitions, Publication, PublishedTable,
-        Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
+    testing::{
+        Source,
+        wire::{self, Value},
     },
 };
-use wire::Value;
-
-#[path = "../src/testing/wire.rs"]
-#[allow(dead_code, unreachable_pub, reason = "shared with the unit tests, which use all of it")]
-mod wire;
 
 /// Counts what this thread asks of the system's allocator.
 struct Counting;
@@ -205,83 +199,9 @@ impl Shape {
     }
 }
 
-const WAL_END: Lsn = Lsn::from_u64(u64::MAX);
-
-fn server() -> Server {
-    Server {
-        version: 18_00_01,
-        encoding: ServerEncoding::Known("UTF8".to_owned()),
-        history: History { system_id: "1".to_owned(), timeline: 1 },
-        wal_end: WAL_END,
-    }
-}
-
-const WALSENDER: i32 = 4711;
-
-fn slot_reading(active_pid: Option<i32>) -> SlotReading {
-    let slot = SlotHealth {
-        current_wal_lsn: WAL_END,
-        confirmed_flush_lsn: Some(Lsn::from_u64(0)),
-        restart_lsn: Some(Lsn::from_u64(0)),
-        safe_wal_bytes: None,
-        wal_status: WalStatus::Reserved,
-        active_pid,
-        plugin: Some("pgoutput".to_owned()),
-        database: Some("shop".to_owned()),
-        kind: SlotKind::Logical,
-        peculiarity: None,
-        failover: None,
-        synced: None,
-        invalidation_reason: None,
-        inactive_since: None,
-    };
-    SlotReading {
-        current_wal_lsn: WAL_END,
-        at: String::new(),
-        clock_micros: 0,
-        database: "shop".to_owned(),
-        slot: Some(slot),
-    }
-}
-
-fn catalog() -> Catalog {
-    let name = TableName { schema: "public".into(), name: "outbox".into() };
-    let (oid, kind) = (Oid::from_u32(OUTBOX), TableKind::Plain);
-    let table = PublishedTable {
-        oid,
-        name: name.clone(),
-        kind,
-        entry: None,
-        schema_entry: None,
-        row_filter: None,
-        columns: Vec::new(),
-    };
-    let publication = Publication {
-        oid: Oid::from_u32(1),
-        written_by: 1,
-        owner: Oid::from_u32(10),
-        options: String::new(),
-        inserts: Inserts::Published,
-        partitions: Partitions::ViaRoot,
-        tables: vec![table],
-    };
-    let relation = CatalogRelation {
-        oid,
-        name,
-        named_by: None,
-        formerly: Vec::new(),
-        kind,
-        columns: Vec::new(),
-        generated: Vec::new(),
-        children: Vec::new(),
-        partitions: Vec::new(),
-        storage: Storage::default(),
-    };
-    Catalog { publication: Some(publication), relations: vec![relation] }
-}
-
 struct Shell {
     relay: Relay,
+    source: Source,
     broker: Broker,
     acks: Acks,
     at: Moment,
@@ -294,13 +214,10 @@ impl Shell {
         let at = Moment::default();
         let relay = Relay::new(shape.settings(), at);
         let broker = Broker { full_every: shape.full_every, ..Broker::default() };
-        let mut shell = Self { relay, broker, acks: Acks::default(), at, updates: 0 };
+        let source = Source::of("outbox", OUTBOX, &[]);
+        let acks = Acks::default();
+        let mut shell = Self { relay, source, broker, acks, at, updates: 0 };
         shell.handle(Input::SinkReady);
-        shell.handle(Input::Opened(server()));
-        shell.handle(Input::Slot(slot_reading(None)));
-        shell.handle(Input::Catalog(catalog()));
-        shell.handle(Input::Connected(Some(WALSENDER)));
-        shell.handle(Input::Slot(slot_reading(Some(WALSENDER))));
         shell.pass(&[shape.relation()]);
         shell
     }
@@ -316,27 +233,21 @@ impl Shell {
 
     fn act(&mut self) {
         while let Some(action) = self.relay.next_action() {
-            match action {
-                Action::LookUpTopic(id, _) => {
-                    let partitions = NonZeroI32::new(i32::try_from(PARTITIONS).unwrap()).unwrap();
-                    let facts = TopicFacts { partitions, max_message_bytes: Some(1 << 20) };
-                    self.relay.handle(Input::Topic(id, Ok(facts)), self.now());
-                }
-                Action::Status(_) => self.updates += 1,
-                Action::Connect
-                | Action::ReadSlot
-                | Action::ReadCatalog(_)
-                | Action::StartReplication => {}
-                trouble @ (Action::ReadState(_)
-                | Action::CheckStateTopic(_)
-                | Action::WriteState(_)
-                | Action::ReadTimelines(_)
-                | Action::WatchSlot
-                | Action::Disconnect
-                | Action::CopyDone
-                | Action::ReplaceSink { .. }
-                | Action::Exit(_)) => panic!("{trouble:?} in a run without trouble"),
+            if let Action::Status(_) = action {
+                self.updates += 1;
+                continue;
             }
+            let answer = if let Action::LookUpTopic(id, _) = action {
+                let partitions = NonZeroI32::new(i32::try_from(PARTITIONS).unwrap()).unwrap();
+                Some(Input::Topic(
+                    id,
+                    Ok(TopicFacts { partitions, max_message_bytes: Some(1 << 20) }),
+                ))
+            } else {
+                self.source.answer(&action)
+            };
+            let Some(answer) = answer else { panic!("{action:?} in a run without failures") };
+            self.relay.handle(answer, self.now());
         }
     }
 

@@ -127,10 +127,12 @@ impl Blame {
 
 #[cfg(test)]
 mod tests {
-    use relay::{Code, Lsn};
+    use relay::{
+        Code, Lsn,
+        testing::samples::{slot, snapshot},
+    };
 
     use super::*;
-    use crate::monitor::samples::{slot, snapshot};
 
     const LIMITS: WindowLimits = WindowLimits { events: 1_000, bytes: 1 << 20 };
 

@@ -22,8 +22,6 @@ pub mod moves;
 pub mod pace;
 pub mod pins;
 pub mod report;
-#[cfg(test)]
-pub(crate) mod samples;
 pub mod server;
 pub mod slot;
 pub mod task;

@@ -94,8 +94,9 @@ pub(crate) fn number(bytes: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use relay::testing::samples;
+
     use super::*;
-    use crate::monitor::samples;
 
     fn slot(current: u64, restart: u64, safe: Option<u64>) -> SlotHealth {
         SlotHealth {

@@ -4,14 +4,10 @@ use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
 
 use outbox_router::{
     admin::{AdminSettings, Sources, serve},
-    monitor::{
-        MonitorReport, Polled, RelayReport, SlotHealth, SlotKind, SlotView, Thresholds, WalStatus,
-        WindowLimits,
-    },
+    monitor::{MonitorReport, Polled, RelayReport, SlotHealth, SlotView, Thresholds, WindowLimits},
 };
 use relay::{
-    Code, Condition, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals,
-    WitnessReport,
+    Code, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals, testing::samples,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -69,22 +65,18 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         latencies: Latencies { buckets, sum_micros: 400_020_000 },
     };
     Snapshot {
-        condition: Condition { state, reason: None },
         received: Lsn::from_u64(0x1_0000_0300),
         acked: Lsn::from_u64(0x1_0000_0200),
         confirmed: Lsn::from_u64(0x1_0000_0100),
         window_events: 42,
         window_bytes: 4_200,
         unacked_events: 40,
-        waiting_for_ack: None,
         topics: vec![topic("outbox.event.order"), topic("outbox.event.customer")],
         transactions: 12,
         rows_ignored: 3,
         reconnects: Reconnects { postgres: 2, kafka: 1 },
         errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
-        slot_holder: None,
-        baseline: None,
-        witness: WitnessReport::default(),
+        ..samples::empty_snapshot(state)
     }
 }
 
@@ -98,16 +90,8 @@ pub(crate) fn report() -> MonitorReport {
         confirmed_flush_lsn: Some(Lsn::from_u64(0x1_0000_0100)),
         restart_lsn: Some(Lsn::from_u64(0x1_0000_0000)),
         safe_wal_bytes: Some(1 << 30),
-        wal_status: WalStatus::Reserved,
         active_pid: Some(4711),
-        plugin: Some("pgoutput".to_owned()),
-        database: Some("shop".to_owned()),
-        kind: SlotKind::Logical,
-        peculiarity: None,
-        failover: None,
-        synced: None,
-        invalidation_reason: None,
-        inactive_since: None,
+        ..samples::slot()
     });
     report.seconds_to_limit = Some(f64::INFINITY);
     report

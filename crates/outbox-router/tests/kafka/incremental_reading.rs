@@ -9,19 +9,16 @@ use rdkafka::{
     client::DefaultClientContext,
 };
 use relay::StateRecord;
-use testbed::{
-    kafka::{KafkaCluster, KafkaOptions},
-    wait::eventually,
-};
+use testbed::wait::eventually;
 
 use crate::{
     broker::{DEADLINE, blocking, settings, shared, topic_name},
-    state::{offset_of_first_record, pairs, put, read},
+    state::{offset_of_first_record, pairs, put, read, with_quickly_compacted},
 };
 
 /// Reads on from `known`, to which a record is added that no topic holds: whether it is still there
 /// tells a topic that was read on from one that was read from its beginning.
-async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateLog) -> (StateLog, Course) {
+async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateLog) -> (StateLog, ReadFrom) {
     let mut known = known.clone();
     known.records.insert(0, StateRecord { key: b"mark".into(), value: b"".into(), offset: -1 });
     let (own, name) = (settings.clone(), topic_name(topic));
@@ -32,14 +29,14 @@ async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateLog) -> (St
     .await;
     let before = found.records.len();
     found.records.retain(|record| record.key != b"mark");
-    let course = if found.records.len() < before { Course::On } else { Course::Anew };
-    (found, course)
+    let from = if found.records.len() < before { ReadFrom::LastKnown } else { ReadFrom::Beginning };
+    (found, from)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
-    On,
-    Anew,
+enum ReadFrom {
+    Beginning,
+    LastKnown,
 }
 
 #[tokio::test]
@@ -56,8 +53,8 @@ async fn what_was_written_since_the_last_reading_is_read_and_nothing_else() {
     ];
     for written in steps {
         put(&settings, topic, written).await;
-        let (found, course) = read_on(&settings, topic, &known).await;
-        assert_eq!(course, Course::On);
+        let (found, from) = read_on(&settings, topic, &known).await;
+        assert_eq!(from, ReadFrom::LastKnown);
         assert_eq!(found, read(&settings, topic, "").await);
         known = found;
     }
@@ -71,8 +68,8 @@ async fn a_topic_that_was_empty_is_read_from_its_beginning() {
     kafka.create_topic("empty.state", 1, &[("cleanup.policy", "compact")]).await.unwrap();
     let known = read(&settings, "empty.state", "").await;
     put(&settings, "empty.state", &[("a", Some("1"))]).await;
-    let (found, course) = read_on(&settings, "empty.state", &known).await;
-    assert_eq!((course, found.end), (Course::Anew, 1));
+    let (found, from) = read_on(&settings, "empty.state", &known).await;
+    assert_eq!((from, found.end), (ReadFrom::Beginning, 1));
 }
 
 /// Whether it is shorter than it was, as long, or has grown past that.
@@ -93,8 +90,8 @@ async fn a_recreated_topic_is_read_from_its_beginning() {
         kafka.delete_topic(topic).await.unwrap();
         kafka.create_topic(topic, 1, &compact).await.unwrap();
         put(&settings, topic, records).await;
-        let (found, course) = read_on(&settings, topic, &known).await;
-        assert_eq!(course, Course::Anew, "{} records", records.len());
+        let (found, from) = read_on(&settings, topic, &known).await;
+        assert_eq!(from, ReadFrom::Beginning, "{} records", records.len());
         assert_eq!(found, read(&settings, topic, "").await);
         assert!(!found.records.iter().any(|record| record.key == b"a"));
     }
@@ -121,26 +118,17 @@ async fn a_topic_whose_first_records_were_deleted_is_read_from_its_beginning() {
     })
     .await
     .unwrap();
-    let (found, course) = read_on(&settings, topic, &known).await;
-    assert_eq!((course, found.begin), (Course::Anew, 1));
+    let (found, from) = read_on(&settings, topic, &known).await;
+    assert_eq!((from, found.begin), (ReadFrom::Beginning, 1));
     assert_eq!(pairs(&found), [("b".into(), "2".into())]);
 }
 
 /// The deletion of a key that is known, taken away by compaction before it was read.
 #[tokio::test]
 async fn a_deletion_that_compaction_has_taken_away_is_not_missed() {
-    let kafka = KafkaCluster::start(KafkaOptions::default().set("log.cleaner.backoff.ms", "100"))
-        .await
-        .unwrap();
-    let settings = settings(&kafka);
     let topic = "holes.state";
-    let quick = [
-        ("cleanup.policy", "compact"),
-        ("segment.ms", "100"),
-        ("delete.retention.ms", "0"),
-        ("min.cleanable.dirty.ratio", "0.01"),
-    ];
-    kafka.create_topic(topic, 1, &quick).await.unwrap();
+    let kafka = with_quickly_compacted(topic).await;
+    let settings = settings(&kafka);
     put(&settings, topic, &[("a", Some("1")), ("z", Some("1"))]).await;
     let known = read(&settings, topic, "").await;
     put(&settings, topic, &[("a", None)]).await;
@@ -152,7 +140,7 @@ async fn a_deletion_that_compaction_has_taken_away_is_not_missed() {
     })
     .await
     .unwrap();
-    let (found, course) = read_on(&settings, topic, &known).await;
-    assert_eq!(course, Course::Anew);
+    let (found, from) = read_on(&settings, topic, &known).await;
+    assert_eq!(from, ReadFrom::Beginning);
     assert_eq!(pairs(&found), [("z".into(), "2".into())]);
 }

@@ -274,18 +274,9 @@ async fn ten_thousand_records_are_read_whole() {
 /// Offsets are missing then; what is left is read to the end.
 #[tokio::test]
 async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
-    let kafka = KafkaCluster::start(KafkaOptions::default().set("log.cleaner.backoff.ms", "100"))
-        .await
-        .unwrap();
-    let settings = settings(&kafka);
     let topic = "shrinking.state";
-    let quick = [
-        ("cleanup.policy", "compact"),
-        ("segment.ms", "100"),
-        ("delete.retention.ms", "0"),
-        ("min.cleanable.dirty.ratio", "0.01"),
-    ];
-    kafka.create_topic(topic, 1, &quick).await.unwrap();
+    let kafka = with_quickly_compacted(topic).await;
+    let settings = settings(&kafka);
     put(&settings, topic, &[("a", Some("1")), ("b", Some("1")), ("a", None)]).await;
     // A segment is closed by the first record that comes when it is old enough.
     eventually(DEADLINE, "compaction of the first records", async || {
@@ -298,6 +289,20 @@ async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
     })
     .await
     .unwrap();
+}
+
+/// A Kafka with this topic, from which records are compacted away soon after they are superseded.
+pub(crate) async fn with_quickly_compacted(topic: &str) -> KafkaCluster {
+    let options = KafkaOptions::default().set("log.cleaner.backoff.ms", "100");
+    let kafka = KafkaCluster::start(options).await.unwrap();
+    let settings = [
+        ("cleanup.policy", "compact"),
+        ("segment.ms", "100"),
+        ("delete.retention.ms", "0"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ];
+    kafka.create_topic(topic, 1, &settings).await.unwrap();
+    kafka
 }
 
 pub(crate) async fn offset_of_first_record(kafka: &KafkaCluster, topic: &'static str) -> i64 {

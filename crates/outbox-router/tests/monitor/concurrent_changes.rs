@@ -38,54 +38,63 @@ impl TextQuery for Interrupted<'_> {
     }
 }
 
+/// Two connections to a server with the objects of `x`.
+struct Setup {
+    _postgres: Postgres,
+    client: Client,
+    other: Client,
+    version: i32,
+    settings: MonitorSettings,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        let postgres = Postgres::start(&[]).await;
+        let client = postgres.client().await;
+        let other = postgres.client().await;
+        set_up(&other, "x").await;
+        let version = server::version(&mut &client).await.unwrap();
+        Self { _postgres: postgres, client, other, version, settings: settings("x") }
+    }
+
+    async fn read(&self, query: &mut impl TextQuery) -> Catalog {
+        let MonitorSettings { publication, outboxes, .. } = &self.settings;
+        let sought = Sought { publication, outboxes, remembered: None };
+        catalog::read(query, self.version, sought).await.unwrap()
+    }
+
+    /// A reading during which `what` is run by the other connection, before the published tables
+    /// are read.
+    fn interrupted(&self, what: Option<&'static str>) -> Interrupted<'_> {
+        let before = "the published tables";
+        Interrupted { client: &self.client, other: &self.other, before, what, times: 0 }
+    }
+}
+
 /// The function that the view of published tables calls sees the catalog as it is at that moment,
 /// and not as the snapshot has it: a table that came back in between looked published by nothing,
 /// and its next entry was compared with none.
 #[tokio::test]
 async fn a_table_put_back_while_the_catalog_is_read_was_unpublished() {
-    let postgres = Postgres::start(&[]).await;
-    let client = postgres.client().await;
-    let other = postgres.client().await;
-    set_up(&other, "x").await;
-    let version = server::version(&mut &client).await.unwrap();
-    let MonitorSettings { publication, outboxes, .. } = &settings("x");
-    let sought = Sought { publication, outboxes, remembered: None };
+    let setup = Setup::new().await;
     let entry = |catalog: &Catalog| catalog.publication.as_ref().unwrap().tables[0].entry;
-    let before = catalog::read(&mut &client, version, sought).await.unwrap();
+    let before = setup.read(&mut &setup.client).await;
     assert!(entry(&before).is_some());
 
-    other.batch_execute("alter publication p_x drop table outbox_x").await.unwrap();
-    let mut interrupted = Interrupted {
-        client: &client,
-        other: &other,
-        before: "the published tables",
-        what: Some("alter publication p_x add table outbox_x"),
-        times: 0,
-    };
-    let torn = catalog::read(&mut interrupted, version, sought).await.unwrap();
-    assert_eq!(interrupted.times, 2, "the first look is not believed, the second is");
+    setup.other.batch_execute("alter publication p_x drop table outbox_x").await.unwrap();
+    let mut interrupted = setup.interrupted(Some("alter publication p_x add table outbox_x"));
+    let torn = setup.read(&mut interrupted).await;
+    assert_eq!(interrupted.times, 2, "the first reading is not believed, the second is");
     assert!(entry(&torn).is_some() && entry(&torn) != entry(&before), "{torn:?}");
 }
 
 /// The publication of the snapshot would seem to have lost its tables, which is another defect.
 #[tokio::test]
 async fn a_publication_that_is_replaced_while_the_catalog_is_read_is_the_new_one() {
-    let postgres = Postgres::start(&[]).await;
-    let client = postgres.client().await;
-    let other = postgres.client().await;
-    set_up(&other, "x").await;
-    let version = server::version(&mut &client).await.unwrap();
-    let MonitorSettings { publication, outboxes, .. } = &settings("x");
-    let sought = Sought { publication, outboxes, remembered: None };
-    let before = catalog::read(&mut &client, version, sought).await.unwrap();
-    let mut interrupted = Interrupted {
-        client: &client,
-        other: &other,
-        before: "the published tables",
-        what: Some("drop publication p_x; create publication p_x"),
-        times: 0,
-    };
-    let torn = catalog::read(&mut interrupted, version, sought).await.unwrap();
+    let setup = Setup::new().await;
+    let before = setup.read(&mut &setup.client).await;
+    let mut interrupted = setup.interrupted(Some("drop publication p_x; create publication p_x"));
+    let torn = setup.read(&mut interrupted).await;
     assert_eq!(interrupted.times, 2, "the first reading is not believed, the second is");
     let oid = |catalog: &Catalog| catalog.publication.as_ref().unwrap().oid;
     assert_ne!(oid(&torn), oid(&before), "{torn:?}");
@@ -94,18 +103,12 @@ async fn a_publication_that_is_replaced_while_the_catalog_is_read_is_the_new_one
 /// What is published FOR ALL TABLES has no entry, and is read once.
 #[tokio::test]
 async fn a_publication_of_all_tables_is_read_at_once() {
-    let postgres = Postgres::start(&[]).await;
-    let client = postgres.client().await;
-    set_up(&client, "x").await;
+    let setup = Setup::new().await;
     let all =
         "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
-    client.batch_execute(all).await.unwrap();
-    let version = server::version(&mut &client).await.unwrap();
-    let MonitorSettings { publication, outboxes, .. } = &settings("x");
-    let sought = Sought { publication, outboxes, remembered: None };
-    let before = "the published tables";
-    let mut read = Interrupted { client: &client, other: &client, before, what: None, times: 0 };
-    let seen = catalog::read(&mut read, version, sought).await.unwrap();
-    assert!(!seen.publication.unwrap().tables[0].has_entry());
-    assert_eq!(read.times, 1);
+    setup.other.batch_execute(all).await.unwrap();
+    let mut reading = setup.interrupted(None);
+    let catalog = setup.read(&mut reading).await;
+    assert!(!catalog.publication.unwrap().tables[0].has_entry());
+    assert_eq!(reading.times, 1);
 }

@@ -1,14 +1,12 @@
 //! A monitor at work on a throw-away server, and the ends of its channels.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use outbox_router::monitor::{
     Channels, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds,
     WindowLimits, run,
 };
-use relay::{
-    Condition, Lsn, OutboxTable, Outboxes, Reconnects, Snapshot, State, TableName, WitnessReport,
-};
+use relay::{OutboxTable, Outboxes, Snapshot, State, TableName, testing::samples::empty_snapshot};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -77,8 +75,10 @@ impl MonitorFixture {
     pub(crate) fn start(postgres: &Postgres, settings: MonitorSettings, state: State) -> Self {
         let (events_out, events) = mpsc::channel(4);
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
-        let (relay, relay_seen) =
-            watch::channel(RelayReport { snapshot: snapshot(state), published_at: Instant::now() });
+        let (relay, relay_seen) = watch::channel(RelayReport {
+            snapshot: empty_snapshot(state),
+            published_at: Instant::now(),
+        });
         let channels = Channels { relay: relay_seen, events: events_out, report: report_out };
         let task = tokio::spawn(run(settings, postgres.connector(), channels));
         Self { events, report, relay, task }
@@ -142,28 +142,5 @@ impl MonitorFixture {
 
     pub(crate) fn set_relay(&self, change: impl FnOnce(&mut Snapshot)) {
         self.relay.send_modify(|report| change(&mut report.snapshot));
-    }
-}
-
-/// A relay that has seen nothing yet.
-fn snapshot(state: State) -> Snapshot {
-    let nowhere = Lsn::from_u64(0);
-    Snapshot {
-        condition: Condition { state, reason: None },
-        received: nowhere,
-        acked: nowhere,
-        confirmed: nowhere,
-        window_events: 0,
-        window_bytes: 0,
-        unacked_events: 0,
-        waiting_for_ack: None,
-        topics: Vec::new(),
-        transactions: 0,
-        rows_ignored: 0,
-        reconnects: Reconnects::default(),
-        errors: BTreeMap::new(),
-        slot_holder: None,
-        baseline: None,
-        witness: WitnessReport::default(),
     }
 }

@@ -76,7 +76,7 @@ fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::samples::{reading, snapshot};
+    use crate::{source::samples::reading, testing::samples::snapshot};
 
     const MIB: u64 = 1 << 20;
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn without_its_slot_everything_past_the_last_confirmed_position_is_at_risk() {
-        let mut relay = snapshot(State::Streaming);
+        let mut relay = Snapshot { confirmed: mib(50), ..snapshot(State::Streaming) };
         for code in [Code::SlotMissing, Code::SlotLost, Code::PublicationReplaced] {
             assert_eq!(from(suspected(code, Some(last_good()), &relay)), mib(50));
         }

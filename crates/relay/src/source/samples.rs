@@ -1,19 +1,12 @@
-//! A healthy slot, a healthy publication and a working relay, of which each test changes one thing.
-
-use std::collections::BTreeMap;
+//! A server and a publication without defects, of which each test changes one thing.
 
 use pgoutput::{Lsn, Oid};
 
 use super::{
     Catalog, CatalogRelation, Inserts, Partitions, Publication, PublishedTable, Server,
-    ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
+    ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
 };
-use crate::{
-    routing::table::TableName,
-    source::History,
-    state::{Condition, State},
-    telemetry::{Reconnects, Snapshot, WitnessReport},
-};
+use crate::{routing::table::TableName, source::History};
 
 /// Cluster 1, on its first timeline, WAL up to 100 MiB.
 pub(crate) fn server() -> Server {
@@ -25,26 +18,6 @@ pub(crate) fn server() -> Server {
     }
 }
 
-/// Made by `setup`, 60 MiB behind, 70 MiB retained.
-pub(crate) fn slot() -> SlotHealth {
-    SlotHealth {
-        current_wal_lsn: Lsn::from_u64(100 << 20),
-        confirmed_flush_lsn: Some(Lsn::from_u64(40 << 20)),
-        restart_lsn: Some(Lsn::from_u64(30 << 20)),
-        safe_wal_bytes: None,
-        wal_status: WalStatus::Reserved,
-        active_pid: None,
-        plugin: Some("pgoutput".to_owned()),
-        database: Some("shop".to_owned()),
-        kind: SlotKind::Logical,
-        peculiarity: None,
-        failover: None,
-        synced: None,
-        invalidation_reason: None,
-        inactive_since: None,
-    }
-}
-
 /// What is seen when that is the slot.
 pub(crate) fn reading(slot: Option<SlotHealth>) -> SlotReading {
     SlotReading {
@@ -53,28 +26,6 @@ pub(crate) fn reading(slot: Option<SlotHealth>) -> SlotReading {
         clock_micros: 0,
         database: "shop".to_owned(),
         slot,
-    }
-}
-
-/// Confirmed up to 50 MiB.
-pub(crate) fn snapshot(state: State) -> Snapshot {
-    Snapshot {
-        condition: Condition { state, reason: None },
-        received: Lsn::from_u64(80 << 20),
-        acked: Lsn::from_u64(50 << 20),
-        confirmed: Lsn::from_u64(50 << 20),
-        window_events: 5,
-        window_bytes: 500,
-        unacked_events: 5,
-        waiting_for_ack: None,
-        topics: Vec::new(),
-        transactions: 0,
-        rows_ignored: 0,
-        reconnects: Reconnects::default(),
-        errors: BTreeMap::new(),
-        slot_holder: None,
-        baseline: None,
-        witness: WitnessReport::default(),
     }
 }
 

@@ -93,9 +93,9 @@ pub fn check_not_advanced(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{
-        samples::{reading, slot},
-        slot::WalStatus,
+    use crate::{
+        source::{samples::reading, slot::WalStatus},
+        testing::samples::slot,
     };
 
     fn refusal_code(slot: Option<SlotHealth>) -> Option<Code> {

@@ -2,11 +2,12 @@
 
 use pgoutput::{Lsn, Oid};
 
+use super::samples;
 use crate::{
     Action, Input, TableName,
     source::{
         Catalog, CatalogRelation, History, Inserts, Partitions, Publication, PublishedTable,
-        Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind, WalStatus,
+        Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
     },
 };
 
@@ -91,17 +92,8 @@ impl Source {
             current_wal_lsn,
             confirmed_flush_lsn: Some(Lsn::from_u64(self.slot_at)),
             restart_lsn: Some(Lsn::from_u64(self.slot_at)),
-            safe_wal_bytes: None,
-            wal_status: WalStatus::Reserved,
             active_pid: self.is_streaming.then_some(WALSENDER),
-            plugin: Some("pgoutput".to_owned()),
-            database: Some("shop".to_owned()),
-            kind: SlotKind::Logical,
-            peculiarity: None,
-            failover: None,
-            synced: None,
-            invalidation_reason: None,
-            inactive_since: None,
+            ..samples::slot()
         };
         SlotReading {
             current_wal_lsn,

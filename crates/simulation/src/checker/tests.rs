@@ -27,6 +27,11 @@ fn three_transactions() -> (CommitHistory, InvariantChecker) {
     (history, InvariantChecker::new(4, StateTopicSetting::Unused))
 }
 
+/// An event with this number is stored by this session, whose producer is not closed.
+fn store(checker: &mut InvariantChecker, history: &mut CommitHistory, event: (usize, usize)) {
+    checker.check_stored(history, event, TOPIC_PARTITION, StoredBy::OpenProducer);
+}
+
 fn violated(checker: &InvariantChecker) -> Option<Invariant> {
     checker.violation().map(|violation| violation.invariant)
 }
@@ -36,12 +41,7 @@ fn a_correct_history_violates_no_invariant() {
     let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     for number in 0..6 {
-        checker.check_stored(
-            &mut history,
-            (number, session),
-            TOPIC_PARTITION,
-            StoredBy::OpenProducer,
-        );
+        store(&mut checker, &mut history, (number, session));
     }
     let end = history.end_of_wal;
     checker.check_confirmed(&history, session, 0, end);
@@ -53,7 +53,7 @@ fn a_correct_history_violates_no_invariant() {
 fn confirming_a_position_past_an_unstored_event_violates_s2() {
     let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (0, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    store(&mut checker, &mut history, (0, session));
     let commit = history.transactions[0].commit_lsn;
     checker.check_confirmed(&history, session, 0, commit);
     assert_eq!(violated(&checker), None, "the transaction would be sent again");
@@ -75,24 +75,19 @@ fn confirming_a_position_past_the_wal_or_an_earlier_one_violates_s8() {
 fn storing_an_event_too_early_or_leaving_one_out_of_a_replay_violates_s3() {
     let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (1, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    store(&mut checker, &mut history, (1, session));
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
 
     let (mut history, mut checker) = three_transactions();
     let first = checker.begin_session(&history, 0, 0);
     for number in 0..4 {
-        checker.check_stored(
-            &mut history,
-            (number, first),
-            TOPIC_PARTITION,
-            StoredBy::OpenProducer,
-        );
+        store(&mut checker, &mut history, (number, first));
     }
     checker.note_interruption();
     let second = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (1, second), TOPIC_PARTITION, StoredBy::OpenProducer);
+    store(&mut checker, &mut history, (1, second));
     assert_eq!(violated(&checker), None, "a replay may begin anywhere");
-    checker.check_stored(&mut history, (3, second), TOPIC_PARTITION, StoredBy::OpenProducer);
+    store(&mut checker, &mut history, (3, second));
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
 }
 
@@ -138,12 +133,7 @@ fn confirming_a_position_past_the_acknowledged_witness_violates_s2() {
     let mut checker = InvariantChecker::new(4, StateTopicSetting::Used);
     let session = checker.begin_session(&history, 0, 0);
     for number in 0..6 {
-        checker.check_stored(
-            &mut history,
-            (number, session),
-            TOPIC_PARTITION,
-            StoredBy::OpenProducer,
-        );
+        store(&mut checker, &mut history, (number, session));
     }
     let (first, last) = (history.transactions[0].end_lsn, history.end_of_wal);
     checker.note_witness_ack(first);
@@ -161,7 +151,7 @@ fn events_accepted_as_missing_may_be_left_out_or_stored_late() {
         event.is_accepted = true;
     }
     checker.advance_past_accepted(&history);
-    checker.check_stored(&mut history, (2, session), TOPIC_PARTITION, StoredBy::OpenProducer);
+    store(&mut checker, &mut history, (2, session));
     assert_eq!(violated(&checker), None);
     let late = checker.begin_session(&history, 0, 0);
     checker.check_stored(&mut history, (0, late), TOPIC_PARTITION, StoredBy::ClosedProducer);

@@ -4,9 +4,10 @@ use relay::{
     Lsn, Outboxes, TableName,
     source::{
         Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable,
-        SchemaEntry, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading, Storage, TableKind,
+        SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
         WalStatus,
     },
+    testing::samples,
 };
 
 use super::{SimulatedPostgres, rows};
@@ -40,17 +41,10 @@ impl SimulatedPostgres {
             current_wal_lsn,
             confirmed_flush_lsn: Some(Lsn::from_u64(slot.confirmed)),
             restart_lsn: (!slot.is_lost).then(|| Lsn::from_u64(slot.saved)),
-            safe_wal_bytes: None,
             wal_status: if slot.is_lost { WalStatus::Lost } else { WalStatus::Reserved },
             active_pid: self.holder().and_then(|holder| i32::try_from(holder.id).ok()),
-            plugin: Some("pgoutput".to_owned()),
             database: Some(DATABASE.to_owned()),
-            kind: SlotKind::Logical,
-            peculiarity: None,
-            failover: None,
-            synced: None,
-            invalidation_reason: None,
-            inactive_since: None,
+            ..samples::slot()
         });
         SlotReading {
             current_wal_lsn,

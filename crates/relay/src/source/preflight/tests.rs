@@ -6,8 +6,9 @@ use crate::{
     routing::table::{OutboxTable, Outboxes},
     source::{
         Child, Inserts, WalStatus,
-        samples::{healthy, name, published, reading, relation, server, slot},
+        samples::{healthy, name, published, reading, relation, server},
     },
+    testing::samples::slot,
 };
 
 const MIB: u64 = 1 << 20;

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     progress::transaction::LastTransaction,
     source::{History, Interval, Kept, TableOids, samples},
+    testing,
     witness::combine::join,
 };
 
@@ -20,10 +21,10 @@ fn gap(code: Code, from: u64, to: u64) -> Gap {
 
 /// The source as `setup` leaves it, with the slot at 40 MiB.
 fn baseline() -> Baseline {
-    let reading = samples::reading(Some(samples::slot()));
+    let reading = samples::reading(Some(testing::samples::slot()));
     Baseline {
         server: samples::server(),
-        slot: samples::slot(),
+        slot: testing::samples::slot(),
         catalog: samples::healthy(),
         alterations: Vec::new(),
         tables: TableOids::default(),
@@ -142,7 +143,7 @@ fn after_an_acceptance_a_stream_may_start() {
     };
     check_cluster(&accepted, "there").unwrap();
     history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
-    let reading = samples::reading(Some(samples::slot()));
+    let reading = samples::reading(Some(testing::samples::slot()));
     preflight(expected, server, &reading, samples::healthy()).unwrap();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use relay::{
     Code, OutboxTable, Outboxes, State, TableName, WitnessReport,
     source::{Gap, SlotReading},
-    testing::{Source, wire::TEXT},
+    testing::{Source, samples::snapshot, wire::TEXT},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::super::*;
-use crate::monitor::{RelayReport, Thresholds, WindowLimits, samples::snapshot};
+use crate::monitor::{RelayReport, Thresholds, WindowLimits};
 
 const COLUMNS: [(&str, u32); 5] = [
     ("id", 2950),

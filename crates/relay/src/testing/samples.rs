@@ -1,14 +1,17 @@
-//! A healthy slot and a relay at work, for the tests of this crate to change one thing about.
+//! A slot without defects and a relay's report, of which each test changes what it is about.
 
 use std::collections::BTreeMap;
 
-use relay::{
-    Condition, Lsn, Reconnects, Snapshot, State, WitnessReport,
+use pgoutput::Lsn;
+
+use crate::{
     source::{SlotHealth, SlotKind, WalStatus},
+    state::{Condition, State},
+    telemetry::{Reconnects, Snapshot, WitnessReport},
 };
 
 /// Made by `setup`, 60 MiB behind, 70 MiB retained.
-pub(crate) fn slot() -> SlotHealth {
+pub fn slot() -> SlotHealth {
     SlotHealth {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         confirmed_flush_lsn: Some(Lsn::from_u64(40 << 20)),
@@ -27,16 +30,17 @@ pub(crate) fn slot() -> SlotHealth {
     }
 }
 
-/// Received up to 80 MiB, acknowledged up to 50 MiB.
-pub(crate) fn snapshot(state: State) -> Snapshot {
+/// Nothing is received yet.
+pub fn empty_snapshot(state: State) -> Snapshot {
+    let nowhere = Lsn::from_u64(0);
     Snapshot {
         condition: Condition { state, reason: None },
-        received: Lsn::from_u64(80 << 20),
-        acked: Lsn::from_u64(50 << 20),
-        confirmed: Lsn::from_u64(40 << 20),
-        window_events: 5,
-        window_bytes: 500,
-        unacked_events: 5,
+        received: nowhere,
+        acked: nowhere,
+        confirmed: nowhere,
+        window_events: 0,
+        window_bytes: 0,
+        unacked_events: 0,
         waiting_for_ack: None,
         topics: Vec::new(),
         transactions: 0,
@@ -46,5 +50,18 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         slot_holder: None,
         baseline: None,
         witness: WitnessReport::default(),
+    }
+}
+
+/// Received up to 80 MiB, acknowledged up to 50 MiB, confirmed up to 40 MiB.
+pub fn snapshot(state: State) -> Snapshot {
+    Snapshot {
+        received: Lsn::from_u64(80 << 20),
+        acked: Lsn::from_u64(50 << 20),
+        confirmed: Lsn::from_u64(40 << 20),
+        window_events: 5,
+        window_bytes: 500,
+        unacked_events: 5,
+        ..empty_snapshot(state)
     }
 }
