@@ -40,7 +40,7 @@ say() { printf 'instructions.sh: %s\n' "$*" >&2; }
 scripts/install.sh build test
 # Built alone: with the simulation beside it, the core would carry its failpoints.
 env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='' \
-    cargo build --quiet --release --locked --package relay --features testing --example instructions
+    cargo build --quiet --release --locked --package relay --example instructions
 program="$(realpath "${CARGO_TARGET_DIR:-target}/release/examples/instructions")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
