@@ -21,7 +21,7 @@ use crate::{
     admin,
     cli::Exit,
     kafka::KafkaSettings,
-    monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
+    monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
@@ -151,7 +151,7 @@ impl App {
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
             outboxes: self.prepared.config.outboxes(),
             witness,
-            window: Window { events: limits.window_events, bytes: limits.window_bytes },
+            window: self.window(),
             row_bytes: size(limits.row_bytes),
             timing: Timing {
                 status_interval: WAL_SENDER_TIMEOUT / 3,
@@ -185,7 +185,7 @@ impl App {
             outboxes: self.prepared.config.outboxes(),
             interval: self.prepared.config.monitor.interval,
             thresholds: self.thresholds(),
-            window: self.window_limits(),
+            window: self.window(),
         }
     }
 
@@ -194,7 +194,7 @@ impl App {
             name: self.prepared.config.name.clone(),
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),
-            window: self.window_limits(),
+            window: self.window(),
         }
     }
 
@@ -203,9 +203,9 @@ impl App {
         Thresholds { warning: bytes_behind.warning, critical: bytes_behind.critical }
     }
 
-    fn window_limits(&self) -> WindowLimits {
+    fn window(&self) -> Window {
         let limits = self.prepared.config.limits;
-        WindowLimits { events: limits.window_events, bytes: limits.window_bytes }
+        Window { events: limits.window_events, bytes: limits.window_bytes }
     }
 }
 

@@ -65,7 +65,7 @@ fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
     };
     match App::new(prepared, on_fatal).run() {
         Ok(ExitReason::Drained) => Exit::Done,
-        Ok(ExitReason::EventsUnconfirmed) => Exit::ShutdownDeadline,
+        Ok(ExitReason::EventsUnconfirmed) => Exit::Unconfirmed,
         Ok(ExitReason::Fatal) => Exit::Decision,
         Err(error) => {
             tracing::error!("{error}");

@@ -7,7 +7,7 @@ mod admin_fixture;
 use std::time::Duration;
 
 use admin_fixture::{Endpoint, report, snapshot, start};
-use outbox_router::monitor::{Gap, Interval, Mark, RelayReport, SlotView};
+use outbox_router::monitor::{Gap, Interval, Mark, ObservedSlot, RelayReport};
 use relay::{Code, Failure, Lsn, Name, State, TopicName, TopicTotals};
 use serde_json::{Value, json};
 use tokio::{
@@ -82,7 +82,7 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
 #[tokio::test]
 async fn while_postgresql_does_not_answer_the_slots_numbers_are_absent_not_frozen() {
     let endpoint = start().await;
-    endpoint.monitor.send_modify(|report| report.slot = SlotView::Unknown);
+    endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Unknown);
     let text = endpoint.get("/metrics").await;
     for name in ["bytes_behind{", "retained_bytes", "active", "wal_status", "safe_wal_bytes"] {
         assert!(!text.contains(&format!("outbox_slot_{name}")), "{name} in\n{text}");
@@ -96,7 +96,7 @@ async fn while_postgresql_does_not_answer_the_slots_numbers_are_absent_not_froze
 async fn without_a_limit_the_safe_bytes_are_absent() {
     let endpoint = start().await;
     endpoint.monitor.send_modify(|report| {
-        let SlotView::Seen(slot) = &mut report.slot else { panic!("the fixture has a slot") };
+        let ObservedSlot::Seen(slot) = &mut report.slot else { panic!("the fixture has a slot") };
         slot.safe_wal_bytes = None;
         report.seconds_to_limit = None;
     });
@@ -108,7 +108,7 @@ async fn without_a_limit_the_safe_bytes_are_absent() {
 #[tokio::test]
 async fn a_slot_that_is_not_there_is_inactive() {
     let endpoint = start().await;
-    endpoint.monitor.send_modify(|report| report.slot = SlotView::Missing);
+    endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Missing);
     let text = endpoint.get("/metrics").await;
     let line = r#"outbox_slot_active{pipeline="shop",slot="shop_slot"} 0"#;
     assert!(text.lines().any(|found| found == line), "{text}");
@@ -166,7 +166,7 @@ async fn a_standby_is_ready_while_it_could_take_over() {
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("P020")));
     endpoint.monitor.send_modify(|report| {
         report.findings.clear();
-        report.slot = SlotView::Unknown;
+        report.slot = ObservedSlot::Unknown;
         report.trouble = Some(Failure::new(Code::ServerUnreachable, "no answer"));
     });
     let (code, body) = endpoint.probe("/readyz").await;
@@ -177,7 +177,7 @@ async fn a_standby_is_ready_while_it_could_take_over() {
 async fn liveness_depends_only_on_whether_the_routers_own_tasks_run() {
     let endpoint = start().await;
     endpoint.set_state(State::Failed, Some(Failure::new(Code::SlotLost, "lost")));
-    endpoint.monitor.send_modify(|report| report.slot = SlotView::Unknown);
+    endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Unknown);
     assert_eq!(endpoint.probe("/livez").await.0, 200);
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
     endpoint
@@ -237,7 +237,7 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
     endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
     expect([1, 0, 0]).await;
     let witness = |are_gaps_recorded, gaps, began_without| relay::WitnessReport {
-        kept: relay::source::Kept::InKafka,
+        store: relay::witness::WitnessStore::Kafka,
         gaps,
         are_gaps_recorded,
         began_without,

@@ -177,7 +177,7 @@ fn exit_codes_are_the_documented_ones() {
         Exit::Failure,
         Exit::Usage,
         Exit::Bug,
-        Exit::ShutdownDeadline,
+        Exit::Unconfirmed,
         Exit::Configuration,
         Exit::Decision,
     ];

@@ -10,7 +10,7 @@
 pub enum Failpoint {
     /// Slot and publication were checked, and no defect was found.
     SlotChecked,
-    /// The replication connection is made, and no query was sent on it.
+    /// The replication connection is made, and the server has identified itself.
     Connected,
     /// `START_REPLICATION` was answered.
     ReplicationStarted,

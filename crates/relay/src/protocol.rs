@@ -70,7 +70,7 @@ pub enum Input<'a> {
     /// [`Action::WriteState`] with this number was acknowledged.
     StateWritten(u64),
     /// [`Action::Connect`] succeeded: the connection leads to this server.
-    Opened(Server),
+    Connected(Server),
     /// [`Action::ReadTimelines`] was answered.
     Timelines(TimelineHistory),
     /// [`Action::ReadSlot`] was answered.
@@ -79,7 +79,7 @@ pub enum Input<'a> {
     Catalog(Catalog),
     /// [`Action::StartReplication`] succeeded: the server is streaming. With the process id of its
     /// walsender, unless a pooler hides it.
-    Connected(Option<i32>),
+    ReplicationStarted(Option<i32>),
     /// A request to PostgreSQL failed, or the connection broke. The shell never reports this of a
     /// connection that [`Action::Disconnect`] has closed.
     Disconnected(Failure),
@@ -181,8 +181,8 @@ pub enum Action {
     /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
     /// for any record.
     WriteState(Write),
-    /// Make the replication connection and read the server's identity. Answer: [`Input::Opened`] or
-    /// [`Input::Disconnected`].
+    /// Make the replication connection and read the server's identity. Answer: [`Input::Connected`]
+    /// or [`Input::Disconnected`].
     Connect,
     /// On that connection, read the history of this timeline. Answer: [`Input::Timelines`] or
     /// [`Input::Disconnected`].
@@ -193,7 +193,7 @@ pub enum Action {
     /// earlier catalog. Answer: [`Input::Catalog`] or [`Input::Disconnected`].
     ReadCatalog(Option<Box<Catalog>>),
     /// Start streaming from that server. [`Action::ReadSlot`] stays possible while it streams.
-    /// Answer: [`Input::Connected`], [`Input::SlotHeld`] or [`Input::Disconnected`].
+    /// Answer: [`Input::ReplicationStarted`], [`Input::SlotHeld`] or [`Input::Disconnected`].
     StartReplication,
     /// Read by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].
@@ -245,7 +245,8 @@ pub enum FrameOutcome {
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
-    /// Everything that was read is delivered and confirmed.
+    /// Every event that was read is acknowledged, and confirmed or in the witness, so no event is
+    /// sent again.
     Drained,
     /// Events were read but not confirmed, because the shutdown deadline passed, the session had
     /// broken, or the rest of their transaction waits for a person. The server will send them

@@ -9,7 +9,7 @@ pub enum State {
     Starting,
     /// Another process streams from the slot.
     Standby,
-    /// Connected: rows are produced as they arrive.
+    /// A session streams: rows are produced as they arrive.
     Streaming,
     /// Nothing is acknowledged: Kafka cannot be reached, or refuses a record.
     Blocked,

@@ -7,8 +7,9 @@ use pgoutput::Lsn;
 
 use crate::{
     failure::Code,
+    progress::WitnessStore,
     routing::topic::TopicName,
-    source::{Baseline, Gap, Kept, Mark},
+    source::{Baseline, Gap, Mark},
     state::Condition,
     witness::Acceptance,
 };
@@ -122,7 +123,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone)]
 pub struct WitnessReport {
     /// Whether the witness is kept in Kafka or in memory only.
-    pub kept: Kept,
+    pub store: WitnessStore,
     /// The witness's position: everything before it is acknowledged.
     pub position: Option<Lsn>,
     /// A time up to which everything is acknowledged, by the server's clock.
@@ -133,7 +134,7 @@ pub struct WitnessReport {
     pub gaps: Vec<Gap>,
     /// The gap that would follow if the server reached now replaced the witness's server. It is
     /// reported and never written to the witness.
-    pub elsewhere: Option<Gap>,
+    pub other_server_gap: Option<Gap>,
     /// Whether all gaps are in Kafka, and so outlive this process.
     pub are_gaps_recorded: bool,
     /// What a person has accepted, gaps and others.
@@ -145,12 +146,12 @@ pub struct WitnessReport {
 impl Default for WitnessReport {
     fn default() -> Self {
         Self {
-            kept: Kept::InMemory,
+            store: WitnessStore::Memory,
             position: None,
             acknowledged_at: None,
             generation: 0,
             gaps: Vec::new(),
-            elsewhere: None,
+            other_server_gap: None,
             are_gaps_recorded: true,
             accepted: Vec::new(),
             began_without: None,

@@ -12,7 +12,7 @@
 
 use std::fmt::Write as _;
 
-use crate::monitor::pace::number;
+use crate::monitor::rates::number;
 
 /// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The two probes. *Alive* asks only whether the router's own tasks run, since a restart of the
 //! router repairs neither PostgreSQL nor Kafka. *Ready* asks whether rows flow.
 
-use relay::{State, source::publication::is_note};
+use relay::State;
 use serde::Serialize;
 
 use super::{reason::Reason, view::View};
-use crate::monitor::SlotView;
+use crate::monitor::ObservedSlot;
 
 /// An answer to a probe.
 #[derive(Debug)]
@@ -57,14 +57,14 @@ pub fn ready(view: &View<'_>) -> ProbeAnswer {
 /// slot, publication and tables.
 fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
     match &view.monitor.slot {
-        SlotView::Unknown => Some(
+        ObservedSlot::Unknown => Some(
             view.monitor
                 .trouble
                 .as_ref()
                 .map_or_else(|| Reason::not_streaming(view), |failure| Reason::of(failure, view)),
         ),
-        SlotView::Missing | SlotView::Seen(_) => {
-            let defect = view.monitor.findings.iter().find(|finding| !is_note(finding));
+        ObservedSlot::Missing | ObservedSlot::Seen(_) => {
+            let defect = view.monitor.findings.iter().find(|finding| !finding.is_note());
             defect.map(|failure| Reason::of(failure, view))
         }
     }

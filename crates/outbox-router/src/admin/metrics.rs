@@ -5,14 +5,14 @@
 //! closed sets, except `topic`, of which a hundred are shown one by one. While PostgreSQL does not
 //! answer, the slot's series are absent and do not keep their last values.
 
-use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, source::Kept};
+use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, witness::WitnessStore};
 
 use super::{
     exposition::{Page, Type, seconds},
     status::epoch,
     view::View,
 };
-use crate::monitor::{SlotHealth, SlotView, WalStatus};
+use crate::monitor::{ObservedSlot, SlotHealth, WalStatus};
 
 /// The content type of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -29,11 +29,11 @@ pub fn encode(view: &View<'_>) -> String {
     let mut slot = Page::new(&[("pipeline", &settings.name), ("slot", &settings.slot)]);
     of_thresholds(&mut slot, view);
     match &view.monitor.slot {
-        SlotView::Seen(health) => of_slot(&mut slot, health, view.monitor.seconds_to_limit),
+        ObservedSlot::Seen(health) => of_slot(&mut slot, health, view.monitor.seconds_to_limit),
         // Nobody streams from a slot that does not exist, so the alert on an inactive slot must
         // keep firing.
-        SlotView::Missing => slot.gauge(ACTIVE, ACTIVE_HELP, 0),
-        SlotView::Unknown => {}
+        ObservedSlot::Missing => slot.gauge(ACTIVE, ACTIVE_HELP, 0),
+        ObservedSlot::Unknown => {}
     }
     let mut pipeline = Page::new(&[("pipeline", &settings.name)]);
     of_lag(&mut pipeline, view);
@@ -120,7 +120,7 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
     let witness = &view.relay.snapshot.witness;
     // A gap that the monitor has found counts before the relay has acted on it.
     let gaps = witness.gaps.len().max(usize::from(view.gap().is_some()));
-    let is_recorded = witness.kept == Kept::InKafka
+    let is_recorded = witness.store == WitnessStore::Kafka
         && witness.are_gaps_recorded
         && gaps > 0
         && witness.gaps.len() == gaps;

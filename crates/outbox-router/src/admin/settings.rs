@@ -1,8 +1,9 @@
 //! What the endpoint is given at its start.
 
+use relay::Window;
 use tokio::sync::watch;
 
-use crate::monitor::{MonitorReport, RelayReport, Thresholds, WindowLimits};
+use crate::monitor::{MonitorReport, RelayReport, Thresholds};
 
 /// What does not change while the router runs.
 #[derive(Debug, Clone)]
@@ -14,7 +15,7 @@ pub struct AdminSettings {
     /// `monitor.bytes_behind`, exported so that alert rules need no editing.
     pub thresholds: Thresholds,
     /// The window's limits, from which it follows who has to act.
-    pub window: WindowLimits,
+    pub window: Window,
 }
 
 /// Where the answers come from.

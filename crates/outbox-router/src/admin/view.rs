@@ -44,7 +44,7 @@ impl View<'_> {
     pub(super) fn gap(&self) -> Option<&Gap> {
         let witness = &self.relay.snapshot.witness;
         // A gap in the witness comes first: its name is the one by which a person accepts it.
-        witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.elsewhere.as_ref())
+        witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.other_server_gap.as_ref())
     }
 
     /// The split of what the slot is behind; `None` when the slot could not be read or another

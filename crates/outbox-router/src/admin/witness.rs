@@ -1,6 +1,6 @@
 //! The witness in the state topic, as `/status.json` shows it.
 
-use relay::{source::Kept, witness::Acceptance};
+use relay::witness::{Acceptance, WitnessStore};
 use serde::Serialize;
 
 use super::{
@@ -54,13 +54,13 @@ impl WitnessView {
     pub(super) fn of(view: &View<'_>) -> Self {
         let witness = &view.relay.snapshot.witness;
         Self {
-            kept: match witness.kept {
-                Kept::InKafka => "kafka",
-                Kept::InMemory => "off",
+            kept: match witness.store {
+                WitnessStore::Kafka => "kafka",
+                WitnessStore::Memory => "off",
             },
             position: witness.position.map(|lsn| lsn.to_string()),
             began_without: witness.began_without.as_ref().map(MarkView::of),
-            gaps: witness.gaps.iter().chain(&witness.elsewhere).map(OpenGap::of).collect(),
+            gaps: witness.gaps.iter().chain(&witness.other_server_gap).map(OpenGap::of).collect(),
             gaps_recorded: witness.are_gaps_recorded,
             accepted: witness.accepted.iter().map(AcceptedView::of).collect(),
         }

@@ -14,7 +14,7 @@ pub enum Exit {
     /// A bug in this program.
     Bug,
     /// The deadline of the shutdown passed with events unacknowledged.
-    ShutdownDeadline,
+    Unconfirmed,
     /// The configuration is wrong.
     Configuration,
     /// A person must decide.
@@ -29,7 +29,7 @@ impl Exit {
             Self::Failure => 1,
             Self::Usage => 2,
             Self::Bug => 70,
-            Self::ShutdownDeadline => 75,
+            Self::Unconfirmed => 75,
             Self::Configuration => 78,
             Self::Decision => 79,
         }

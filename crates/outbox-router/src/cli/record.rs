@@ -5,8 +5,8 @@ use std::fmt;
 use relay::{
     Case, Code, Failure, Name, Outboxes, TopicName,
     source::{
-        Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
-        preflight, publication,
+        Baseline, Expectations, Gap, Interval, Obstacle, Present, SlotHealth, SlotPosition,
+        gaps_since, preflight, publication,
     },
     witness::{OpenFinding, Pipeline, Witness, combine},
 };
@@ -163,7 +163,8 @@ pub(super) fn baseline(
                 (None, _) => defect,
             }
         }
-        obstacle @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_) | Obstacle::Failed(_)) => {
+        obstacle
+        @ (Obstacle::SlotInUse { .. } | Obstacle::OtherServer(_) | Obstacle::Failed(_)) => {
             refusal(config, obstacle)
         }
     })
@@ -209,7 +210,7 @@ pub(super) fn is_as_left(
 /// # Errors
 /// The first gap that was not accepted, else the beginning.
 pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
-    record.open().first().map_or(Ok(()), |open| Err(failure_of(open)))
+    record.open_findings().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
 fn check_source(
@@ -226,7 +227,7 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
     match obstacle {
         Obstacle::SlotInUse { pid } => in_use(config.postgres.slot.as_str(), pid),
         Obstacle::Gaps(gaps) => first(gaps),
-        Obstacle::Elsewhere(gap) => gap.failure,
+        Obstacle::OtherServer(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
     }
 }
@@ -321,6 +322,6 @@ fn expected<'a>(
         publication: config.postgres.publication.as_str(),
         outboxes,
         witness,
-        kept: Kept::InKafka,
+        slot_position: SlotPosition::Compared,
     }
 }

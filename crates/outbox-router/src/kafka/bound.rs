@@ -73,7 +73,7 @@ struct Bound {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Partition {
-    standing: Standing,
+    state: BrokerState,
     /// Bytes sent and not yet reported as stored, by [`relay::Ticket::held_bytes`].
     unacked: u64,
 }
@@ -125,7 +125,7 @@ impl BoundTopics {
         if let Some(Some(bound)) = self.bound.get_mut(id.index()) {
             bound.limit = limit.and_then(|limit| limit.try_into().ok()).unwrap_or(UNLIMITED);
             bound.uuid = None;
-            bound.forget_standings();
+            bound.forget_states();
         }
     }
 
@@ -139,7 +139,7 @@ impl BoundTopics {
         let Some(Some(bound)) = self.bound.get_mut(id.index()) else { return Identity::Same };
         match bound.uuid.replace(uuid) {
             Some(former) if former != uuid => {
-                bound.forget_standings();
+                bound.forget_states();
                 Identity::Another
             }
             _ => Identity::Same,
@@ -180,15 +180,15 @@ impl BoundTopics {
     pub(super) fn stored(&mut self, id: TopicId, partition: i32, bytes: u64) {
         if let Some(place) = self.place(id, partition) {
             place.partition.unacked = place.partition.unacked.saturating_sub(bytes);
-            place.partition.standing.stored(place.now);
+            place.partition.state.stored(place.now);
         }
     }
 }
 
 impl Bound {
-    fn forget_standings(&mut self) {
+    fn forget_states(&mut self) {
         for partition in &mut self.partitions {
-            partition.standing = Standing::New;
+            partition.state = BrokerState::Unknown;
         }
     }
 }
@@ -214,43 +214,43 @@ impl BoundPartition<'_> {
     /// Whether the partition may be sent a record of `bytes` now.
     #[inline]
     pub(super) fn is_open(&self, bytes: u64) -> bool {
-        let Partition { standing, unacked } = *self.partition;
-        standing != Standing::Probed
+        let Partition { state, unacked } = *self.partition;
+        state != BrokerState::FirstInFlight
             && (unacked == 0 || unacked.saturating_add(bytes) <= self.limit)
     }
 
     /// Records that the partition was sent a record of `bytes`.
     #[inline]
     pub(super) fn sent(self, bytes: u64) {
-        self.partition.standing.sent(self.now);
+        self.partition.state.sent(self.now);
         self.partition.unacked += bytes;
     }
 }
 
 /// What a partition knows of this producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Standing {
+enum BrokerState {
     /// It may hold no state of the producer.
     #[default]
-    New,
+    Unknown,
     /// Its first record is in flight.
-    Probed,
+    FirstInFlight,
     /// It holds the producer's sequence numbers. `used` is the time of the last use.
-    Proven { used: Duration },
+    Stored { used: Duration },
 }
 
-impl Standing {
+impl BrokerState {
     #[inline]
     fn sent(&mut self, now: Duration) {
         *self = match *self {
-            Self::Proven { used } if now.saturating_sub(used) < QUIET => Self::Proven { used: now },
-            Self::New | Self::Probed | Self::Proven { .. } => Self::Probed,
+            Self::Stored { used } if now.saturating_sub(used) < QUIET => Self::Stored { used: now },
+            Self::Unknown | Self::FirstInFlight | Self::Stored { .. } => Self::FirstInFlight,
         };
     }
 
     #[inline]
     fn stored(&mut self, now: Duration) {
-        *self = Self::Proven { used: now };
+        *self = Self::Stored { used: now };
     }
 }
 
@@ -260,16 +260,16 @@ mod tests {
 
     #[test]
     fn a_partition_that_was_idle_for_long_is_treated_as_a_new_one() {
-        let mut standing = Standing::New;
-        standing.sent(Duration::ZERO);
-        assert_eq!(standing, Standing::Probed);
-        standing.stored(Duration::from_secs(1));
+        let mut state = BrokerState::Unknown;
+        state.sent(Duration::ZERO);
+        assert_eq!(state, BrokerState::FirstInFlight);
+        state.stored(Duration::from_secs(1));
         for pause in [Duration::ZERO, QUIET / 2, QUIET / 2] {
-            let Standing::Proven { used } = standing else { panic!("{standing:?}") };
-            standing.sent(used + pause);
+            let BrokerState::Stored { used } = state else { panic!("{state:?}") };
+            state.sent(used + pause);
         }
-        let Standing::Proven { used } = standing else { panic!("{standing:?}") };
-        standing.sent(used + QUIET);
-        assert_eq!(standing, Standing::Probed);
+        let BrokerState::Stored { used } = state else { panic!("{state:?}") };
+        state.sent(used + QUIET);
+        assert_eq!(state, BrokerState::FirstInFlight);
     }
 }

@@ -95,7 +95,7 @@ impl TopicDirectory {
     /// [`Failure`]'s code says which.
     pub fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         let known = match (self.metadata(name), self.create) {
-            (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
+            (Err(MetadataError::Missing(_)), Some(create)) => self.create(name, create)?,
             (known, _) => known.map_err(Failure::from)?,
         };
         let [a, b, c, d, e, f] = timestamps::SETTINGS;
@@ -178,13 +178,13 @@ impl TopicDirectory {
             .map_err(|error| self.cluster.failure(code_of(&error), None, ""))
     }
 
-    pub(super) fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
+    pub(super) fn metadata(&self, name: &TopicName) -> Result<TopicMetadata, MetadataError> {
         let unknown = |code, detail: &str| {
             let failure = self.cluster.failure(code, Some(name.as_str()), detail);
             if failure.code == Code::TopicMissing {
-                Unknown::Missing(failure)
+                MetadataError::Missing(failure)
             } else {
-                Unknown::Otherwise(failure)
+                MetadataError::Other(failure)
             }
         };
         let metadata = self
@@ -211,10 +211,10 @@ impl TopicDirectory {
         let brokers: Vec<i32> = metadata.brokers().iter().map(MetadataBroker::id).collect();
         let broker = answering(metadata.orig_broker_id(), brokers.iter().copied());
         let replicas = topic.partitions().first().map(|first| first.replicas().to_vec());
-        Ok(Known { partitions, broker, replicas: replicas.unwrap_or_default(), brokers })
+        Ok(TopicMetadata { partitions, broker, replicas: replicas.unwrap_or_default(), brokers })
     }
 
-    fn create(&self, name: &TopicName, create: TopicCreation) -> Result<Known, Failure> {
+    fn create(&self, name: &TopicName, create: TopicCreation) -> Result<TopicMetadata, Failure> {
         let TopicCreation { partitions, replication_factor } = create;
         self.make(&NewTopic { name, partitions, replication_factor, settings: &[] })
             .map_err(|error| self.not_made(name, &error))?;
@@ -236,12 +236,12 @@ impl TopicDirectory {
     }
 
     /// Waits until the brokers know a topic that was just created.
-    pub(super) fn await_topic(&self, name: &TopicName) -> Result<Known, Failure> {
+    pub(super) fn await_topic(&self, name: &TopicName) -> Result<TopicMetadata, Failure> {
         for _ in 1..APPEARS_TRIES {
             match self.metadata(name) {
                 Ok(known) => return Ok(known),
-                Err(Unknown::Missing(_)) => thread::sleep(APPEARS_AFTER),
-                Err(Unknown::Otherwise(failure)) => return Err(failure),
+                Err(MetadataError::Missing(_)) => thread::sleep(APPEARS_AFTER),
+                Err(MetadataError::Other(failure)) => return Err(failure),
             }
         }
         self.metadata(name).map_err(Failure::from)
@@ -289,7 +289,7 @@ impl TopicDirectory {
 }
 
 /// What the metadata says about a topic, and which broker gave it.
-pub(super) struct Known {
+pub(super) struct TopicMetadata {
     pub(super) partitions: NonZeroI32,
     pub(super) broker: i32,
     /// The ids of the brokers with a replica of the first partition.
@@ -299,15 +299,15 @@ pub(super) struct Known {
 }
 
 /// Why a topic's partitions are not known.
-pub(super) enum Unknown {
+pub(super) enum MetadataError {
     Missing(Failure),
-    Otherwise(Failure),
+    Other(Failure),
 }
 
-impl From<Unknown> for Failure {
-    fn from(unknown: Unknown) -> Self {
+impl From<MetadataError> for Failure {
+    fn from(unknown: MetadataError) -> Self {
         match unknown {
-            Unknown::Missing(failure) | Unknown::Otherwise(failure) => failure,
+            MetadataError::Missing(failure) | MetadataError::Other(failure) => failure,
         }
     }
 }

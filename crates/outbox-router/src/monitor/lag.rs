@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    Failure, Snapshot, State,
+    Failure, Snapshot, State, Window,
     source::{SlotHealth, bytes_between},
 };
 
@@ -37,15 +37,6 @@ impl Lag {
             unconfirmed: bytes_between(confirmed, acked),
         })
     }
-}
-
-/// The configured limits of the window, from which [`Blame`] follows whether the window is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowLimits {
-    /// `limits.window_events`.
-    pub events: u64,
-    /// `limits.window_bytes`.
-    pub bytes: u64,
 }
 
 /// Who has to act before the slot can move on.
@@ -83,7 +74,7 @@ impl Blame {
 
     /// Finds who has to act, from the relay's state; while it streams, from the window and the
     /// largest stage of `lag`.
-    pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
+    pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: Window) -> Self {
         match snapshot.condition.state {
             State::Standby => Self::Holder,
             State::Blocked => Self::Kafka,
@@ -103,7 +94,7 @@ impl Blame {
         }
     }
 
-    fn of_stream(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
+    fn of_stream(snapshot: &Snapshot, lag: Option<Lag>, limits: Window) -> Self {
         // The router does not read while the window is full, so what is unread then waits for Kafka
         // as well.
         let full = snapshot.window_events.saturating_mul(10) >= limits.events.saturating_mul(9)
@@ -134,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: WindowLimits = WindowLimits { events: 1_000, bytes: 1 << 20 };
+    const LIMITS: Window = Window { events: 1_000, bytes: 1 << 20 };
 
     fn blame(snapshot: &Snapshot) -> Blame {
         Blame::find(snapshot, Lag::split(snapshot, &slot()), LIMITS)

@@ -19,8 +19,8 @@ pub mod catalog;
 pub mod connection;
 pub mod lag;
 pub mod moves;
-pub mod pace;
 pub mod pins;
+pub mod rates;
 pub mod report;
 pub mod server;
 pub mod slot;
@@ -28,11 +28,11 @@ pub mod task;
 pub mod threshold;
 
 pub use connection::{Connect, ConnectBy, SqlSession};
-pub use lag::{Blame, Lag, WindowLimits};
+pub use lag::{Blame, Lag};
 pub use relay::source::{
     Baseline, Gap, Interval, Mark, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading,
     WalStatus,
 };
-pub use report::{MonitorReport, Polled, RelayReport, SlotView};
+pub use report::{MonitorReport, ObservedSlot, Polled, RelayReport};
 pub use task::{Channels, MonitorEvent, MonitorSettings, SourceState, run};
 pub use threshold::Thresholds;

@@ -3,7 +3,7 @@
 
 use relay::{
     Failure, TableName,
-    source::{Catalog, Moves, TableKind},
+    source::{Catalog, RowMovePrivileges, TableKind},
 };
 use tokio_postgres::{Client, Row};
 
@@ -35,7 +35,7 @@ const MAY_MOVE: &str = "\
 ///
 /// # Errors
 /// The server refused the statement, or the connection broke.
-pub async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Failure> {
+pub async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<RowMovePrivileges>, Failure> {
     let partitioned = catalog.relations.iter().filter(|table| table.kind == TableKind::Partitioned);
     let partitioned: Vec<u32> = partitioned.map(|table| table.oid.as_u32()).collect();
     if partitioned.is_empty() {
@@ -45,7 +45,7 @@ pub async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Fail
     rows.iter().map(moves).collect::<Result<_, _>>().map_err(sql_failure)
 }
 
-fn moves(row: &Row) -> Result<Moves, tokio_postgres::Error> {
+fn moves(row: &Row) -> Result<RowMovePrivileges, tokio_postgres::Error> {
     let table = TableName { schema: row.try_get("schema")?, name: row.try_get("name")? };
-    Ok(Moves { table, columns: row.try_get("columns")?, roles: row.try_get("roles")? })
+    Ok(RowMovePrivileges { table, columns: row.try_get("columns")?, roles: row.try_get("roles")? })
 }

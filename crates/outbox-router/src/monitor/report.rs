@@ -9,7 +9,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use super::{pace::Rates, pins::WalPin};
+use super::{pins::WalPin, rates::Rates};
 
 /// What the relay publishes: its snapshot, and when it was taken. The relay's task renews it at
 /// least every few seconds, in every state: a report that is not renewed means that the task no
@@ -30,7 +30,7 @@ pub struct MonitorReport {
     /// When PostgreSQL last answered; `None` before the first answer.
     pub polled_at: Option<Polled>,
     /// The slot, as the last round read it.
-    pub slot: SlotView,
+    pub slot: ObservedSlot,
     /// Why PostgreSQL did not answer in the last round; `None` when it did.
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the most severe first.
@@ -49,7 +49,7 @@ pub struct MonitorReport {
     /// twice.
     pub rates: Option<Rates>,
     /// How long until the slot is in danger, in seconds; see
-    /// [`Pace::seconds_to_limit`](super::pace::Pace::seconds_to_limit).
+    /// [`SlotRates::seconds_to_limit`](super::rates::Pace::seconds_to_limit).
     pub seconds_to_limit: Option<f64>,
 }
 
@@ -62,10 +62,10 @@ pub struct Polled {
     pub wall: SystemTime,
 }
 
-/// The slot as the last round read it. It is [`SlotView::Unknown`] while PostgreSQL does not
+/// The slot as the last round read it. It is [`ObservedSlot::Unknown`] while PostgreSQL does not
 /// answer: figures from before must not pass for present ones.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SlotView {
+pub enum ObservedSlot {
     /// PostgreSQL did not answer.
     Unknown,
     /// PostgreSQL answered that there is no such slot.
@@ -74,7 +74,7 @@ pub enum SlotView {
     Seen(SlotHealth),
 }
 
-impl SlotView {
+impl ObservedSlot {
     /// The slot, if the last round read it.
     pub fn health(&self) -> Option<&SlotHealth> {
         match self {
@@ -90,7 +90,7 @@ impl MonitorReport {
         Self {
             ticked_at: now,
             polled_at: None,
-            slot: SlotView::Unknown,
+            slot: ObservedSlot::Unknown,
             trouble: None,
             findings: Vec::new(),
             alterations: Vec::new(),

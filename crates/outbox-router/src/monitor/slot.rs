@@ -76,7 +76,7 @@ fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failu
         "logical" => SlotKind::Logical,
         _ => SlotKind::Physical,
     };
-    let peculiarity = match (row.boolean()?, row.boolean()?) {
+    let unsupported_feature = match (row.boolean()?, row.boolean()?) {
         (true, _) => Some(SlotFeature::Temporary),
         (false, true) => Some(SlotFeature::TwoPhase),
         (false, false) => None,
@@ -91,7 +91,7 @@ fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failu
         plugin,
         database,
         kind,
-        peculiarity,
+        unsupported_feature,
         failover: row.boolean_nullable()?,
         synced: row.boolean_nullable()?,
         invalidation_reason: row.nullable()?,

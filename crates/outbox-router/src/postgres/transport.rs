@@ -111,7 +111,7 @@ impl Transport {
     /// sender's alone, 208 KiB (`net.core.wmem_default`), of which every message takes some 0.75
     /// KiB however small it is: it is full after half a millisecond.
     #[must_use]
-    pub fn rest(&self) -> Duration {
+    pub fn max_unread(&self) -> Duration {
         match self {
             Self::Tcp(_) | Self::Tls(..) => Duration::MAX,
             Self::Unix(_) => Duration::from_micros(250),

@@ -74,10 +74,10 @@ impl Coalesce {
 
     /// Within a pause: sleeps as long as the socket may go unread, and reads what has arrived.
     /// `None` where there is no pause, or nothing was read.
-    pub(super) fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
+    pub(super) fn pause_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
         let Self::Open { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
-        std::thread::sleep(stream.rest().min(left));
+        std::thread::sleep(stream.max_unread().min(left));
         match stream.fill_now() {
             0 => {
                 // The server has no more, the buffer has no room, or (TLS) only the runtime can
@@ -119,11 +119,11 @@ mod tests {
         let mut coalesce = open_for(Duration::from_secs(3600));
         for count in [10, 2000] {
             server.write_all(&vec![b'd'; count]).unwrap();
-            assert_eq!(coalesce.rest_and_read(&mut stream), Some(Fill::Bytes(count)));
+            assert_eq!(coalesce.pause_and_read(&mut stream), Some(Fill::Bytes(count)));
             coalesce.took(Instant::now());
             assert!(coalesce.is_open());
         }
-        assert_eq!(coalesce.rest_and_read(&mut stream), None);
+        assert_eq!(coalesce.pause_and_read(&mut stream), None);
         assert_eq!(coalesce, Coalesce::AtOnce, "a server that has no more is not waited for");
     }
 
@@ -132,11 +132,11 @@ mod tests {
         let (mut stream, mut server) = connected();
         let mut coalesce = open_for(Duration::ZERO);
         server.write_all(b"dddd").unwrap();
-        assert_eq!(coalesce.rest_and_read(&mut stream), Some(Fill::Bytes(4)));
+        assert_eq!(coalesce.pause_and_read(&mut stream), Some(Fill::Bytes(4)));
         coalesce.took(Instant::now());
         assert_eq!(coalesce, Coalesce::Taken);
         assert_eq!(
-            coalesce.rest_and_read(&mut stream),
+            coalesce.pause_and_read(&mut stream),
             None,
             "and nothing more before it was handed on"
         );
@@ -147,7 +147,7 @@ mod tests {
         let (mut stream, server) = connected();
         drop(server);
         let mut coalesce = open_for(LENGTH);
-        assert_eq!(coalesce.rest_and_read(&mut stream), None);
+        assert_eq!(coalesce.pause_and_read(&mut stream), None);
         assert_eq!(coalesce, Coalesce::AtOnce);
         let end = std::future::poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
         assert_eq!(end, Fill::Closed);

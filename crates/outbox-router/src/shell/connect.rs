@@ -227,7 +227,9 @@ impl Postgres for Source {
                 // The role may lack the right to ask. Any other failure occurs again in the next
                 // query.
                 match monitor::server::identity(&mut sql).await {
-                    Ok(here) if here != *history => return Err(elsewhere(&here, history)),
+                    Ok(here) if here != *history => {
+                        return Err(other_server_failure(&here, history));
+                    }
                     Ok(_) => {}
                     Err(failure) => tracing::debug!(
                         code = %failure.code,
@@ -309,7 +311,7 @@ impl Postgres for Source {
 }
 
 /// The failure when a second connection reaches another server than the stream comes from.
-fn elsewhere(here: &History, stream: &History) -> Failure {
+fn other_server_failure(here: &History, stream: &History) -> Failure {
     let name = |history: &History| {
         format!("system identifier {}, timeline {}", history.system_id, history.timeline)
     };

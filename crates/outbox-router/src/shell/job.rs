@@ -37,7 +37,7 @@ pub(super) enum Job<K: Kafka> {
 
 /// A step from connecting to a stream; `ports::Postgres` describes each.
 pub(super) enum ConnectStep {
-    Open,
+    Connect,
     Timelines(u32),
     Slot,
     Catalog(Option<Box<Catalog>>),
@@ -46,7 +46,7 @@ pub(super) enum ConnectStep {
 
 /// The result of a job.
 pub(super) enum Done<P: Postgres, K: Kafka> {
-    Opened(Result<(Box<P::Connection>, Server), Failure>),
+    Connected(Result<(Box<P::Connection>, Server), Failure>),
     Timelines(Result<(Box<P::Connection>, TimelineHistory), Failure>),
     Slot(Result<(Box<P::Connection>, SlotReading), Failure>),
     SlotBeside(Result<SlotReading, Failure>),
@@ -59,7 +59,7 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
     TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.
-    Nothing,
+    Aborted,
 }
 
 impl<P: Postgres, K: Kafka> Done<P, K> {
@@ -71,7 +71,7 @@ impl<P: Postgres, K: Kafka> Done<P, K> {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_cancelled) => Self::Nothing,
+                Err(_cancelled) => Done::Aborted,
             },
         }
     }

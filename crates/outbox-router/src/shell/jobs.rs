@@ -43,9 +43,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let postgres = Arc::clone(&self.postgres);
         let open = self.open.take().map(|open| *open);
         let handle = match (step, open) {
-            (ConnectStep::Open, _) => self.jobs.spawn(async move {
+            (ConnectStep::Connect, _) => self.jobs.spawn(async move {
                 let opened = postgres.open().await;
-                Done::Opened(opened.map(|(open, server)| (Box::new(open), server)))
+                Done::Connected(opened.map(|(open, server)| (Box::new(open), server)))
             }),
             (ConnectStep::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
                 let read = postgres.timelines(open, timeline).await;
@@ -107,8 +107,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         };
         let generation = self.refresher.generation();
-        let (prefix, untouched) = (self.pipeline.prefix(), cache.untouched());
-        self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &untouched) {
+        let (prefix, last_read) = (self.pipeline.prefix(), cache.last_read());
+        self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &last_read) {
             Ok(None) => Done::StateTopicUnchanged(number),
             Ok(Some(read)) => Done::StateRead(generation, number, Ok(read)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
@@ -162,7 +162,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn finished(&mut self, done: Done<P, K>) {
         match done {
             // A step that ended before its abort took effect. Its connection is dropped here.
-            Done::Opened(_)
+            Done::Connected(_)
             | Done::Timelines(_)
             | Done::Slot(_)
             | Done::SlotBeside(_)
@@ -170,9 +170,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(_)
             | Done::SlotWatched(_)
                 if self.connecting.take().is_none() => {}
-            Done::Opened(Ok((open, server))) => {
+            Done::Connected(Ok((open, server))) => {
                 self.history = Some(server.history.clone());
-                self.stepped(open, Input::Opened(server));
+                self.stepped(open, Input::Connected(server));
             }
             Done::Timelines(Ok((open, timelines))) => {
                 self.stepped(open, Input::Timelines(timelines));
@@ -181,10 +181,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::SlotBeside(Ok(reading)) => self.input(Input::Slot(reading)),
             Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
             Done::Started(Ok(Started::Streaming(stream, walsender))) => {
-                self.connected(*stream, walsender);
+                self.replication_started(*stream, walsender);
             }
             Done::Started(Ok(Started::Held(pid))) => self.input(Input::SlotHeld(pid)),
-            Done::Opened(Err(failure))
+            Done::Connected(Err(failure))
             | Done::Timelines(Err(failure))
             | Done::SlotBeside(Err(failure))
             | Done::Slot(Err(failure))
@@ -226,7 +226,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.topics_read(readings);
             }
             // What a former producer's client answered does not count for the present producer.
-            Done::Topic(..) | Done::TopicsRead(..) | Done::Nothing => {}
+            Done::Topic(..) | Done::TopicsRead(..) | Done::Aborted => {}
         }
     }
 
@@ -236,15 +236,15 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.input(input);
     }
 
-    fn connected(&mut self, mut stream: ReplicationStream, walsender: Option<i32>) {
+    fn replication_started(&mut self, mut stream: ReplicationStream, walsender: Option<i32>) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
-            self.input(Input::Disconnected(super::failure::closed()));
+            self.input(Input::Disconnected(super::translate::closed()));
             return;
         }
         tracing::info!(slot = self.pipeline.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.coalesce = Coalesce::default();
-        self.input(Input::Connected(walsender));
+        self.input(Input::ReplicationStarted(walsender));
     }
 
     fn sink_opened(&mut self, opened: Result<K::Sink, Failure>) {

@@ -19,7 +19,6 @@ mod clock;
 mod coalesce;
 mod connect;
 mod event;
-mod failure;
 mod job;
 mod jobs;
 mod parts;
@@ -29,6 +28,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod topic_refresher;
+mod translate;
 mod wait;
 
 use std::{
@@ -200,7 +200,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             ShellEvent::Wal(fill) => self.filled(fill),
             // Whatever is queued for the server includes a status update.
             ShellEvent::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
-            ShellEvent::Written(Err(error)) => self.disconnected(failure::broken(error)),
+            ShellEvent::Written(Err(error)) => self.disconnected(translate::broken(error)),
         }
         self.collect_acks();
         // A status update that moves the window is sent before the window is filled again: after a
@@ -228,7 +228,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Action::ReadState(number) => self.start(Job::ReadState(number)),
             Action::CheckStateTopic(number) => self.start(Job::CheckStateTopic(number)),
             Action::WriteState(write) => self.write_state(write),
-            Action::Connect => self.start(Job::Connect(ConnectStep::Open)),
+            Action::Connect => self.start(Job::Connect(ConnectStep::Connect)),
             Action::ReadTimelines(timeline) => {
                 self.start(Job::Connect(ConnectStep::Timelines(timeline)));
             }
@@ -242,7 +242,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Action::Status(update) => {
                 failpoint::reached(Failpoint::BeforeStatus);
                 if let Some(stream) = &mut self.stream {
-                    stream.queue_status(&failure::encode(update));
+                    stream.queue_status(&translate::encode(update));
                     self.flush_at_once();
                 }
             }
@@ -322,7 +322,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         match self.refresher.due(Instant::now()) {
             Some(RefreshDue::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
-            Some(RefreshDue::Look(directory)) => self.start(Job::RefreshTopics(directory)),
+            Some(RefreshDue::Read(directory)) => self.start(Job::RefreshTopics(directory)),
             None => {}
         }
     }

@@ -6,8 +6,9 @@ use relay::{FrameOutcome, Input};
 use tokio::time::Instant;
 
 use super::{
-    Shell, failure,
+    Shell,
     ports::{Kafka, Postgres},
+    translate,
 };
 use crate::postgres::{
     Fill, Incoming, ProtocolError, ReplicationStream, ServerMessage, protocol_failure,
@@ -44,7 +45,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 }
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}
-            Err(error) => self.disconnected(failure::broken(error)),
+            Err(error) => self.disconnected(translate::broken(error)),
         }
     }
 
@@ -62,7 +63,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.stream = None;
                     self.input(Input::StreamEnded);
                 }
-                Some(PassEnd::Closed) => self.disconnected(failure::closed()),
+                Some(PassEnd::Closed) => self.disconnected(translate::closed()),
             }
             let is_done = !self.relay.wants_wal()
                 || self.stream.as_mut().is_none_or(|s| matches!(s.peek(), Ok(None)));
@@ -77,7 +78,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Reads during a long pass, so that the server does not have to wait.
     fn read_ahead(&mut self, read_at: &mut Instant, now: Instant) {
         let Some(stream) = &mut self.stream else { return };
-        if now - *read_at >= stream.rest() {
+        if now - *read_at >= stream.max_unread() {
             stream.fill_now();
             *read_at = now;
         }
@@ -94,14 +95,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             if !relay.wants_wal() {
                 return None;
             }
-            let step = match stream.peek() {
+            let outcome = match stream.peek() {
                 Ok(None) => return None,
                 Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
                 Ok(Some(Incoming::Oversized { announced, prefix })) => {
                     relay.oversized(announced, prefix, now)
                 }
                 Ok(Some(Incoming::Notice(notice))) => {
-                    relay.handle(Input::Notice(&failure::notice(notice)), now);
+                    relay.handle(Input::Notice(&translate::notice(notice)), now);
                     FrameOutcome::Taken
                 }
                 Ok(Some(Incoming::CopyDone)) => return Some(PassEnd::StreamEnded),
@@ -109,7 +110,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Ok(Some(Incoming::Closed)) => return Some(PassEnd::Closed),
                 Err(error) => return Some(PassEnd::Broken(error)),
             };
-            match step {
+            match outcome {
                 FrameOutcome::Taken => stream.consume(),
                 FrameOutcome::Blocked => return None,
             }

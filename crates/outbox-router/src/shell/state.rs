@@ -38,13 +38,13 @@ impl StateCache {
     }
 
     /// What the topic is compared with, to see whether another process has written to it.
-    pub(super) fn untouched(&self) -> Untouched {
-        Untouched { found: Arc::clone(&self.found), own: self.own }
+    pub(super) fn last_read(&self) -> LastRead {
+        LastRead { found: Arc::clone(&self.found), own: self.own }
     }
 }
 
 /// What was read, and how many writes of this process followed.
-pub(super) struct Untouched {
+pub(super) struct LastRead {
     found: Arc<kafka::StateLog>,
     own: i64,
 }
@@ -81,9 +81,9 @@ pub(super) fn read(
 pub(super) fn read_changed(
     topic: &impl StateTopic,
     prefix: &[u8],
-    untouched: &Untouched,
+    last_read: &LastRead,
 ) -> Result<Option<(StateCache, StateRead)>, Failure> {
-    let Untouched { found, own } = untouched;
+    let LastRead { found, own } = last_read;
     if found.ends_at(&topic.end()?, *own) {
         return Ok(None);
     }

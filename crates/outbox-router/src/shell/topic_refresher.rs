@@ -30,7 +30,7 @@ pub(super) struct TopicRefresher<K: Kafka> {
     generation: ProducerNumber,
     phase: RefreshPhase<K>,
     /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
-    looks: usize,
+    reads_done: usize,
     /// The last caution about each topic, so that each is logged once.
     cautions: HashMap<TopicId, Failure>,
 }
@@ -40,7 +40,7 @@ enum RefreshPhase<K: Kafka> {
     Opening,
     /// A producer could not be made.
     Unavailable { again_at: Instant },
-    /// There is a producer. `look_at` is the time of the next read of its topics; `None` while a
+    /// There is a producer. `check_at` is the time of the next read of its topics; `None` while a
     /// read is under way.
     Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, check_at: Option<Instant> },
 }
@@ -48,7 +48,7 @@ enum RefreshPhase<K: Kafka> {
 /// What is due.
 pub(super) enum RefreshDue<K: Kafka> {
     /// A read of the topics in use.
-    Look(K::Directory),
+    Read(K::Directory),
     /// Another attempt to make a producer.
     Open,
 }
@@ -58,7 +58,7 @@ impl<K: Kafka> TopicRefresher<K> {
         Self {
             generation: ProducerNumber::default(),
             phase: RefreshPhase::Opening,
-            looks: 0,
+            reads_done: 0,
             cautions: HashMap::new(),
         }
     }
@@ -111,7 +111,7 @@ impl<K: Kafka> TopicRefresher<K> {
 
     /// A read of the topics in use is done: sets the time of the next.
     pub(super) fn refreshed(&mut self) {
-        self.looks = self.looks.wrapping_add(1);
+        self.reads_done = self.reads_done.wrapping_add(1);
         if let RefreshPhase::Open { check_at, .. } = &mut self.phase {
             *check_at = Some(Instant::now() + REFRESH_INTERVAL);
         }
@@ -139,7 +139,7 @@ impl<K: Kafka> TopicRefresher<K> {
     /// reads.
     pub(super) fn some_of<T>(&self, mut topics: Vec<T>) -> Vec<T> {
         if topics.len() > LOOKED_UP_AT_ONCE {
-            let turn = self.looks.wrapping_mul(LOOKED_UP_AT_ONCE) % topics.len();
+            let turn = self.reads_done.wrapping_mul(LOOKED_UP_AT_ONCE) % topics.len();
             topics.rotate_left(turn);
             topics.truncate(LOOKED_UP_AT_ONCE);
         }
@@ -154,7 +154,7 @@ impl<K: Kafka> TopicRefresher<K> {
                 if check_at.is_some_and(|check_at| check_at <= now) =>
             {
                 *check_at = None;
-                Some(RefreshDue::Look(directory.clone()))
+                Some(RefreshDue::Read(directory.clone()))
             }
             RefreshPhase::Opening
             | RefreshPhase::Unavailable { .. }

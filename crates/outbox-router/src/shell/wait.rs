@@ -32,7 +32,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, .. } = self;
-        let reads = if wants_wal && !has_frames && !coalesces { Reads::Yes } else { Reads::No };
+        let reads = if wants_wal && !has_frames && !coalesces {
+            ReadInterest::On
+        } else {
+            ReadInterest::Off
+        };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room and move the confirmable position.
@@ -65,7 +69,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// During a pause: sleeps and reads once. `None` means to wait for the next event.
     fn gather(&mut self) -> Option<Fill> {
         match &mut self.stream {
-            Some(stream) => self.coalesce.rest_and_read(stream),
+            Some(stream) => self.coalesce.pause_and_read(stream),
             None => {
                 self.coalesce = Coalesce::AtOnce;
                 None
@@ -81,14 +85,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
 /// Whether to read from the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    Yes,
-    No,
+enum ReadInterest {
+    On,
+    Off,
 }
 
 async fn exchanged<P: Postgres, K: Kafka>(
     stream: &mut Option<ReplicationStream>,
-    reads: Reads,
+    reads: ReadInterest,
 ) -> ShellEvent<P, K> {
     let Some(stream) = stream else { return std::future::pending().await };
     poll_fn(|cx| {
@@ -98,8 +102,8 @@ async fn exchanged<P: Postgres, K: Kafka>(
             return Poll::Ready(ShellEvent::Written(result));
         }
         match reads {
-            Reads::Yes => stream.poll_fill(cx).map(ShellEvent::Wal),
-            Reads::No => Poll::Pending,
+            ReadInterest::On => stream.poll_fill(cx).map(ShellEvent::Wal),
+            ReadInterest::Off => Poll::Pending,
         }
     })
     .await

@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
 
 use outbox_router::{
     admin::{AdminSettings, Sources, serve},
-    monitor::{MonitorReport, Polled, RelayReport, SlotHealth, SlotView, Thresholds, WindowLimits},
+    monitor::{MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds},
 };
 use relay::{
-    Code, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals, testing::samples,
+    Code, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals, Window,
+    testing::samples,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -43,7 +44,7 @@ pub(crate) async fn start() -> Endpoint {
         name: "shop".to_owned(),
         slot: "shop_slot".to_owned(),
         thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },
-        window: WindowLimits { events: 20_000, bytes: 32 << 20 },
+        window: Window { events: 20_000, bytes: 32 << 20 },
     };
     let (relay, relay_seen) = watch::channel(RelayReport {
         snapshot: snapshot(State::Streaming),
@@ -85,7 +86,7 @@ pub(crate) fn report() -> MonitorReport {
     let now = Instant::now();
     let mut report = MonitorReport::initial(now);
     report.polled_at = Some(Polled { at: now, wall: SystemTime::now() });
-    report.slot = SlotView::Seen(SlotHealth {
+    report.slot = ObservedSlot::Seen(SlotHealth {
         current_wal_lsn: Lsn::from_u64(0x1_0000_0500),
         confirmed_flush_lsn: Some(Lsn::from_u64(0x1_0000_0100)),
         restart_lsn: Some(Lsn::from_u64(0x1_0000_0000)),

@@ -98,7 +98,7 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
 
     let record = fixture.record().await;
     assert_eq!((record.generation, record.position), (4, fixture.confirmed()));
-    assert_eq!((record.open(), record.last), (vec![], None));
+    assert_eq!((record.open_findings(), record.last), (vec![], None));
     let system_id = fixture.server.sql("select system_identifier from pg_control_system()");
     assert_eq!(record.history, Some(History { system_id, timeline: 1 }));
     let oid = fixture.server.sql("select oid from pg_publication");
@@ -133,7 +133,7 @@ async fn one_gap_can_be_accepted_alone() {
     assert_eq!(one.exit, Exit::Done, "{one:?}");
     assert!(one.out.ends_with("still open: P010@0/5\n"), "{}", one.out);
     let left = fixture.record().await;
-    assert_eq!(left.open(), stopped(vec![gap(Code::SlotMissing, 5)]).open());
+    assert_eq!(left.open_findings(), stopped(vec![gap(Code::SlotMissing, 5)]).open_findings());
     assert_eq!((left.generation, left.accepted.len()), (4, 1));
 }
 
@@ -249,7 +249,7 @@ async fn a_start_without_a_record_is_accepted_while_a_router_runs() {
     let expected = "what      the pipeline began at 0/1 (2020-01-01T00:00:00Z) without a record";
     assert!(accepted.out.contains(expected), "{}", accepted.out);
     let after = fixture.record().await;
-    assert_eq!((after.generation, after.open()), (3, vec![]));
+    assert_eq!((after.generation, after.open_findings()), (3, vec![]));
     assert_eq!(after.position, Lsn::from_u64(1 << 40));
 }
 

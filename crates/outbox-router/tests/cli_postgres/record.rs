@@ -63,7 +63,7 @@ async fn setup_creates_the_first_record_and_then_keeps_it() {
     assert!(done(&made).contains(&created), "{}", made.out);
     let first = fixture.kafka.record().await.expect("a record");
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
-    assert_eq!((first.open(), first.last, first.accepted.clone()), (vec![], None, vec![]));
+    assert_eq!((first.open_findings(), first.last, first.accepted.clone()), (vec![], None, vec![]));
     assert_eq!(first.history.as_ref().unwrap().timeline, 1);
     assert_eq!((first.catalog.relations.len(), first.tables.len()), (1, 1));
 
@@ -82,7 +82,7 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let made = fixture.run_command(&SETUP).await;
     let first = fixture.kafka.record().await.expect("a record");
     let name = format!("K022@{}", fixture.confirmed());
-    let open: Vec<String> = first.open().iter().map(OpenFinding::name).collect();
+    let open: Vec<String> = first.open_findings().iter().map(OpenFinding::name).collect();
     assert_eq!(open, std::slice::from_ref(&name));
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
@@ -198,7 +198,10 @@ async fn a_record_of_rows_that_may_be_missing_is_kept() {
         let forget = "  if the pipeline is given up: outbox-router teardown --apply --forget\n";
         assert!(dropped.out.contains(forget), "{}", dropped.out);
         let left = fixture.kafka.record().await.expect("a record");
-        assert_eq!((left.generation, left.open()), (record.generation, record.open()));
+        assert_eq!(
+            (left.generation, left.open_findings()),
+            (record.generation, record.open_findings())
+        );
     }
 }
 
@@ -331,7 +334,10 @@ async fn on_a_real_kafka_the_topic_is_created_and_a_gap_is_closed() {
     let accepted = run_command(&["accept", "--yes", "--by", "ann"]).await;
     assert!(done(&accepted).contains(&format!("accepted P014@{} by ann\n", first.position)));
     let after = kafka::record(&kafka.bootstrap()).await.expect("a record");
-    assert_eq!((after.generation, after.open(), after.cluster), (2, vec![], first.cluster));
+    assert_eq!(
+        (after.generation, after.open_findings(), after.cluster),
+        (2, vec![], first.cluster)
+    );
     assert!(done(&run_command(&TEARDOWN).await).contains("record: deleted\n"));
     assert_eq!(kafka::record(&kafka.bootstrap()).await, None);
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use outbox_router::monitor::{
-    Channels, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds,
-    WindowLimits, run,
+    Channels, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds, run,
 };
-use relay::{OutboxTable, Outboxes, Snapshot, State, TableName, testing::samples::empty_snapshot};
+use relay::{
+    OutboxTable, Outboxes, Snapshot, State, TableName, Window, testing::samples::empty_snapshot,
+};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -40,7 +41,7 @@ pub(crate) fn settings(name: &str) -> MonitorSettings {
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(table(name))] },
         interval: Duration::from_millis(100),
         thresholds: Thresholds { warning: 1 << 20, critical: 4 << 20 },
-        window: WindowLimits { events: 1_000, bytes: 1 << 20 },
+        window: Window { events: 1_000, bytes: 1 << 20 },
     }
 }
 

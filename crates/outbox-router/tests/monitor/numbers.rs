@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use outbox_router::monitor::{
-    SlotView, WalStatus,
+    ObservedSlot, WalStatus,
     pins::{self, PinHolder},
 };
 use relay::State;
@@ -61,7 +61,7 @@ async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_
     set_up(&client, "x").await;
     let _streamer = postgres.stream("s_x", "p_x");
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
-    let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
+    let active = |view: &ObservedSlot| view.health().is_some_and(|slot| slot.active_pid.is_some());
     let report = fixture.until("a walsender", |report| active(&report.slot)).await;
     assert_eq!(report.slot.health().unwrap().safe_wal_bytes, None);
     assert_eq!(report.seconds_to_limit, None);

@@ -9,7 +9,7 @@ use outbox_router::monitor::{
 };
 use relay::{
     Code, Failure, Lsn,
-    source::{Expectations, Kept, Obstacle, check_slot, preflight},
+    source::{Expectations, Obstacle, SlotPosition, check_slot, preflight},
     witness::Witness,
 };
 use tokio_postgres::Client;
@@ -30,7 +30,13 @@ async fn checked(
     let history = server::identity(&mut &*client).await?;
     let reading = slot::read(&mut &*client, version, slot).await?;
     let server = Server { version, encoding, history, wal_end: reading.current_wal_lsn };
-    let expected = Expectations { slot, publication, outboxes, witness, kept: Kept::InKafka };
+    let expected = Expectations {
+        slot,
+        publication,
+        outboxes,
+        witness,
+        slot_position: SlotPosition::Compared,
+    };
     check_slot(expected, &reading)?;
     let remembered = witness.map(|witness| &witness.catalog);
     let sought = Sought { publication, outboxes, remembered };
@@ -46,7 +52,7 @@ async fn refused(client: &Client, name: &str, witness: Option<&Witness>) -> Fail
     match checked(client, name, witness).await.unwrap_err() {
         Obstacle::Gaps(gaps) => gaps.first().expect("one").failure.clone(),
         Obstacle::Failed(failure) => failure,
-        other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
+        other @ (Obstacle::SlotInUse { .. } | Obstacle::OtherServer(_)) => panic!("{other:?}"),
     }
 }
 

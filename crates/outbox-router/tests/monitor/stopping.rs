@@ -1,6 +1,6 @@
 //! The relay is told when the server wants to stop: what that means is its own decision.
 
-use outbox_router::monitor::{MonitorEvent, SlotView};
+use outbox_router::monitor::{MonitorEvent, ObservedSlot};
 use relay::{Code, State};
 
 use crate::{
@@ -15,7 +15,7 @@ async fn the_relay_is_notified_once_that_the_server_stops_while_it_has_a_stream(
     set_up(&client, "x").await;
     let streamer = postgres.stream("s_x", "p_x");
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
-    let active = |view: &SlotView| view.health().is_some_and(|slot| slot.active_pid.is_some());
+    let active = |view: &ObservedSlot| view.health().is_some_and(|slot| slot.active_pid.is_some());
     fixture.until("a walsender", |report| active(&report.slot)).await;
     streamer.freeze();
     client
@@ -29,7 +29,7 @@ async fn the_relay_is_notified_once_that_the_server_stops_while_it_has_a_stream(
     let report = fixture
         .until("57P03", |report| refused(report.trouble.as_ref().map(|failure| failure.code)))
         .await;
-    assert_eq!(report.slot, SlotView::Unknown);
+    assert_eq!(report.slot, ObservedSlot::Unknown);
     fixture.rounds(3).await;
     fixture.assert_no_event();
     fixture.set_relay(|snapshot| snapshot.condition.state = State::Failed);

@@ -1,6 +1,6 @@
-//! Every code of a failure, and the class that decides what follows when it ends a session or keeps
-//! one from starting. What is only reported ([`crate::source::publication::is_note`], alterations,
-//! cautions) stops nothing, whatever its class.
+//! Every code of a failure, and the class that decides what follows. An alteration of the
+//! publication that is known to have left out no row is only reported, although its code is of
+//! class [`Class::Gap`].
 
 use std::fmt;
 
@@ -19,6 +19,8 @@ pub enum Class {
     /// is missing before the first session: set-up makes the slot last, so no row can be missing
     /// yet, and the slot is looked for again as with [`Class::Mendable`].
     Gap,
+    /// Reported only: it ends no session and keeps none from starting.
+    Note,
 }
 
 macro_rules! codes {
@@ -96,21 +98,22 @@ codes! {
     /// The outbox table does not exist.
     TableMissing = "P028", Mendable;
     /// The outbox table was renamed. Its rows are still produced; the configuration is out of date.
-    TableRenamed = "P029", Mendable;
+    TableRenamed = "P029", Note;
     /// A table inherits from an outbox: rows that are inserted there are not published as rows of
     /// the outbox.
     TableInherited = "P030", Gap;
     /// Rows of a partitioned outbox may move between partitions, which publishes them again.
-    RowsMove = "P031", Mendable;
+    RowsMove = "P031", Note;
     /// The publication was altered and looks as before: it may have left out inserts in between.
     PublicationAltered = "P032", Gap;
-    /// The monitor's own connection reaches another server than the one that streams.
+    /// The monitor's own connection reaches another server than the one that streams. It suspends
+    /// the monitor's checks, and not the stream.
     MonitorElsewhere = "P033", Mendable;
     /// The server still decodes with a former version of the publication, because a transaction was
     /// writing while the publication was altered.
-    ServerOutdated = "P034", Mendable;
-    /// A table that was an outbox is not configured any more. Reported only; nothing stops.
-    TableUnconfigured = "P035", Mendable;
+    ServerOutdated = "P034", Note;
+    /// A table that was an outbox is not configured any more.
+    TableUnconfigured = "P035", Note;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;
@@ -142,10 +145,10 @@ codes! {
     /// The Kafka cluster is not the one that holds the acknowledged records.
     ClusterChanged = "K021", Gap;
     /// There is no record of this pipeline in the state topic.
-    WitnessMissing = "K022", Mendable;
+    WitnessMissing = "K022", Note;
     /// The topic's limits for timestamps or retention may have records refused, or deleted before
     /// they are read.
-    TopicTimestamps = "K023", Mendable;
+    TopicTimestamps = "K023", Note;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;

@@ -115,6 +115,11 @@ impl Failure {
         self.code.class()
     }
 
+    /// Whether it is only reported and stops nothing.
+    pub fn is_note(&self) -> bool {
+        self.class() == Class::Note
+    }
+
     /// The message, followed by the chain of causes.
     pub fn message_with_causes(&self) -> String {
         match self.source() {

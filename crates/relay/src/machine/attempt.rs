@@ -27,7 +27,7 @@ pub(super) struct Attempt {
 }
 
 /// What a successful attempt hands to its session ([`Attempt::found`]).
-pub(super) struct Prepared {
+pub(super) struct CheckedSource {
     pub(super) baseline: Baseline,
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
@@ -38,11 +38,11 @@ pub(super) struct Prepared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     State,
-    Open,
+    Connect,
     Timelines,
     Slot,
     Catalog,
-    Start,
+    StartReplication,
     SlotAgain,
     StateAgain,
 }
@@ -54,15 +54,15 @@ impl Attempt {
     }
 
     /// What the session begins with; `None` before everything is checked.
-    pub(super) fn found(&mut self) -> Option<Prepared> {
+    pub(super) fn found(&mut self) -> Option<CheckedSource> {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);
-        Some(Prepared { baseline, witness: self.witness.take(), cluster, held: self.held })
+        Some(CheckedSource { baseline, witness: self.witness.take(), cluster, held: self.held })
     }
 
     /// Whether there is a connection.
     pub(super) fn is_connected(&self) -> bool {
-        !matches!(self.step, Awaited::State | Awaited::Open)
+        !matches!(self.step, Awaited::State | Awaited::Connect)
     }
 
     /// Whether there is a slot that a stream can be started from.

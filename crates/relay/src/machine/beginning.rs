@@ -4,12 +4,12 @@ use std::{cmp::Ordering, sync::Arc};
 
 use pgoutput::{Lsn, Oid};
 
-use super::{Phase, Pinned, Relay, attempt::Prepared};
+use super::{Phase, Pinned, Relay, attempt::CheckedSource};
 use crate::{
     clock::Moment,
-    progress::ledger::Evidence,
-    session::{Beginning, Covered, Resume, Session},
-    source::{Baseline, Catalog, Kept, SlotReading},
+    progress::WitnessStore,
+    session::{Covered, Resume, Session, SessionStart},
+    source::{Baseline, Catalog, SlotReading},
     witness::Witness,
 };
 
@@ -17,13 +17,14 @@ impl Relay {
     /// Begins a session: every check has passed, and this router holds the slot.
     pub(super) fn begin_session(&mut self, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let Some(Prepared { baseline, witness: known, cluster, held }) = attempt.found() else {
+        let Some(CheckedSource { baseline, witness: known, cluster, held }) = attempt.found()
+        else {
             return;
         };
         let slot_at = baseline.confirmed();
         let wal_end = baseline.slot.current_wal_lsn;
         self.session_id = self.session_id.next();
-        self.failures.connected();
+        self.failures.session_began();
         // Another router may have confirmed more meanwhile.
         self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
         self.slot_holder = None;
@@ -37,36 +38,37 @@ impl Relay {
             // If the slot stands at the end of WAL, nothing was in flight.
             .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
-        let evidence = self.keeper.evidence();
-        let resume = resume(known.as_ref(), slot_at, evidence);
+        let store = self.keeper.store();
+        let resume = resume(known.as_ref(), slot_at, store);
         let witness = self.witness_of(known, cluster, &baseline).held_by(held);
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
-        self.topics.vouch(self.keeper.vouched());
+        self.topics.partitions_recorded(self.keeper.recorded_partitions());
         self.topics.report_again();
         self.check_at = self.next_check_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
-        let beginning = Beginning {
+        let beginning = SessionStart {
             id: self.session_id,
             slot_at,
             isolate_at: self.isolate_at,
             tables,
-            evidence,
+            store,
             resume,
         };
-        let session = Session::new(beginning, &self.terms, at);
+        let session = Session::new(beginning, &self.settings, at);
         self.phase = Phase::Streaming(Box::new(session));
     }
 
     /// The witness that the new session will write first.
     fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
         let mut witness = known.unwrap_or_else(|| {
-            let is_noted = self.keeper.evidence() == Evidence::Witness;
+            let is_noted = self.keeper.store() == WitnessStore::Kafka;
             let began_without = is_noted.then(|| baseline.beginning());
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
-        let (is_kept, has_last) = (self.keeper.kept() == Kept::InKafka, witness.last.is_some());
+        let (is_kept, has_last) =
+            (self.keeper.store() == WitnessStore::Kafka, witness.last.is_some());
         match witness.position.cmp(&baseline.confirmed()) {
             Ordering::Equal => {}
             // The witness's last transaction will show whether the server sends again what the
@@ -87,29 +89,29 @@ impl Relay {
         }
         witness.checked = Some(baseline.checked.clone());
         witness.former.retain(|oid, _| baseline.tables.table(Oid::from_u32(*oid)).is_some());
-        witness.count(baseline.catalog.outbox_tables(&self.terms.outboxes));
+        witness.set_tables(baseline.catalog.outbox_tables(&self.settings.outboxes));
         witness.catalog = baseline.catalog.clone();
         witness
     }
 
     /// The monitor checked the source and found no defect: the next witness says so.
-    pub(super) fn source_read(&mut self, reading: &SlotReading, catalog: &Catalog) {
-        let outboxes = &self.terms.outboxes;
+    pub(super) fn source_verified(&mut self, reading: &SlotReading, catalog: &Catalog) {
+        let outboxes = &self.settings.outboxes;
         self.keeper.update(|witness| {
             witness.checked = Some(reading.mark());
             witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
-            witness.count(witness.catalog.outbox_tables(outboxes));
+            witness.set_tables(witness.catalog.outbox_tables(outboxes));
         });
     }
 }
 
 /// Where the session resumes, by comparing the witness with the slot.
-fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
-    match (known, evidence) {
+fn resume(known: Option<&Witness>, slot_at: Lsn, store: WitnessStore) -> Resume {
+    match (known, store) {
         (Some(Witness { position, last, .. }), _) if slot_at == *position => {
             Resume::At(slot_at, *last)
         }
-        (Some(known @ Witness { position, last: Some(last), .. }), Evidence::Witness)
+        (Some(known @ Witness { position, last: Some(last), .. }), WitnessStore::Kafka)
             if slot_at < *position =>
         {
             let tables = known.tables.iter().map(|oid| {
@@ -118,6 +120,6 @@ fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
             });
             Resume::After(Covered::new(slot_at, *position, *last, tables.collect()))
         }
-        (Some(_) | None, Evidence::Witness | Evidence::None) => Resume::AtSlot,
+        (Some(_) | None, WitnessStore::Kafka | WitnessStore::Memory) => Resume::AtSlot,
     }
 }

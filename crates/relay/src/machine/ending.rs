@@ -9,7 +9,7 @@ use crate::{
     failure::{Class, Failure},
     progress::ticket::TransactionRef,
     protocol::{Action, ExitReason},
-    session::{Course, Session},
+    session::{Session, SessionPhase},
     source::Gap,
 };
 
@@ -18,15 +18,15 @@ const CHECK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Relay {
     /// The connection failed or must be closed; what follows depends on the failure's class alone.
-    pub(super) fn lost(&mut self, failure: Failure, at: Moment) {
+    pub(super) fn disconnect(&mut self, failure: Failure, at: Moment) {
         if self.check_without_catalog(at) {
             return;
         }
         let (failure, during) = match &self.phase {
             // There is no connection, and no attempt to make one.
-            Phase::Waiting { .. } | Phase::Halted(_) | Phase::Over => return,
+            Phase::Waiting { .. } | Phase::Halted(_) | Phase::Exited => return,
             Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
-            Phase::Streaming(session) => placed(failure, session),
+            Phase::Streaming(session) => with_commit_lsn(failure, session),
         };
         if failure.class() == Class::Gap && !self.is_being_set_up(&failure) {
             let gaps = self.gaps_of(failure);
@@ -50,7 +50,7 @@ impl Relay {
             self.isolate_at = Some(place);
         }
         let wait = match self.failures.note(failure, during) {
-            Class::Mendable | Class::Gap => CHECK_AGAIN,
+            Class::Mendable | Class::Gap | Class::Note => CHECK_AGAIN,
             Class::Transport | Class::Replay => self.backoff.next(),
         };
         self.slot_holder = None;
@@ -59,8 +59,8 @@ impl Relay {
 
     /// Closes the connection, after a last status update, and does not connect again for `wait`.
     pub(super) fn release_server(&mut self, why: Failure, wait: Duration, now: Now) {
-        self.send_final_status(now);
-        self.lost(why, now.at);
+        self.send_update_before_disconnect(now);
+        self.disconnect(why, now.at);
         if let Phase::Waiting { until } = &mut self.phase {
             *until = (*until).max(now.at + wait);
         }
@@ -69,9 +69,9 @@ impl Relay {
     /// Confirms what is confirmable before the router ends a session by its own decision. Not
     /// called when the connection failed, since it would carry no update. Not called after a gap,
     /// nor when stream or acknowledgements cannot be trusted: then nothing more is confirmed.
-    pub(super) fn send_final_status(&mut self, now: Now) {
+    pub(super) fn send_update_before_disconnect(&mut self, now: Now) {
         if let Phase::Streaming(session) = &mut self.phase
-            && let Some(update) = session.final_status(now)
+            && let Some(update) = session.update_before_disconnect(now)
         {
             self.actions.push_back(Action::Status(update));
         }
@@ -81,7 +81,7 @@ impl Relay {
     /// open, in the witness too, until a person accepts them.
     pub(super) fn halt(&mut self, gaps: Vec<Gap>, at: Moment) {
         match self.phase {
-            Phase::Halted(_) | Phase::Over => return,
+            Phase::Halted(_) | Phase::Exited => return,
             Phase::Streaming(_) => self.end_session(at),
             // An attempt to connect must not become a session.
             Phase::Connecting(_) => self.give_up_connecting(),
@@ -113,7 +113,7 @@ impl Relay {
         self.totals.rows_ignored += session.rows_ignored;
         self.confirmed = self.confirmed.max(session.ledger.confirmed());
         self.left_unconfirmed = session.ledger.window().0;
-        self.keeper.remember(session.ledger.settled(), session.ledger.last());
+        self.keeper.session_ended(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
             self.failures.note(failure.clone(), During::Streaming(self.confirmed));
         }
@@ -121,7 +121,7 @@ impl Relay {
             self.backoff.reset();
         }
         let unacked = session.ledger.unacked();
-        self.owed_since = None;
+        self.waiting_since = None;
         self.actions.push_back(Action::Disconnect);
         // Records of at most two sessions may be in flight: tickets need to distinguish no more,
         // and each session may leave a window of records in memory.
@@ -145,7 +145,7 @@ impl Relay {
             self.totals.count_error(failure.code);
             return;
         }
-        self.send_final_status(now);
+        self.send_update_before_disconnect(now);
         self.sink_failed(transaction, failure, now.at);
     }
 
@@ -157,9 +157,9 @@ impl Relay {
         match &self.phase {
             Phase::Streaming(session) => {
                 // Everything of this session is acknowledged, or it would not be finishing.
-                session.course == Course::Finishing && self.left_in_flight == 0
+                session.phase == SessionPhase::Finishing && self.left_in_flight == 0
             }
-            Phase::Over => true,
+            Phase::Exited => true,
             Phase::Waiting { .. }
             | Phase::Connecting(_)
             | Phase::Standby { .. }
@@ -180,7 +180,7 @@ impl Relay {
             | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => None,
+            | Phase::Exited => None,
         };
         let commit = session.zip(transaction).and_then(|(own, of)| own.ledger.commit_lsn_of(of));
         let failure = match commit {
@@ -195,7 +195,7 @@ impl Relay {
     /// ends.
     pub(super) fn without_sink(&mut self, failure: Failure, at: Moment) {
         match &self.phase {
-            Phase::Streaming(_) => self.lost(failure, at),
+            Phase::Streaming(_) => self.disconnect(failure, at),
             // A session without a producer would read nothing, and a stopping server would wait for
             // it. Besides, the state topic was read before the next producer is made, which may
             // reach another cluster.
@@ -204,7 +204,7 @@ impl Relay {
                 self.totals.count_error(failure.code);
                 self.phase = Phase::Waiting { until: at };
             }
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Over => {
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Exited => {
                 self.totals.count_error(failure.code);
             }
         }
@@ -225,7 +225,7 @@ impl Relay {
         if self.drain_by.is_some() {
             failpoint::reached(Failpoint::DrainEnded);
         }
-        self.phase = Phase::Over;
+        self.phase = Phase::Exited;
         self.actions.push_back(Action::Exit(outcome));
     }
 
@@ -240,11 +240,15 @@ impl Relay {
 }
 
 /// A failure of the stream, with the commit LSN of the transaction in which it happened.
-fn placed(failure: Failure, session: &Session) -> (Failure, During) {
+fn with_commit_lsn(failure: Failure, session: &Session) -> (Failure, During) {
     let failure = match (failure.lsn, failure.class(), session.ledger.open_commit_lsn()) {
         (None, Class::Replay, Some(lsn)) => failure.at(lsn),
         (Some(_), _, _)
-        | (None, Class::Transport | Class::Replay | Class::Mendable | Class::Gap, _) => failure,
+        | (
+            None,
+            Class::Transport | Class::Replay | Class::Mendable | Class::Gap | Class::Note,
+            _,
+        ) => failure,
     };
     (failure, During::Streaming(session.ledger.confirmed()))
 }

@@ -1,16 +1,17 @@
 //! The failures that ended sessions or keep the next from beginning, until they are overcome. It
-//! also counts repetitions: the third data failure at one place needs a person.
+//! also counts repetitions: the third failure of class replay at one position needs a
+//! person.
 //!
 //! If a person is needed, the state must stay `failed` while the process reconnects, replays, or
 //! loses the server for a while. Otherwise it would alternate between `failed` and other states.
-//! The same holds for a record that Kafka refuses: each session ends at its place, so the failure
-//! stands until the confirmed position is past that place.
+//! The same holds for a record that Kafka refuses: each session ends at its position, so the
+//! failure stands until the confirmed position is past that position.
 
 use pgoutput::Lsn;
 
 use crate::failure::{Class, Code, Failure};
 
-/// The same data failure this many times at the same place needs a person.
+/// The same failure of class replay this many times at the same position needs a person.
 const REPEATS_MAX: u32 = 3;
 
 /// When a failure happened.
@@ -27,7 +28,7 @@ pub(super) enum During {
 pub(super) struct FailureHistory {
     /// Overcome when a session begins.
     passing: Option<RecordedFailure>,
-    /// Overcome by a confirmed position past its place.
+    /// Overcome by a confirmed position past its position.
     lasting: Option<(RecordedFailure, Lsn)>,
     repeated: Option<Repeated>,
 }
@@ -48,91 +49,88 @@ impl RecordedFailure {
 #[derive(Debug, PartialEq, Eq)]
 struct Repeated {
     code: Code,
-    place: Lsn,
+    lsn: Lsn,
     times: u32,
 }
 
 impl FailureHistory {
     /// Notes a failure and returns the class that decides what follows.
     pub(super) fn note(&mut self, failure: Failure, during: During) -> Class {
-        let place = match during {
+        let lsn = match during {
             During::Connecting => failure.lsn,
             During::Streaming(confirmed) if failure.class() == Class::Replay => {
                 Some(failure.lsn.unwrap_or(confirmed))
             }
             During::Streaming(_) => failure.lsn,
         };
-        let class = match (failure.class(), place) {
-            (Class::Replay, Some(place)) => self.count(failure.code, place),
+        let class = match (failure.class(), lsn) {
+            (Class::Replay, Some(lsn)) => self.count(failure.code, lsn),
             // A gap that is noted here instead of halting was found before the first session: a
             // person must finish the set-up.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        // A confirmed position that was used as the place for counting is not waited for: an idle
-        // slot may never pass it.
-        let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
-        let trouble = RecordedFailure { failure, class, during };
+        // A confirmed position that was used as the position for counting is not waited for: an
+        // idle slot may never pass it.
+        let lasting = failure.lsn.or(lsn.filter(|_| class == Class::Mendable));
+        let recorded = RecordedFailure { failure, class, during };
         match lasting {
-            Some(place) if supersedes(&trouble, self.lasting.as_ref().map(|(known, _)| known)) => {
-                self.lasting = Some((trouble, place));
+            Some(lsn) if supersedes(&recorded, self.lasting.as_ref().map(|(known, _)| known)) => {
+                self.lasting = Some((recorded, lsn));
             }
-            None if supersedes(&trouble, self.passing.as_ref()) => self.passing = Some(trouble),
+            None if supersedes(&recorded, self.passing.as_ref()) => self.passing = Some(recorded),
             Some(_) | None => {}
         }
         class
     }
 
-    /// Counts a data failure at a place; from the third time on it needs a person. Transport
-    /// failures are not counted.
-    fn count(&mut self, code: Code, place: Lsn) -> Class {
+    /// Counts a failure of class replay at a position; from the third time on it needs a person.
+    fn count(&mut self, code: Code, lsn: Lsn) -> Class {
         let times = match &self.repeated {
-            Some(known) if known.code == code && known.place == place => {
-                known.times.saturating_add(1)
-            }
+            Some(known) if known.code == code && known.lsn == lsn => known.times.saturating_add(1),
             Some(_) | None => 1,
         };
-        self.repeated = Some(Repeated { code, place, times });
+        self.repeated = Some(Repeated { code, lsn, times });
         if times >= REPEATS_MAX { Class::Mendable } else { Class::Replay }
     }
 
     /// A session began: what had kept it from beginning is overcome.
-    pub(super) fn connected(&mut self) {
+    pub(super) fn session_began(&mut self) {
         self.passing = None;
     }
 
     /// This position is confirmed, by this router or another.
     pub(super) fn passed(&mut self, confirmed: Lsn) {
-        self.lasting.take_if(|(_, place)| confirmed > *place);
-        self.repeated.take_if(|known| confirmed > known.place);
+        self.lasting.take_if(|(_, lsn)| confirmed > *lsn);
+        self.repeated.take_if(|known| confirmed > known.lsn);
     }
 
-    /// Why there is no session, or why this one cannot pass a place: first what a person is needed
-    /// for, then the failure that a session will overcome.
+    /// Why there is no session, or why this one cannot pass a position: first what a person is
+    /// needed for, then the failure that a session will overcome.
     pub(super) fn reason(&self) -> Option<&Failure> {
-        let all = || self.passing.iter().chain(self.lasting.iter().map(|(trouble, _)| trouble));
+        let all = || self.passing.iter().chain(self.lasting.iter().map(|(recorded, _)| recorded));
         all()
-            .find(|trouble| trouble.needs_person())
+            .find(|recorded| recorded.needs_person())
             .or(all().next())
-            .map(|trouble| &trouble.failure)
+            .map(|recorded| &recorded.failure)
     }
 
     /// Whether a person is needed.
     pub(super) fn need_person(&self) -> bool {
         self.passing.as_ref().is_some_and(RecordedFailure::needs_person)
-            || self.lasting.as_ref().is_some_and(|(trouble, _)| trouble.needs_person())
+            || self.lasting.as_ref().is_some_and(|(recorded, _)| recorded.needs_person())
     }
 
     /// The failure of Kafka that keeps the next session from beginning: the state topic cannot be
     /// read.
     pub(super) fn of_kafka(&self) -> Option<&Failure> {
-        let trouble = self.passing.as_ref()?;
-        let is_it = trouble.during == During::Connecting && trouble.failure.code.is_of_kafka();
-        is_it.then_some(&trouble.failure)
+        let recorded = self.passing.as_ref()?;
+        let is_it = recorded.during == During::Connecting && recorded.failure.code.is_of_kafka();
+        is_it.then_some(&recorded.failure)
     }
 
-    /// What Kafka refuses at a place that is not passed yet; `None` while another failure keeps a
-    /// session from beginning.
+    /// What Kafka refuses at a position that is not passed yet; `None` while another failure keeps
+    /// a session from beginning.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.passing, &self.lasting) {
             (None, Some((RecordedFailure { failure, class: Class::Transport, .. }, _)))
@@ -184,8 +182,8 @@ mod tests {
     fn the_same_failure_elsewhere_starts_over() {
         let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
-        for place in [100, 200, 300, 400] {
-            let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(place));
+        for position in [100, 200, 300, 400] {
+            let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(position));
             assert_eq!(history.note(failure, during), Class::Replay);
         }
     }
@@ -207,7 +205,7 @@ mod tests {
         let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
         history.note(too_large(), during);
         history.note(unreachable(), during);
-        history.connected();
+        history.session_began();
         history.passed(lsn(100));
         assert_eq!(history.reason(), Some(&too_large()));
         history.passed(lsn(101));
@@ -221,7 +219,7 @@ mod tests {
         assert_eq!(history.note(refused, During::Connecting), Class::Mendable);
         history.note(unreachable(), During::Connecting);
         assert!(history.need_person());
-        history.connected();
+        history.session_began();
         assert!(!history.need_person());
     }
 
@@ -234,7 +232,7 @@ mod tests {
         history.note(unreachable(), During::Connecting);
         assert_eq!(history.refusal(), None, "first the server");
         assert_eq!(history.reason(), Some(&unreachable()));
-        history.connected();
+        history.session_began();
         history.passed(lsn(100));
         assert_eq!(history.refusal(), Some(&forbidden()));
         history.passed(lsn(108));
@@ -246,7 +244,7 @@ mod tests {
         let mut history = FailureHistory::default();
         let shrunk = Failure::new(Code::TopicShrunk, "re-created");
         history.note(shrunk, During::Streaming(lsn(50)));
-        history.connected();
+        history.session_began();
         assert_eq!(history.reason(), None, "an idle slot would never pass 50");
     }
 }

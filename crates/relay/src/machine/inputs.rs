@@ -8,11 +8,14 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Case, Code, Failure},
     ports::Acks,
-    progress::ledger::{Credit, QueuePosition},
+    progress::{
+        WitnessStore,
+        ledger::{Credit, LedgerPlace},
+    },
     protocol::{Input, ServerNotice},
     routing::{record::TopicId, topics::TopicFacts},
-    session::Course,
-    source::{Gap, Kept},
+    session::SessionPhase,
+    source::Gap,
 };
 
 /// How long a standby waits before it reads again whether the slot is free.
@@ -25,14 +28,14 @@ impl Relay {
         let at = now.at;
         match input {
             Input::State(number, read) => self.state_read(number, read, at),
-            Input::StateTopicUnchanged(number) => self.state_untouched(number, at),
+            Input::StateTopicUnchanged(number) => self.state_topic_unchanged(number, at),
             Input::StateWritten(number) => self.state_written(number),
-            Input::Opened(server) => self.opened(server, at),
+            Input::Connected(server) => self.connected(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
             Input::Slot(reading) => self.slot_read(reading, at),
             Input::Catalog(catalog) => self.catalog_read(catalog, at),
-            Input::Connected(walsender) => self.connected(walsender, at),
-            Input::Disconnected(failure) => self.lost(failure, at),
+            Input::ReplicationStarted(walsender) => self.replication_started(walsender, at),
+            Input::Disconnected(failure) => self.disconnect(failure, at),
             Input::BytesArrived => {
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.received_from_server(now);
@@ -62,12 +65,12 @@ impl Relay {
                 self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(at),
-            Input::BrokersUnreachable(trouble) => self.sink_failure = trouble,
+            Input::BrokersUnreachable(trouble) => self.brokers_unreachable = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(gap) => self.gap_suspected(gap, at),
-            Input::SourceVerified(reading, catalog) => self.source_read(reading, catalog),
+            Input::SourceVerified(reading, catalog) => self.source_verified(reading, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.release_by(at + SERVER_STOP_DELAY);
@@ -98,10 +101,10 @@ impl Relay {
     /// slot, since nothing else may show the gap by then.
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
-        if streams || self.keeper.kept() == Kept::InMemory {
+        if streams || self.keeper.store() == WitnessStore::Memory {
             self.halt(vec![gap], at);
         } else if matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting(_)) {
-            let generation = self.keeper.known().map_or(0, |known| known.generation);
+            let generation = self.keeper.witness().map_or(0, |known| known.generation);
             self.suspected.retain(|(known, _)| !known.is_same(&gap));
             self.suspected.push((gap, generation));
         }
@@ -109,13 +112,13 @@ impl Relay {
 
     fn stream_ended(&mut self, at: Moment) {
         let Phase::Streaming(session) = &self.phase else { return };
-        if session.course == Course::Finishing {
+        if session.phase == SessionPhase::Finishing {
             self.end_session(at);
             self.exit_without_session();
         } else {
             let why =
                 Failure::new(Code::ServerNotReady, "PostgreSQL ended the stream: it is stopping");
-            self.lost(why, at);
+            self.disconnect(why, at);
         }
     }
 
@@ -139,7 +142,7 @@ impl Relay {
                 self.without_sink(failure.clone(), at);
             }
             if is_connecting {
-                self.lost(failure, at);
+                self.disconnect(failure, at);
             }
         }
     }
@@ -157,9 +160,9 @@ impl Relay {
 
     fn acknowledged(&mut self, acks: &Acks, now: Now) {
         let mut broken = None;
-        // Only an acknowledgement of the oldest transaction ends the wait that `owed_since`
+        // Only an acknowledgement of the oldest transaction ends the wait that `waiting_since`
         // measures.
-        let mut oldest = QueuePosition::Behind;
+        let mut oldest = LedgerPlace::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
@@ -167,18 +170,18 @@ impl Relay {
                 | Phase::Connecting(_)
                 | Phase::Standby { .. }
                 | Phase::Halted(_)
-                | Phase::Over => Ok(Credit::Stale),
+                | Phase::Exited => Ok(Credit::Stale),
             };
             let since = match credit {
                 Ok(Credit::Counted(since, place)) => {
-                    if place == QueuePosition::Oldest {
-                        oldest = QueuePosition::Oldest;
+                    if place == LedgerPlace::Oldest {
+                        oldest = LedgerPlace::Oldest;
                     }
                     Some(since)
                 }
                 Ok(Credit::Stale) => {
                     // A record of an earlier session is older than the oldest in the ledger.
-                    oldest = QueuePosition::Oldest;
+                    oldest = LedgerPlace::Oldest;
                     self.left_in_flight =
                         self.left_in_flight.saturating_sub(u64::from(run.records));
                     None
@@ -206,11 +209,11 @@ impl Relay {
             session.room_made();
         }
         if broken.is_none() && !acks.is_empty() {
-            self.sink.proved();
+            self.sink.works();
         }
-        if oldest == QueuePosition::Oldest {
-            self.owed_since = None;
-            self.sink_failure = None;
+        if oldest == LedgerPlace::Oldest {
+            self.waiting_since = None;
+            self.brokers_unreachable = None;
         }
         if let Some(failure) = broken {
             self.sink_failed(None, failure, now.at);
@@ -219,7 +222,7 @@ impl Relay {
 
     fn sink_ready(&mut self, at: Moment) {
         self.sink.ready(at);
-        self.sink_failure = None;
+        self.brokers_unreachable = None;
     }
 
     /// A look-up was answered.
@@ -237,7 +240,7 @@ impl Relay {
             }
             (known, Ok(facts)) => {
                 self.topics.answer(id, Ok(facts), now.at);
-                self.topics.vouch(self.keeper.vouched());
+                self.topics.partitions_recorded(self.keeper.recorded_partitions());
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.topic_found(id);
                     // Only a changed limit has the row offered again. Under the old limit it would

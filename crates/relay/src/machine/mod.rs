@@ -1,7 +1,7 @@
 //! The core's state machine: a function of (input, now) that answers with actions.
 //!
 //! ```text
-//! waiting → connecting ─Connected→ streaming ─failure→ waiting …
+//! waiting → connecting ─checked→ streaming ─failure→ waiting …
 //!    ↑         │ SlotHeld               │ a gap
 //!    ├───── standby                     ↓
 //!    └──────────────────────────────  halted
@@ -15,7 +15,7 @@
 //! * `proceed`: what follows from the state after every input.
 //! * `connecting`: how a connection is made; its state is in `attempt`.
 //! * `beginning`: how a session begins.
-//! * `attesting`: when the witness is written.
+//! * `witness_writes`: when the witness is written.
 //! * `ending`: how a session ends.
 //! * `sink`: when a producer is replaced.
 //! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
@@ -36,11 +36,7 @@ use crate::{
     ports::RecordSink,
     progress::ticket::SessionId,
     protocol::{Action, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings},
-    routing::{
-        record::TopicId,
-        topic::TopicName,
-        topics::{Topics, Vouching},
-    },
+    routing::{record::TopicId, topic::TopicName, topics::Topics},
     session::{BlockReason, Session, SessionSettings},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
@@ -51,7 +47,6 @@ use failure_history::FailureHistory;
 use sink::SinkState;
 
 mod attempt;
-mod attesting;
 mod backoff;
 mod beginning;
 mod connecting;
@@ -61,6 +56,7 @@ mod inputs;
 mod proceed;
 mod report;
 mod sink;
+mod witness_writes;
 
 enum Phase {
     /// Not connected; when to connect again.
@@ -74,7 +70,7 @@ enum Phase {
     /// A gap was found: only a person's acceptance ends this.
     Halted(Box<Halt>),
     /// [`Action::Exit`] was given.
-    Over,
+    Exited,
 }
 
 /// A gap that waits for a person.
@@ -88,7 +84,7 @@ struct Halt {
 
 /// See the module's documentation.
 pub struct Relay {
-    terms: SessionSettings,
+    settings: SessionSettings,
     slot: String,
     publication: String,
     keeper: Keeper,
@@ -100,7 +96,7 @@ pub struct Relay {
     /// that time (0: no witness was read).
     suspected: Vec<(Gap, u64)>,
     /// The gap that would follow if the server that was reached last replaced the witness's server.
-    elsewhere: Option<Box<Gap>>,
+    other_server_gap: Option<Box<Gap>>,
     /// Partition counts of an earlier session, and the position up to which they apply. What that
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
@@ -110,7 +106,7 @@ pub struct Relay {
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
     /// asserts that.
     sink: SinkState,
-    sink_failure: Option<Failure>,
+    brokers_unreachable: Option<Failure>,
     failures: FailureHistory,
     topics: Topics,
     /// The commit at which the last session failed, until the confirmed position is past it. The
@@ -119,19 +115,19 @@ pub struct Relay {
     session_id: SessionId,
     /// Records of an ended session that the sink has not acknowledged.
     left_in_flight: u64,
-    /// Events that the last session had read but not confirmed when it ended.
+    /// Events past the confirmable position when the last session ended: they will be sent again.
     left_unconfirmed: u64,
     backoff: Backoff,
     /// The deadline of a shutdown; `None` if none was asked for.
     drain_by: Option<Moment>,
     /// Since when Kafka has owed an acknowledgement of the oldest record, or an answer about a
     /// topic.
-    owed_since: Option<Moment>,
+    waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// The greatest position that a status update of any session has named.
     confirmed: Lsn,
     /// The number of the last read of the state topic; an answer with another number is ignored.
-    reads: u64,
+    last_read_number: u64,
     /// When to read what other processes have written there; `None` while that is being read.
     check_at: Option<Moment>,
     totals: Totals,
@@ -167,25 +163,24 @@ impl Relay {
     pub fn new(settings: RelaySettings, at: Moment) -> Self {
         let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
         let RelaySettings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
+        let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
+        let keeper = Keeper::new(witness);
         Self {
-            terms: SessionSettings { outboxes, window, row_bytes, timing },
+            settings: SessionSettings { outboxes, window, row_bytes, timing },
             slot,
             publication,
-            topics: Topics::new(match &witness {
-                Some(_) => Vouching::Needed,
-                None => Vouching::NotNeeded,
-            }),
-            state_topic: witness.as_ref().map(|witness| witness.topic.clone()),
-            keeper: Keeper::new(witness),
+            state_topic,
+            topics: Topics::new(keeper.store()),
+            keeper,
             baseline: None,
             suspected: Vec::new(),
-            elsewhere: None,
+            other_server_gap: None,
             pinned: None,
             drain,
             on_fatal,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),
-            sink_failure: None,
+            brokers_unreachable: None,
             failures: FailureHistory::default(),
             isolate_at: None,
             session_id: SessionId::default(),
@@ -193,10 +188,10 @@ impl Relay {
             left_unconfirmed: 0,
             backoff: Backoff::new(seed),
             drain_by: None,
-            owed_since: None,
+            waiting_since: None,
             slot_holder: None,
             confirmed: Lsn::ZERO,
-            reads: 0,
+            last_read_number: 0,
             check_at: None,
             totals: Totals::default(),
             alterations: Vec::new(),
@@ -209,11 +204,11 @@ impl Relay {
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
-        match session.frame(payload, now, &self.terms, &mut self.topics, sink) {
+        match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.held(now.at),
+            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
             Err(failure) => {
-                self.lost(failure, now.at);
+                self.disconnect(failure, now.at);
                 FrameOutcome::Blocked
             }
         }
@@ -223,11 +218,11 @@ impl Relay {
     /// only `prefix` was kept.
     pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
-        match session.oversized(announced, prefix, now, &self.terms) {
+        match session.oversized(announced, prefix, now, &self.settings) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.held(now.at),
+            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
             Err(failure) => {
-                self.lost(failure, now.at);
+                self.disconnect(failure, now.at);
                 FrameOutcome::Blocked
             }
         }
@@ -237,12 +232,12 @@ impl Relay {
     #[inline]
     pub fn wants_wal(&self) -> bool {
         match &self.phase {
-            Phase::Streaming(session) => session.wants_wal(self.terms.window),
+            Phase::Streaming(session) => session.wants_wal(self.settings.window),
             Phase::Waiting { .. }
             | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => false,
+            | Phase::Exited => false,
         }
     }
 
@@ -254,7 +249,7 @@ impl Relay {
             | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => ReadPace::AtOnce,
+            | Phase::Exited => ReadPace::AtOnce,
         }
     }
 
@@ -293,13 +288,14 @@ impl Relay {
             Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
             Phase::Standby { check_at } => *check_at,
             Phase::Streaming(session) => {
-                let due = [session.deadline(&self.topics), self.attest_at(session), self.check_at];
+                let due =
+                    [session.deadline(&self.topics), self.witness_due_at(session), self.check_at];
                 due.into_iter().flatten().min()
             }
             // Not bound by `drain_by`: a process that stops waits for its gap to be written down.
             Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,
-            Phase::Over => return None,
+            Phase::Exited => return None,
         };
         [phase, self.drain_by].into_iter().flatten().min()
     }
@@ -310,7 +306,7 @@ impl Relay {
     }
 
     /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
-    fn held(&mut self, at: Moment) -> FrameOutcome {
+    fn frame_blocked(&mut self, at: Moment) -> FrameOutcome {
         if let Phase::Streaming(session) = &self.phase {
             match &session.blocked {
                 Some(BlockReason::Topic(topic)) => self.look_up(*topic, at),
@@ -328,7 +324,7 @@ impl Relay {
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {
-        if self.topics.ask(topic, at)
+        if self.topics.begin_look_up(topic, at)
             && let Some(name) = self.topics.name(topic)
         {
             self.actions.push_back(Action::LookUpTopic(topic, name.clone()));

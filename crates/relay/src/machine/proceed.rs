@@ -9,9 +9,9 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
-    progress::feedback::Listening,
+    progress::feedback::SocketRead,
     protocol::{Action, ExitReason, OnFatal},
-    session::{BlockReason, Course},
+    session::{BlockReason, SessionPhase},
 };
 
 /// How long to wait before connecting again to a server that is stopping.
@@ -54,7 +54,7 @@ impl Relay {
                     self.actions.push_back(Action::WatchSlot);
                 }
             }
-            Phase::Streaming(_) | Phase::Connecting(_) | Phase::Over => {}
+            Phase::Streaming(_) | Phase::Connecting(_) | Phase::Exited => {}
         }
         self.exit_if_fatal(now);
     }
@@ -79,7 +79,7 @@ impl Relay {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
         } || self.keeper.is_writing();
-        self.owed_since = waits.then(|| self.owed_since.unwrap_or(now.at));
+        self.waiting_since = waits.then(|| self.waiting_since.unwrap_or(now.at));
         if let Some(topic) = wanted {
             self.look_up(topic, now.at);
         }
@@ -104,25 +104,25 @@ impl Relay {
 
     /// Sends the status update that is due.
     fn send_status(&mut self, now: Now) {
-        let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
+        let socket_read = if self.wants_wal() { SocketRead::On } else { SocketRead::Off };
         let Phase::Streaming(session) = &mut self.phase else { return };
-        match session.update(now, self.terms.window, listening) {
+        match session.update(now, self.settings.window, socket_read) {
             Ok(None) => {}
             Ok(Some(update)) => self.actions.push_back(Action::Status(update)),
-            Err(failure) => self.lost(failure, now.at),
+            Err(failure) => self.disconnect(failure, now.at),
         }
     }
 
     fn drain(&mut self, drain_by: Moment, now: Now) {
         let Phase::Streaming(session) = &mut self.phase else { return };
-        if session.course == Course::Following {
-            session.course = Course::Draining;
+        if session.phase == SessionPhase::Following {
+            session.phase = SessionPhase::Draining;
         }
-        match session.course {
-            Course::Draining | Course::Following
-                if session.is_drained(&self.topics) && !session.ledger.has_unattested() =>
+        match session.phase {
+            SessionPhase::Draining | SessionPhase::Following
+                if session.is_drained(&self.topics) && !session.ledger.has_unrecorded() =>
             {
-                let update = session.last_update(now);
+                let update = session.finish(now);
                 failpoint::reached(Failpoint::DrainConfirmed);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
                 if drain_by <= now.at {
@@ -132,19 +132,19 @@ impl Relay {
                     self.exit_without_session();
                 }
             }
-            Course::Draining | Course::Following if drain_by <= now.at => {
-                let update = session.last_update(now);
+            SessionPhase::Draining | SessionPhase::Following if drain_by <= now.at => {
+                let update = session.finish(now);
                 self.actions.push_back(Action::Status(update));
                 self.end_session(now.at);
                 self.exit(ExitReason::EventsUnconfirmed);
             }
-            Course::Draining | Course::Following => self.send_status(now),
+            SessionPhase::Draining | SessionPhase::Following => self.send_status(now),
             // Everything is confirmed; only the server's `CopyDone` is missing.
-            Course::Finishing if drain_by <= now.at => {
+            SessionPhase::Finishing if drain_by <= now.at => {
                 self.end_session(now.at);
                 self.exit_without_session();
             }
-            Course::Finishing => {}
+            SessionPhase::Finishing => {}
         }
     }
 
@@ -167,10 +167,10 @@ impl Relay {
                     && session.ledger.is_settled_but_for_open()
                     && session.ledger.confirmed() == session.ledger.settled()
             }
-            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Over => false,
+            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Exited => false,
         };
         if fatal {
-            self.send_final_status(now);
+            self.send_update_before_disconnect(now);
             self.end_session(now.at);
             self.exit(ExitReason::Fatal);
         }

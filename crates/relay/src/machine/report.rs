@@ -6,7 +6,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
-    session::{BlockReason, Course, Session},
+    session::{BlockReason, Session, SessionPhase},
     state::{Condition, State},
     telemetry::{Snapshot, TopicTotals, WitnessReport},
 };
@@ -19,10 +19,10 @@ impl Relay {
     pub fn condition(&self, at: Moment) -> Condition {
         let reason = self.failures.reason();
         match &self.phase {
-            Phase::Over => condition(State::Draining, None),
+            Phase::Exited => condition(State::Draining, None),
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
             // A standby whose producer does not work would be blocked if it took over.
-            Phase::Standby { .. } => condition(State::Standby, self.sink.trouble(at)),
+            Phase::Standby { .. } => condition(State::Standby, self.sink.repeated_failure(at)),
             Phase::Waiting { .. } | Phase::Connecting(_) if self.failures.need_person() => {
                 condition(State::Failed, reason)
             }
@@ -32,7 +32,9 @@ impl Relay {
                 }
                 match self.failures.refusal().or(self.failures.of_kafka()) {
                     Some(refusal) => condition(State::Blocked, Some(refusal)),
-                    None => condition(State::Starting, reason.or(self.sink_failure.as_ref())),
+                    None => {
+                        condition(State::Starting, reason.or(self.brokers_unreachable.as_ref()))
+                    }
                 }
             }
             Phase::Streaming(session) => self.condition_of(session, at),
@@ -43,7 +45,7 @@ impl Relay {
         if let Some(failure) = session.row_failure() {
             return condition(State::Failed, Some(failure));
         }
-        if session.course != Course::Following {
+        if session.phase != SessionPhase::Following {
             return condition(State::Draining, None);
         }
         if self.failures.need_person() {
@@ -57,7 +59,7 @@ impl Relay {
         {
             return condition(State::Blocked, Some(refusal));
         }
-        match (&self.sink_failure, self.waiting_for_ack(at)) {
+        match (&self.brokers_unreachable, self.waiting_for_ack(at)) {
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
             (None, _) if self.failures.refusal().is_some() => {
                 condition(State::Blocked, self.failures.refusal())
@@ -72,8 +74,10 @@ impl Relay {
     /// Why no producer works: something that a person must repair, or a failure of several
     /// producers in a row.
     pub(super) fn failure_of_sink(&self, at: Moment) -> Option<&Failure> {
-        let known = self.sink_failure.as_ref();
-        known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))
+        let known = self.brokers_unreachable.as_ref();
+        known
+            .filter(|trouble| trouble.class() == Class::Mendable)
+            .or_else(|| self.sink.repeated_failure(at))
     }
 
     /// The failure that says what Kafka has not done for the time of `waiting`.
@@ -83,7 +87,7 @@ impl Relay {
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
         // A topic that was found waits for the witness, which must name its partition count first.
         if let (Some(BlockReason::Topic(topic)), 0) = (&session.blocked, session.ledger.unacked())
-            && self.topics.ask_at(*topic).is_some()
+            && self.topics.look_up_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {
             let what =
@@ -125,14 +129,14 @@ impl Relay {
     }
 
     fn witness_report(&self) -> WitnessReport {
-        let known = self.keeper.known();
+        let known = self.keeper.witness();
         WitnessReport {
-            kept: self.keeper.kept(),
+            store: self.keeper.store(),
             position: known.map(|known| known.position),
             acknowledged_at: known.and_then(|known| known.mark().at),
             generation: known.map_or(0, |known| known.generation),
             gaps: known.map_or_else(Vec::new, |known| known.gaps.clone()),
-            elsewhere: self.elsewhere.as_deref().cloned(),
+            other_server_gap: self.other_server_gap.as_deref().cloned(),
             are_gaps_recorded: self.keeper.has_recorded_gaps(),
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),
@@ -140,7 +144,7 @@ impl Relay {
     }
 
     fn waiting_for_ack(&self, at: Moment) -> Option<Duration> {
-        self.owed_since.map(|since| at.since(since))
+        self.waiting_since.map(|since| at.since(since))
     }
 
     /// A copy of everything that the core reports, at one moment.
@@ -151,7 +155,7 @@ impl Relay {
             | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => None,
+            | Phase::Exited => None,
         };
         let confirmed = session
             .map_or(self.confirmed, |session| session.ledger.confirmed().max(self.confirmed));
@@ -192,7 +196,7 @@ impl Relay {
 fn without_sink(trouble: &Failure) -> Condition {
     let state = match trouble.class() {
         Class::Mendable => State::Failed,
-        Class::Transport | Class::Replay | Class::Gap => State::Blocked,
+        Class::Transport | Class::Replay | Class::Gap | Class::Note => State::Blocked,
     };
     condition(state, Some(trouble))
 }

@@ -18,7 +18,7 @@ use crate::{
 /// See the module's documentation.
 pub(super) struct SinkState {
     presence: Presence,
-    row: Streak,
+    streak: Streak,
     backoff: Backoff,
 }
 
@@ -38,7 +38,7 @@ enum Streak {
 impl SinkState {
     /// A sink that is being made.
     pub(super) fn new(seed: u64) -> Self {
-        Self { presence: Presence::Replacing, row: Streak::None, backoff: Backoff::new(seed) }
+        Self { presence: Presence::Replacing, streak: Streak::None, backoff: Backoff::new(seed) }
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -57,28 +57,28 @@ impl SinkState {
             return None;
         }
         if self.has_lasted(at) {
-            self.proved();
+            self.works();
         }
         self.presence = Presence::Replacing;
         let Some(failure) = why else { return Some(Duration::ZERO) };
-        let (row, wait) = match self.row {
+        let (row, wait) = match self.streak {
             Streak::None => (Streak::One, Duration::ZERO),
             Streak::One | Streak::More(_) => (Streak::More(failure.clone()), self.backoff.next()),
         };
-        self.row = row;
+        self.streak = row;
         Some(wait)
     }
 
     /// Something was acknowledged, so the producer works: the failures in a row end.
-    pub(super) fn proved(&mut self) {
-        self.row = Streak::None;
+    pub(super) fn works(&mut self) {
+        self.streak = Streak::None;
         self.backoff.reset();
     }
 
     /// The latest failure, if several producers have failed in a row and the present one has not
     /// lasted.
-    pub(super) fn trouble(&self, at: Moment) -> Option<&Failure> {
-        match &self.row {
+    pub(super) fn repeated_failure(&self, at: Moment) -> Option<&Failure> {
+        match &self.streak {
             Streak::More(failure) if !self.has_lasted(at) => Some(failure),
             Streak::None | Streak::One | Streak::More(_) => None,
         }

@@ -26,11 +26,11 @@ pub(crate) struct Feedback {
     timing: Timing,
     sent_at: Moment,
     sent_write: Lsn,
-    heard_at: Moment,
+    received_at: Moment,
     /// The server asked for a reply and has not had it.
     owed: Owed,
     /// When an update asked the server for a reply that has not come.
-    asked_at: Option<Moment>,
+    reply_requested_at: Option<Moment>,
 }
 
 /// Intervals of status updates and silence, both well within `wal_sender_timeout`.
@@ -51,9 +51,9 @@ enum Owed {
 
 /// Whether the socket is being read: while it is not, the server's silence means nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listening {
-    Yes,
-    No,
+pub(crate) enum SocketRead {
+    On,
+    Off,
 }
 
 /// What is due now.
@@ -63,9 +63,9 @@ pub(crate) enum Due {
     /// An update.
     Update,
     /// An update that asks for a reply.
-    Question,
+    UpdateRequestingReply,
     /// None: the server did not answer, and the connection is dead.
-    Silence,
+    ServerSilent,
 }
 
 impl Feedback {
@@ -74,17 +74,17 @@ impl Feedback {
             timing,
             sent_at: at,
             sent_write: Lsn::ZERO,
-            heard_at: at,
+            received_at: at,
             owed: Owed::Nothing,
-            asked_at: None,
+            reply_requested_at: None,
         }
     }
 
     /// Something arrived, so the server is alive.
     #[inline]
     pub(crate) fn received(&mut self, at: Moment) {
-        self.heard_at = at;
-        self.asked_at = None;
+        self.received_at = at;
+        self.reply_requested_at = None;
     }
 
     /// Whether the server waits for a reply.
@@ -102,8 +102,8 @@ impl Feedback {
         self.sent_at = at;
         self.sent_write = write;
         self.owed = Owed::Nothing;
-        if due == Due::Question {
-            self.asked_at = Some(at);
+        if due == Due::UpdateRequestingReply {
+            self.reply_requested_at = Some(at);
         }
     }
 
@@ -114,14 +114,16 @@ impl Feedback {
         ledger: &Ledger,
         received: Lsn,
         window: Window,
-        listening: Listening,
+        socket_read: SocketRead,
     ) -> Due {
-        if listening == Listening::No {
+        if socket_read == SocketRead::Off {
             self.received(at);
         }
-        match self.asked_at {
-            Some(asked) if at >= asked + self.timing.silence_limit / 2 => return Due::Silence,
-            None if at >= self.heard_at + self.timing.silence_limit / 2 => return Due::Question,
+        match self.reply_requested_at {
+            Some(asked) if at >= asked + self.timing.silence_limit / 2 => return Due::ServerSilent,
+            None if at >= self.received_at + self.timing.silence_limit / 2 => {
+                return Due::UpdateRequestingReply;
+            }
             Some(_) | None => {}
         }
         let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
@@ -144,7 +146,8 @@ impl Feedback {
         } else {
             self.sent_at + self.timing.status_interval
         };
-        let silence = self.asked_at.unwrap_or(self.heard_at) + self.timing.silence_limit / 2;
+        let silence =
+            self.reply_requested_at.unwrap_or(self.received_at) + self.timing.silence_limit / 2;
         update.min(silence)
     }
 }
@@ -152,7 +155,7 @@ impl Feedback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::{ledger::Evidence, ticket::SessionId};
+    use crate::progress::{WitnessStore, ticket::SessionId};
     use pgoutput::{Begin, PgTimestamp};
 
     const TIMING: Timing =
@@ -164,7 +167,7 @@ mod tests {
     }
 
     fn idle() -> (Feedback, Ledger) {
-        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None))
+        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory))
     }
 
     #[test]
@@ -172,11 +175,11 @@ mod tests {
         let (mut feedback, ledger) = idle();
         feedback.received(at(2_500));
         assert_eq!(
-            feedback.due(at(2_999), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
+            feedback.due(at(2_999), &ledger, Lsn::ZERO, WINDOW, SocketRead::On),
             Due::Nothing
         );
         assert_eq!(
-            feedback.due(at(3_000), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
+            feedback.due(at(3_000), &ledger, Lsn::ZERO, WINDOW, SocketRead::On),
             Due::Update
         );
     }
@@ -188,7 +191,7 @@ mod tests {
         for millis in 0..1_000 {
             feedback.received(at(millis));
             feedback.owe();
-            let due = feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes);
+            let due = feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, SocketRead::On);
             if due == Due::Update {
                 replies += 1;
                 feedback.sent(due, Lsn::ZERO, at(millis));
@@ -201,24 +204,24 @@ mod tests {
     fn a_silent_server_is_asked_for_a_reply_once_and_then_given_up() {
         let (mut feedback, ledger) = idle();
         let ask = |feedback: &mut Feedback, millis| {
-            feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes)
+            feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, SocketRead::On)
         };
-        assert_eq!(ask(&mut feedback, 5_000), Due::Question);
-        feedback.sent(Due::Question, Lsn::ZERO, at(5_000));
+        assert_eq!(ask(&mut feedback, 5_000), Due::UpdateRequestingReply);
+        feedback.sent(Due::UpdateRequestingReply, Lsn::ZERO, at(5_000));
         assert_eq!(ask(&mut feedback, 8_000), Due::Update);
-        assert_eq!(ask(&mut feedback, 10_000), Due::Silence);
+        assert_eq!(ask(&mut feedback, 10_000), Due::ServerSilent);
         feedback.received(at(10_000));
-        assert_ne!(ask(&mut feedback, 10_001), Due::Silence);
+        assert_ne!(ask(&mut feedback, 10_001), Due::ServerSilent);
     }
 
     #[test]
     fn a_server_that_is_not_read_is_not_reported_as_silent() {
         let (mut feedback, ledger) = idle();
-        let due = feedback.due(at(60_000), &ledger, Lsn::ZERO, WINDOW, Listening::No);
+        let due = feedback.due(at(60_000), &ledger, Lsn::ZERO, WINDOW, SocketRead::Off);
         assert_eq!(due, Due::Update);
         assert_ne!(
-            feedback.due(at(60_001), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
-            Due::Question
+            feedback.due(at(60_001), &ledger, Lsn::ZERO, WINDOW, SocketRead::On),
+            Due::UpdateRequestingReply
         );
     }
 
@@ -229,7 +232,7 @@ mod tests {
         ledger.keepalive(Lsn::from_u64(8));
         let due = |feedback: &mut Feedback, ledger: &Ledger, millis| {
             feedback.received(at(millis));
-            feedback.due(at(millis), ledger, Lsn::from_u64(8), WINDOW, Listening::Yes)
+            feedback.due(at(millis), ledger, Lsn::from_u64(8), WINDOW, SocketRead::On)
         };
         assert_eq!(due(&mut feedback, &ledger, 1_050), Due::Nothing);
         assert_eq!(due(&mut feedback, &ledger, 1_100), Due::Update);
@@ -242,7 +245,7 @@ mod tests {
         let mut acks = crate::Acks::default();
         acks.push(ticket, crate::TopicId::from_index(0).unwrap());
         ledger.credit(&acks.runs()[0]).unwrap();
-        let due = feedback.due(at(1_051), &ledger, Lsn::from_u64(8), narrow, Listening::Yes);
+        let due = feedback.due(at(1_051), &ledger, Lsn::from_u64(8), narrow, SocketRead::On);
         assert_eq!(due, Due::Update);
     }
 }

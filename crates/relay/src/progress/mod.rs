@@ -6,9 +6,11 @@ pub(crate) mod ledger;
 pub(crate) mod ticket;
 pub(crate) mod transaction;
 pub(crate) mod window;
+mod witness_store;
 
 pub use feedback::Timing;
 pub use ledger::ConfirmedLsn;
 pub use ticket::{SessionId, Ticket, TransactionRef};
 pub use transaction::LastTransaction;
 pub use window::Window;
+pub use witness_store::WitnessStore;

@@ -6,7 +6,7 @@
 //! *response*. So a record for a topic that has not been looked up is held, and with it everything
 //! after it.
 //!
-//! Where a witness is kept, it must name a topic's partition count before the first record is
+//! A witness in Kafka must name a topic's partition count before the first record is
 //! produced under that count: the next process has to send what comes again to the same partitions,
 //! although the topic may have grown meanwhile.
 
@@ -19,6 +19,7 @@ use std::{
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
+    progress::WitnessStore,
     routing::{record::TopicId, topic::TopicName},
 };
 
@@ -32,7 +33,7 @@ pub struct TopicFacts {
 }
 
 /// The time from a refused look-up to the next.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_UP_RETRY: Duration = Duration::from_secs(1);
 /// The time after which a look-up without an answer is repeated: the answer may have been lost with
 /// a replaced producer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -52,43 +53,33 @@ struct Topic {
     name: TopicName,
     knowledge: Knowledge,
     /// The earliest moment of the next look-up.
-    ask_at: Moment,
+    look_up_at: Moment,
     /// Records that were produced to it and are not acknowledged.
     in_flight: u64,
     /// The partition count that the witness names.
-    vouched: Option<NonZeroI32>,
+    recorded: Option<NonZeroI32>,
 }
 
-/// Whether a partition count may be used only when the witness names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Vouching {
-    #[default]
-    NotNeeded,
-    Needed,
-}
-
-impl Vouching {
-    /// Whether the witness allows producing to a topic: it is not needed, or it names this
-    /// partition count or a greater one.
-    #[inline]
-    fn is_met(self, vouched: Option<NonZeroI32>, facts: &TopicFacts) -> bool {
-        self == Self::NotNeeded || vouched >= Some(facts.partitions)
-    }
+/// Whether a topic may be produced to under its partition count: a witness in Kafka has to name
+/// that count or a greater one.
+#[inline]
+fn is_recorded(store: WitnessStore, recorded: Option<NonZeroI32>, facts: &TopicFacts) -> bool {
+    store == WitnessStore::Memory || recorded >= Some(facts.partitions)
 }
 
 /// The partition counts that the witness names, by topic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Vouched<'w> {
+pub(crate) struct RecordedPartitions<'w> {
     pub(crate) partitions: Option<&'w BTreeMap<String, i32>>,
     /// How many topics a witness can name. When it is full, topics that it does not name do not
     /// wait for it.
-    pub(crate) most: usize,
+    pub(crate) limit: usize,
 }
 
 /// The registry of topics.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
-    vouching: Vouching,
+    store: WitnessStore,
     topics: Vec<Topic>,
     by_name: HashMap<TopicName, TopicId>,
     /// Whether a partition count has changed since [`Topics::take_news`].
@@ -111,8 +102,8 @@ pub(crate) enum Readiness {
 }
 
 impl Topics {
-    pub(crate) fn new(vouching: Vouching) -> Self {
-        Self { vouching, ..Self::default() }
+    pub(crate) fn new(store: WitnessStore) -> Self {
+        Self { store, ..Self::default() }
     }
 
     /// The number of a topic; a new topic is added.
@@ -126,9 +117,9 @@ impl Topics {
         self.topics.push(Topic {
             name: name.clone(),
             knowledge: Knowledge::Unknown,
-            ask_at: Moment::default(),
+            look_up_at: Moment::default(),
             in_flight: 0,
-            vouched: None,
+            recorded: None,
         });
         self.by_name.insert(name, id);
         Ok(id)
@@ -138,8 +129,8 @@ impl Topics {
     #[inline]
     pub(crate) fn readiness(&self, id: TopicId) -> Readiness {
         match self.topics.get(id.index()) {
-            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
-                if self.vouching.is_met(*vouched, facts) =>
+            Some(Topic { knowledge: Knowledge::Known(facts), recorded, .. })
+                if is_recorded(self.store, *recorded, facts) =>
             {
                 Readiness::Ready(*facts)
             }
@@ -153,15 +144,15 @@ impl Topics {
     }
 
     /// The witness was written or read, and names these partition counts.
-    pub(crate) fn vouch(&mut self, vouched: Vouched<'_>) {
-        if self.vouching == Vouching::NotNeeded {
+    pub(crate) fn partitions_recorded(&mut self, recorded: RecordedPartitions<'_>) {
+        if self.store == WitnessStore::Memory {
             return;
         }
-        let is_full = vouched.partitions.is_some_and(|known| known.len() >= vouched.most);
+        let is_full = recorded.partitions.is_some_and(|known| known.len() >= recorded.limit);
         for topic in &mut self.topics {
             let Knowledge::Known(facts) = topic.knowledge else { continue };
-            let known = vouched.partitions.and_then(|known| known.get(topic.name.as_str()));
-            topic.vouched = match known {
+            let known = recorded.partitions.and_then(|known| known.get(topic.name.as_str()));
+            topic.recorded = match known {
                 None if is_full => Some(facts.partitions),
                 known => known.copied().and_then(NonZeroI32::new),
             };
@@ -229,16 +220,16 @@ impl Topics {
 
     /// Whether to look `id` up now. If so, the next look-up waits for the answer, or until the
     /// answer is overdue.
-    pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
+    pub(crate) fn begin_look_up(&mut self, id: TopicId, at: Moment) -> bool {
         match self.topics.get_mut(id.index()) {
             // The topic is known; only the witness is waited for.
-            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
-                if !self.vouching.is_met(*vouched, facts) =>
+            Some(Topic { knowledge: Knowledge::Known(facts), recorded, .. })
+                if !is_recorded(self.store, *recorded, facts) =>
             {
                 false
             }
-            Some(topic) if topic.ask_at <= at => {
-                topic.ask_at = at + ANSWER_LIMIT;
+            Some(topic) if topic.look_up_at <= at => {
+                topic.look_up_at = at + ANSWER_LIMIT;
                 true
             }
             Some(_) | None => false,
@@ -246,11 +237,11 @@ impl Topics {
     }
 
     /// When the next look-up is due; `None` for a topic that is known.
-    pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
+    pub(crate) fn look_up_at(&self, id: TopicId) -> Option<Moment> {
         let topic = self.topics.get(id.index())?;
         match topic.knowledge {
             Knowledge::Known(_) => None,
-            Knowledge::Unknown | Knowledge::Refused(_) => Some(topic.ask_at),
+            Knowledge::Unknown | Knowledge::Refused(_) => Some(topic.look_up_at),
         }
     }
 
@@ -261,11 +252,11 @@ impl Topics {
             Ok(facts) => {
                 self.news = Unreported::Some;
                 topic.knowledge = Knowledge::Known(facts);
-                topic.ask_at = at;
+                topic.look_up_at = at;
             }
             Err(failure) => {
                 topic.knowledge = Knowledge::Refused(failure);
-                topic.ask_at = at + ASK_AGAIN;
+                topic.look_up_at = at + LOOK_UP_RETRY;
             }
         }
     }
@@ -284,7 +275,7 @@ impl Topics {
             && let Knowledge::Known(_) = topic.knowledge
         {
             topic.knowledge = Knowledge::Unknown;
-            topic.ask_at = Moment::default();
+            topic.look_up_at = Moment::default();
         }
     }
 
@@ -292,7 +283,7 @@ impl Topics {
     pub(crate) fn forget(&mut self) {
         for topic in &mut self.topics {
             topic.knowledge = Knowledge::Unknown;
-            topic.ask_at = Moment::default();
+            topic.look_up_at = Moment::default();
             topic.in_flight = 0;
         }
     }
@@ -316,13 +307,13 @@ mod tests {
         let mut topics = Topics::default();
         let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
         let start = Moment::default();
-        assert!(topics.ask(id, start));
-        assert!(!topics.ask(id, start), "one look-up at a time");
+        assert!(topics.begin_look_up(id, start));
+        assert!(!topics.begin_look_up(id, start), "one look-up at a time");
         topics.answer(id, Err(Failure::new(Code::TopicMissing, "no topic a")), start);
-        assert!(!topics.ask(id, start));
-        let again = topics.ask_at(id).unwrap();
-        assert!(topics.ask(id, again));
-        assert!(!topics.ask(id, again));
+        assert!(!topics.begin_look_up(id, start));
+        let again = topics.look_up_at(id).unwrap();
+        assert!(topics.begin_look_up(id, again));
+        assert!(!topics.begin_look_up(id, again));
         assert!(topics.refusal(id).is_some());
         let facts = TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
         topics.answer(id, Ok(facts), again);
@@ -333,9 +324,9 @@ mod tests {
     fn a_look_up_whose_answer_never_comes_is_repeated() {
         let mut topics = Topics::default();
         let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
-        assert!(topics.ask(id, Moment::default()));
-        let overdue = topics.ask_at(id).unwrap();
+        assert!(topics.begin_look_up(id, Moment::default()));
+        let overdue = topics.look_up_at(id).unwrap();
         assert!(overdue > Moment::default());
-        assert!(topics.ask(id, overdue));
+        assert!(topics.begin_look_up(id, overdue));
     }
 }

@@ -6,7 +6,7 @@
 
 use pgoutput::Lsn;
 
-use super::{Course, Session, block_reason::BlockReason};
+use super::{Session, SessionPhase, block_reason::BlockReason};
 use crate::{
     clock::Moment,
     failure::{Code, Failure, Name},
@@ -81,10 +81,10 @@ impl Session {
     /// Whether the next frame may be offered.
     #[inline]
     pub(crate) fn wants_wal(&self, window: Window) -> bool {
-        let wanted = match self.course {
-            Course::Finishing => return true,
-            Course::Following => true,
-            Course::Draining => self.ledger.is_open(),
+        let wanted = match self.phase {
+            SessionPhase::Finishing => return true,
+            SessionPhase::Following => true,
+            SessionPhase::Draining => self.ledger.is_open(),
         };
         wanted && self.blocked.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
@@ -138,7 +138,7 @@ impl Session {
     /// Whether the transaction that commits at `commit_lsn` must wait until everything before it is
     /// confirmed. The isolation ends with the first transaction past `isolate_at` that need not
     /// wait.
-    pub(super) fn must_isolate(&mut self, commit_lsn: Lsn) -> bool {
+    pub(super) fn isolate(&mut self, commit_lsn: Lsn) -> bool {
         match self.isolate_at {
             Some(place) if commit_lsn >= place => {
                 let waits = !self.ledger.is_all_confirmed();
@@ -204,7 +204,7 @@ impl Session {
     /// When [`Session::update`], [`Session::review`] or the release of a stopping server is due at
     /// the latest.
     pub(crate) fn deadline(&self, topics: &Topics) -> Option<Moment> {
-        if self.course == Course::Finishing {
+        if self.phase == SessionPhase::Finishing {
             return None;
         }
         let feedback = self.feedback.deadline(&self.ledger, self.received);
@@ -212,12 +212,12 @@ impl Session {
             Some(BlockReason::Row { again_at, .. } | BlockReason::QueueFull { again_at }) => {
                 Some(*again_at)
             }
-            Some(BlockReason::Topic(topic)) => topics.ask_at(*topic),
+            Some(BlockReason::Topic(topic)) => topics.look_up_at(*topic),
             None | Some(BlockReason::SinkClosed | BlockReason::Isolate | BlockReason::Draining) => {
                 None
             }
         };
-        let release = self.release_at.filter(|_| !self.is_at_rest());
+        let release = self.release_at.filter(|_| !self.lets_server_stop());
         [Some(feedback), hold, release].into_iter().flatten().min()
     }
 
@@ -241,10 +241,10 @@ impl Session {
     }
 
     /// Whether this session does not keep a server from stopping: everything received is settled
-    /// and attested, and reading goes on.
-    fn is_at_rest(&self) -> bool {
+    /// and in the witness, and reading continues.
+    fn lets_server_stop(&self) -> bool {
         self.ledger.is_settled()
-            && !self.ledger.has_unattested()
+            && !self.ledger.has_unrecorded()
             && self.covered.is_none()
             && self.blocked.is_none()
             && self.repin.is_none()
@@ -258,6 +258,6 @@ impl Session {
     /// Whether the time of [`Session::release_by`] is over and this session still keeps the server
     /// from stopping.
     pub(crate) fn must_release(&self, at: Moment) -> bool {
-        !self.is_at_rest() && self.release_at.is_some_and(|by| by <= at)
+        !self.lets_server_stop() && self.release_at.is_some_and(|by| by <= at)
     }
 }

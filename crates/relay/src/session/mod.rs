@@ -12,8 +12,9 @@ use crate::{
     failure::{Class, Code, Failure, Name},
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
+        WitnessStore,
         feedback::{Feedback, Timing},
-        ledger::{Carried, Evidence, Ledger},
+        ledger::{Carried, Ledger},
         ticket::SessionId,
         transaction::LastTransaction,
         window::Window,
@@ -36,7 +37,7 @@ use relations::{Binding, Relations};
 mod block_reason;
 mod blocking;
 mod covered;
-mod covering;
+mod covered_frames;
 mod oversized;
 mod pace;
 mod relations;
@@ -46,7 +47,7 @@ pub(crate) use block_reason::BlockReason;
 
 /// Whether the session follows the WAL or is stopping, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum SessionPhase {
     /// Following the WAL.
     Following,
     /// Stopping: reads to the commit of the open transaction, and no further.
@@ -80,7 +81,7 @@ pub(crate) struct Session {
     /// Where the transaction commits at which an earlier session failed. It is taken alone, after
     /// everything before it is confirmed, so that nothing else is repeated if it fails again.
     isolate_at: Option<Lsn>,
-    pub(crate) course: Course,
+    pub(crate) phase: SessionPhase,
     /// What the server sends again although an earlier session's witness covers it; `None` once the
     /// stream has passed it.
     covered: Option<Covered>,
@@ -89,10 +90,12 @@ pub(crate) struct Session {
     /// A topic's partition count has grown. Nothing more is produced until everything produced so
     /// far is settled.
     repin: Option<(TopicId, TopicFacts)>,
+    /// The commit time of the open transaction, by the clock of the server where it was committed.
     committed_at: PgTimestamp,
     /// When the last transaction was committed, by the clock of the server that sends it. `None`:
     /// the server has nothing more to send.
     last_commit_at: Option<PgTimestamp>,
+    /// When the last frame was sent, by the server's clock.
     sent_at: PgTimestamp,
     /// The time between the commits of the last two transactions, in microseconds, by the server's
     /// clock.
@@ -102,7 +105,7 @@ pub(crate) struct Session {
 }
 
 /// What a session begins with.
-pub(crate) struct Beginning {
+pub(crate) struct SessionStart {
     pub(crate) id: SessionId,
     /// Where the slot stood when it was checked.
     pub(crate) slot_at: Lsn,
@@ -110,7 +113,7 @@ pub(crate) struct Beginning {
     pub(crate) isolate_at: Option<Lsn>,
     /// Which tables are outboxes, by OID.
     pub(crate) tables: TableOids,
-    pub(crate) evidence: Evidence,
+    pub(crate) store: WitnessStore,
     pub(crate) resume: Resume,
 }
 
@@ -126,9 +129,9 @@ pub(crate) enum Resume {
 }
 
 impl Session {
-    pub(crate) fn new(beginning: Beginning, terms: &SessionSettings, at: Moment) -> Self {
-        let Beginning { id, slot_at, isolate_at, tables, evidence, resume } = beginning;
-        let mut ledger = Ledger::new(id, slot_at, evidence);
+    pub(crate) fn new(beginning: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
+        let SessionStart { id, slot_at, isolate_at, tables, store, resume } = beginning;
+        let mut ledger = Ledger::new(id, slot_at, store);
         let covered = match resume {
             Resume::AtSlot => None,
             Resume::At(position, last) => {
@@ -140,14 +143,14 @@ impl Session {
         Self {
             ledger,
             since: at,
-            feedback: Feedback::new(terms.timing, at),
+            feedback: Feedback::new(settings.timing, at),
             relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
             blocked: None,
             retried_failure: None,
             isolate_at,
-            course: Course::Following,
+            phase: SessionPhase::Following,
             covered,
             release_at: None,
             repin: None,
@@ -171,34 +174,34 @@ impl Session {
         &mut self,
         payload: &[u8],
         now: Now,
-        terms: &SessionSettings,
+        settings: &SessionSettings,
         topics: &mut Topics,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
         self.feedback.received(now.at);
-        if self.course == Course::Finishing {
+        if self.phase == SessionPhase::Finishing {
             return Ok(FrameOutcome::Taken);
         }
         match Frame::parse(payload).as_ref()? {
             Frame::XLogData(data) => {
                 self.sent_at = data.sent_at;
-                if self.covered.is_some() && self.is_covered(data, terms)? {
+                if self.covered.is_some() && self.take_covered(data, settings)? {
                     return Ok(FrameOutcome::Taken);
                 }
-                let step = match Insert::parse(data.data) {
+                let outcome = match Insert::parse(data.data) {
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
                     Some(Err(error)) => return Err(error.into()),
-                    None => self.message(data, terms)?,
+                    None => self.message(data, settings)?,
                 };
                 // This position is only reported, never confirmed. Relation messages have 0/0 here.
-                if step == FrameOutcome::Taken && data.wal_start > self.received {
+                if outcome == FrameOutcome::Taken && data.wal_start > self.received {
                     self.received = data.wal_start;
                 }
-                Ok(step)
+                Ok(outcome)
             }
             Frame::Keepalive(keepalive) => {
                 self.received = self.received.max(keepalive.wal_end);
-                if self.covered.is_none() || self.has_passed_covered(keepalive.wal_end)? {
+                if self.covered.is_none() || self.pass_covered(keepalive.wal_end)? {
                     self.ledger.keepalive(keepalive.wal_end);
                 }
                 failpoint::reached(Failpoint::KeepaliveTaken);
@@ -216,13 +219,13 @@ impl Session {
     fn message(
         &mut self,
         frame: &XLogData<'_>,
-        terms: &SessionSettings,
+        settings: &SessionSettings,
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
-            Message::Begin(_) if self.course == Course::Draining => {
+            Message::Begin(_) if self.phase == SessionPhase::Draining => {
                 return Ok(self.block(BlockReason::Draining));
             }
-            Message::Begin(begin) if self.must_isolate(begin.final_lsn) => {
+            Message::Begin(begin) if self.isolate(begin.final_lsn) => {
                 return Ok(self.block(BlockReason::Isolate));
             }
             Message::Begin(begin) => {
@@ -241,7 +244,7 @@ impl Session {
                 failpoint::reached(Failpoint::CommitTaken);
             }
             Message::Relation(relation) => {
-                self.relations.describe(&terms.outboxes, relation);
+                self.relations.describe(&settings.outboxes, relation);
                 failpoint::reached(Failpoint::RelationTaken);
             }
             // The transaction was replicated from another server, and its commit time is that
@@ -330,7 +333,7 @@ impl Session {
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
         match failure.class() {
             Class::Mendable => Ok(self.block_on_row(failure, None, at)),
-            Class::Transport | Class::Replay | Class::Gap => Err(failure),
+            Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }
 

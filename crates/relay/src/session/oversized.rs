@@ -2,7 +2,7 @@
 
 use pgoutput::{Frame, parse_insert_prefix};
 
-use super::{Course, Session, SessionSettings, relations::Binding};
+use super::{Session, SessionPhase, SessionSettings, relations::Binding};
 use crate::{
     clock::Now,
     failure::{Code, Failure, Name},
@@ -22,10 +22,10 @@ impl Session {
         announced: usize,
         prefix: &[u8],
         now: Now,
-        terms: &SessionSettings,
+        settings: &SessionSettings,
     ) -> Result<FrameOutcome, Failure> {
         self.feedback.received(now.at);
-        if self.course == Course::Finishing {
+        if self.phase == SessionPhase::Finishing {
             return Ok(FrameOutcome::Taken);
         }
         let data = match Frame::parse(prefix)? {
@@ -55,7 +55,7 @@ impl Session {
             Binding::Outbox(router) => {
                 let mut event = Event::default();
                 router.columns().read_partial(row.columns(), &mut event)?;
-                let limit = terms.row_bytes;
+                let limit = settings.row_bytes;
                 Failure::new(
                     Code::RowTooLarge,
                     format!(

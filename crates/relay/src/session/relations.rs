@@ -13,14 +13,14 @@ use crate::{
     failure::{Code, Failure},
     routing::{
         columns::Columns,
-        route::Router,
+        route::TableRouter,
         table::{OutboxTable, Outboxes, TableName},
     },
     source::TableOids,
 };
 
 pub(super) enum Binding {
-    Outbox(Box<Router>),
+    Outbox(Box<TableRouter>),
     NotOutbox,
     /// An outbox whose next row blocks with this failure.
     Broken(Box<OutboxTable>, Failure),
@@ -52,7 +52,7 @@ impl Relations {
                 router.set_columns(columns);
                 return;
             }
-            (Ok(columns), _) => Binding::Outbox(Box::new(Router::new(table, columns))),
+            (Ok(columns), _) => Binding::Outbox(Box::new(TableRouter::new(table, columns))),
             (Err(failure), _) => Binding::Broken(Box::new(table), failure),
         };
         self.by_oid.insert(relation.id, binding);

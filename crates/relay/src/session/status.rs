@@ -2,12 +2,12 @@
 
 use pgoutput::ReplyRequest;
 
-use super::{Course, Session};
+use super::{Session, SessionPhase};
 use crate::{
     clock::Now,
     failure::{Code, Failure},
     progress::{
-        feedback::{Due, Listening},
+        feedback::{Due, SocketRead},
         window::Window,
     },
     protocol::StatusUpdate,
@@ -15,7 +15,7 @@ use crate::{
 
 impl Session {
     /// The status update that is due, if any. The relay says whether the socket is being read
-    /// (`listening`), because that depends on more than the session.
+    /// (`socket_read`), because that depends on more than the session.
     ///
     /// # Errors
     /// The server no longer answers (P009).
@@ -23,35 +23,35 @@ impl Session {
         &mut self,
         now: Now,
         window: Window,
-        listening: Listening,
+        socket_read: SocketRead,
     ) -> Result<Option<StatusUpdate>, Failure> {
-        let due = self.feedback.due(now.at, &self.ledger, self.received, window, listening);
+        let due = self.feedback.due(now.at, &self.ledger, self.received, window, socket_read);
         let reply = match due {
             Due::Nothing => return Ok(None),
-            Due::Silence => {
+            Due::ServerSilent => {
                 return Err(Failure::new(
                     Code::ServerSilent,
                     "the walsender no longer answers, although the connection looks alive",
                 ));
             }
             Due::Update => ReplyRequest::Optional,
-            Due::Question => ReplyRequest::Requested,
+            Due::UpdateRequestingReply => ReplyRequest::Requested,
         };
         Ok(Some(self.status(now, due, reply)))
     }
 
     /// The last update before `CopyDone`.
-    pub(crate) fn last_update(&mut self, now: Now) -> StatusUpdate {
-        self.course = Course::Finishing;
+    pub(crate) fn finish(&mut self, now: Now) -> StatusUpdate {
+        self.phase = SessionPhase::Finishing;
         self.status(now, Due::Update, ReplyRequest::Optional)
     }
 
     /// The update for what is confirmable and not yet confirmed, before the router closes an intact
     /// connection. Without it the server would send those events again.
-    pub(crate) fn final_status(&mut self, now: Now) -> Option<StatusUpdate> {
+    pub(crate) fn update_before_disconnect(&mut self, now: Now) -> Option<StatusUpdate> {
         let has_unsent = self.ledger.confirmable() > self.ledger.confirmed();
         // Nothing may follow `CopyDone`.
-        (has_unsent && self.course != Course::Finishing)
+        (has_unsent && self.phase != SessionPhase::Finishing)
             .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
     }
 

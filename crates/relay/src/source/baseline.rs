@@ -10,7 +10,7 @@ use super::{
     slot::{Held, SlotHealth},
     tables::TableOids,
 };
-use crate::{failure::Failure, routing::table::Outboxes, witness::Witness};
+use crate::{failure::Failure, progress::WitnessStore, routing::table::Outboxes, witness::Witness};
 
 /// What the server is compared with.
 #[derive(Debug, Clone, Copy)]
@@ -23,18 +23,28 @@ pub struct Expectations<'a> {
     pub outboxes: &'a Outboxes,
     /// The record of earlier sessions, of this router or another. None before the first session.
     pub witness: Option<&'a Witness>,
-    /// Where the witness is kept.
-    pub kept: Kept,
+    /// Whether the slot may stand past the witness.
+    pub slot_position: SlotPosition,
 }
 
-/// Where the witness is kept. Only a witness in Kafka shows that a slot past it was moved.
+/// Whether the slot's position is compared with the witness's. A slot that stands past a witness
+/// was moved by somebody else, if that witness is in Kafka and of this server's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// In Kafka. Every router writes the witness before it confirms, so no router moves the slot
-    /// past it.
-    InKafka,
-    /// In this process only. Another router may have moved the slot without a trace.
-    InMemory,
+pub enum SlotPosition {
+    /// It is compared.
+    Compared,
+    /// The witness is in memory only, so another router may have moved the slot; or it names a
+    /// position of another history.
+    NotCompared,
+}
+
+impl From<WitnessStore> for SlotPosition {
+    fn from(store: WitnessStore) -> Self {
+        match store {
+            WitnessStore::Kafka => Self::Compared,
+            WitnessStore::Memory => Self::NotCompared,
+        }
+    }
 }
 
 /// A server on which a stream may start, as it was at the preflight.

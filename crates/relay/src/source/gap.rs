@@ -60,16 +60,16 @@ impl Gap {
     pub fn new(failure: Failure, interval: Interval) -> Self {
         let mut failure = failure.flattened();
         failure.message.push_str(&at_risk(&interval));
-        Self::written(failure, interval)
+        Self::with_message(failure, interval)
     }
 
     /// The gap whose failure has the interval in its message already.
-    pub(crate) fn written(failure: Failure, interval: Interval) -> Self {
+    pub(crate) fn with_message(failure: Failure, interval: Interval) -> Self {
         Self { failure: failure.of_gap(interval.begins_at()), interval }
     }
 
     /// Whether rows are left out for as long as the defect lasts, wherever the slot stands.
-    pub fn lasts(&self) -> bool {
+    pub fn leaves_rows_out(&self) -> bool {
         self.failure.code.leaves_rows_out()
     }
 
@@ -77,16 +77,16 @@ impl Gap {
     /// the two it was repaired. A gap without a beginning is named by its end, so that end stays.
     pub(crate) fn lasted_until(&mut self, to: &Mark) {
         let has_name = self.interval.from.is_some();
-        if !self.lasts() || !has_name || to.lsn <= self.interval.to.lsn {
+        if !self.leaves_rows_out() || !has_name || to.lsn <= self.interval.to.lsn {
             return;
         }
-        let what = self.what().to_owned();
+        let what = self.message_without_interval().to_owned();
         self.interval.to = to.clone();
         self.failure.message = what + &at_risk(&self.interval);
     }
 
     /// The message without the interval.
-    pub(crate) fn what(&self) -> &str {
+    pub(crate) fn message_without_interval(&self) -> &str {
         let message = &self.failure.message;
         message.strip_suffix(&at_risk(&self.interval)).unwrap_or(message)
     }
@@ -125,7 +125,7 @@ impl Gap {
             "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
             failure.message
         );
-        Self::written(failure, Interval { from: Some(Mark { lsn: from, at: None }), to })
+        Self::with_message(failure, Interval { from: Some(Mark { lsn: from, at: None }), to })
     }
 }
 

@@ -62,7 +62,7 @@ pub fn continued(
 /// Whether the server continues the history of the witness.
 ///
 /// # Errors
-/// [`Obstacle::Elsewhere`]: another database cluster, a witness whose timeline is later than the
+/// [`Obstacle::OtherServer`]: another database cluster, a witness whose timeline is later than the
 /// server's or not among its ancestors, or a promotion that forgot transactions which Kafka has.
 /// [`Obstacle::Gaps`]: WAL that ends before the witness.
 pub fn continues(
@@ -79,13 +79,13 @@ pub fn continues(
         // Two installations that share a Kafka cluster share a record if their name, database and
         // slot are the same.
         let gap = parted(witness, Lsn::ZERO, Failure::of(Case::OtherCluster, what));
-        return Err(Obstacle::Elsewhere(Box::new(gap)));
+        return Err(Obstacle::OtherServer(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
         std::cmp::Ordering::Equal => {
             reaches(witness, server, witness.position).map(|()| Continuation::Same)
         }
-        std::cmp::Ordering::Greater => Err(elsewhere(
+        std::cmp::Ordering::Greater => Err(other_server(
             witness,
             Lsn::ZERO,
             format!(
@@ -122,7 +122,7 @@ fn promoted(
 ) -> Result<Continuation, Obstacle> {
     let now = server.history.timeline;
     let Some(left) = timelines.left_at(known.timeline) else {
-        return Err(elsewhere(
+        return Err(other_server(
             witness,
             Lsn::ZERO,
             format!(
@@ -138,7 +138,7 @@ fn promoted(
         return reaches(witness, server, witness.position.min(left))
             .map(|()| Continuation::Promoted(left));
     }
-    Err(elsewhere(
+    Err(other_server(
         witness,
         left,
         format!(
@@ -150,8 +150,8 @@ fn promoted(
 
 /// A finding that every reading of this server repeats and no reading of the right server does, so
 /// it need not be written down.
-fn elsewhere(witness: &Witness, from: Lsn, what: String) -> Obstacle {
-    Obstacle::Elsewhere(Box::new(parted(witness, from, Failure::new(Code::HistoryChanged, what))))
+fn other_server(witness: &Witness, from: Lsn, what: String) -> Obstacle {
+    Obstacle::OtherServer(Box::new(parted(witness, from, Failure::new(Code::HistoryChanged, what))))
 }
 
 fn parted(witness: &Witness, from: Lsn, failure: Failure) -> Gap {
@@ -191,7 +191,7 @@ mod tests {
         let timelines = TimelineHistory::parse(timelines).unwrap();
         continues(&witness(), server, &timelines).map_err(|obstacle| {
             let gap = match obstacle {
-                Obstacle::Elsewhere(gap) => *gap,
+                Obstacle::OtherServer(gap) => *gap,
                 // By the next reading the server may have written past the witness.
                 Obstacle::Gaps(mut gaps) if server.wal_end < witness().position => gaps.remove(0),
                 other @ (Obstacle::SlotInUse { .. } | Obstacle::Gaps(_) | Obstacle::Failed(_)) => {

@@ -31,14 +31,14 @@ mod storage;
 mod tables;
 mod unconfigured;
 
-pub use baseline::{Baseline, Expectations, Kept};
+pub use baseline::{Baseline, Expectations, SlotPosition};
 pub use catalog::{
     Catalog, CatalogRelation, Child, Inserts, Partitions, Publication, PublishedTable, SchemaEntry,
     TableKind,
 };
 pub use gap::{Gap, Interval, Mark};
 pub use monitor_gap::{LastGood, suspected_gap};
-pub use moves::Moves;
+pub use moves::RowMovePrivileges;
 pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
 pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};

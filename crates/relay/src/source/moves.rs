@@ -14,7 +14,7 @@ use crate::{
 
 /// Which roles other than the owner may move rows of a partitioned table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moves {
+pub struct RowMovePrivileges {
     /// The partitioned table.
     pub table: TableName,
     /// Columns of the partition key, of any level, that one of `roles` may update.
@@ -23,7 +23,7 @@ pub struct Moves {
     pub roles: Vec<Option<String>>,
 }
 
-impl Moves {
+impl RowMovePrivileges {
     /// The finding, which is reported and stops nothing.
     pub fn finding(&self) -> Failure {
         let Self { table, columns, roles } = self;
@@ -50,17 +50,17 @@ impl Moves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{publication::is_note, samples::name};
+    use crate::source::samples::name;
 
     #[test]
     fn the_roles_that_may_move_rows_are_named_and_the_router_continues() {
-        let finding = Moves {
+        let finding = RowMovePrivileges {
             table: name("outbox"),
             columns: vec!["processed".to_owned()],
             roles: vec![None, Some("app".to_owned())],
         }
         .finding();
-        assert!(finding.code == Code::RowsMove && is_note(&finding));
+        assert!(finding.code == Code::RowsMove && finding.is_note());
         assert!(finding.message.contains("public, \"app\" may update processed"), "{finding}");
         assert_eq!(finding.names.get(Name::QuotedTable), Some("\"public\".\"outbox\""));
         assert_eq!(finding.names.get(Name::Role), Some("public, \"app\""));

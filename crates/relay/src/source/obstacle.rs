@@ -15,7 +15,7 @@ pub enum Obstacle {
     Gaps(Vec<Gap>),
     /// This is not the witness's server. Every reading of this server shows it and no reading of
     /// the right one does, so it is reported and not written into the witness.
-    Elsewhere(Box<Gap>),
+    OtherServer(Box<Gap>),
     /// Something else is wrong.
     Failed(Failure),
 }

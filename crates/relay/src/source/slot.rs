@@ -84,7 +84,7 @@ pub struct SlotHealth {
     /// Physical or logical.
     pub kind: SlotKind,
     /// What makes it unfit for a router.
-    pub peculiarity: Option<SlotFeature>,
+    pub unsupported_feature: Option<SlotFeature>,
     /// Kept on standby servers too (17+).
     pub failover: Option<bool>,
     /// Copied from a primary (17+).
@@ -150,7 +150,7 @@ pub struct SlotReading {
 
 impl SlotReading {
     /// The moment of the reading, in a form that can be ordered.
-    pub fn moment(&self) -> Held {
+    pub fn held(&self) -> Held {
         Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
     }
 

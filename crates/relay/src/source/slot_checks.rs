@@ -38,7 +38,7 @@ fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
 }
 
 fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
-    let wrong = match (slot.kind, slot.plugin.as_deref(), slot.peculiarity) {
+    let wrong = match (slot.kind, slot.plugin.as_deref(), slot.unsupported_feature) {
         (SlotKind::Physical, _, _) => "is a physical slot".to_owned(),
         (SlotKind::Logical, plugin, _) if plugin != Some(PLUGIN) => {
             format!("uses the plug-in {}, not {PLUGIN}", plugin.unwrap_or("(none)"))
@@ -118,8 +118,8 @@ mod tests {
             SlotHealth { kind: SlotKind::Physical, plugin: None, database: None, ..slot() },
             SlotHealth { plugin: Some("test_decoding".to_owned()), ..slot() },
             SlotHealth { database: Some("other".to_owned()), ..slot() },
-            SlotHealth { peculiarity: Some(SlotFeature::Temporary), ..slot() },
-            SlotHealth { peculiarity: Some(SlotFeature::TwoPhase), ..slot() },
+            SlotHealth { unsupported_feature: Some(SlotFeature::Temporary), ..slot() },
+            SlotHealth { unsupported_feature: Some(SlotFeature::TwoPhase), ..slot() },
         ] {
             assert_eq!(refusal_code(Some(unfit)), Some(Code::SlotUnsuitable));
         }

@@ -13,13 +13,13 @@ use crate::routing::table::TableName;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Whether they are in the WAL now.
-    pub place: Persistence,
+    pub persistence: Persistence,
     /// The OID of the table's TOAST table. It changes when ALTER TABLE rewrites the rows; VACUUM
     /// FULL, CLUSTER and TRUNCATE keep it (seen on 15 and 18). None where no column is large enough
     /// to need one.
     pub toast: Option<Oid>,
     /// What kind of statement created that TOAST table.
-    pub made: ToastOrigin,
+    pub toast_origin: ToastOrigin,
 }
 
 /// Whether rows are in the WAL.

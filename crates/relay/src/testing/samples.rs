@@ -22,7 +22,7 @@ pub fn slot() -> SlotHealth {
         plugin: Some("pgoutput".to_owned()),
         database: Some("shop".to_owned()),
         kind: SlotKind::Logical,
-        peculiarity: None,
+        unsupported_feature: None,
         failover: None,
         synced: None,
         invalidation_reason: None,

@@ -57,10 +57,10 @@ impl Source {
             self.is_streaming = matches!(action, Action::StartReplication);
         }
         match action {
-            Action::Connect => Some(Input::Opened(self.server())),
+            Action::Connect => Some(Input::Connected(self.server())),
             Action::ReadSlot => Some(Input::Slot(self.slot_reading())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
-            Action::StartReplication => Some(Input::Connected(Some(WALSENDER))),
+            Action::StartReplication => Some(Input::ReplicationStarted(Some(WALSENDER))),
             Action::ReadState(_)
             | Action::CheckStateTopic(_)
             | Action::WriteState(_)

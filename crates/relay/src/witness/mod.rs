@@ -3,8 +3,8 @@
 //!
 //! The slot is the only position to resume from. But a slot does not show whether somebody else
 //! moved it, whether the server is still the same, and whether a router found that rows may be
-//! missing. The witness shows all three, and it outlives every router process. Two rules make it
-//! evidence:
+//! missing. The witness shows all three, and it outlives every router process. Two rules let it
+//! show this:
 //!
 //! * A position is confirmed only after the witness with that position is acknowledged. So a slot
 //!   that stands past the witness was moved by somebody else.
@@ -34,10 +34,10 @@ mod keeper;
 mod key;
 mod record;
 
-pub use crate::progress::LastTransaction;
+pub use crate::progress::{LastTransaction, WitnessStore};
 pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;
-pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, Want};
+pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
 pub use key::Pipeline;
 pub use record::{ACCEPTED_MAX, Acceptance, Former, Witness};

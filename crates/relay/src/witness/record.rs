@@ -11,7 +11,7 @@ use crate::{
     wording,
 };
 
-/// One record of a pipeline; see [`super`] for what it is evidence of.
+/// One record of a pipeline; see [`super`] for what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Witness {
     /// Incremented when a new history begins, when a gap opens, and when a person accepts a gap.
@@ -137,7 +137,7 @@ impl Witness {
 
     /// From the present position on, the rows of these tables are events, and those of the former
     /// tables.
-    pub(crate) fn count(&mut self, mut tables: Vec<Oid>) {
+    pub(crate) fn set_tables(&mut self, mut tables: Vec<Oid>) {
         let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
         let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
         tables.extend(former);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, Lsn, Write,
-    source::{Expectations, Gap, Kept, Present, gaps_since},
+    source::{Expectations, Gap, Present, SlotPosition, gaps_since},
     witness::{OpenFinding, Witness},
 };
 
@@ -20,13 +20,13 @@ impl World {
     /// Whether a gap is recorded that nobody has accepted, or a router has found that the server is
     /// not the witness's.
     pub(super) fn has_open_gap(&self) -> bool {
-        let is_elsewhere = |router: &router::SimulatedRouter| {
+        let is_at_other_server = |router: &router::SimulatedRouter| {
             let witness = router.relay.snapshot(self.at).witness;
-            router.runs() && witness.elsewhere.is_some()
+            router.runs() && witness.other_server_gap.is_some()
         };
         self.kafka.state.best().is_some_and(|best| !best.gaps.is_empty())
             || (self.plan.state_topic == StateTopicSetting::Used
-                && self.routers.iter().any(is_elsewhere))
+                && self.routers.iter().any(is_at_other_server))
     }
 
     /// Schedules the person's visit, and the acceptance, if the plan has a person.
@@ -98,7 +98,7 @@ impl World {
             publication: queries::PUBLICATION,
             outboxes: &outboxes,
             witness: Some(&best),
-            kept: Kept::InKafka,
+            slot_position: SlotPosition::Compared,
         };
         let present = Present {
             cluster: &self.kafka.cluster(),
@@ -115,7 +115,7 @@ impl World {
     fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.read_catalog();
         let next = Witness {
-            held: Some(self.server.read_slot().moment()),
+            held: Some(self.server.read_slot().held()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
             checked: Some(self.server.read_slot().mark()),

@@ -63,7 +63,7 @@ impl World {
             return;
         }
         self.routers[router].link = Some(self.server.starts);
-        self.input(router, Input::Opened(self.server.server()));
+        self.input(router, Input::Connected(self.server.server()));
     }
 
     fn answer_on_the_connection(&mut self, router: usize, request: PendingRequest) {
@@ -115,7 +115,7 @@ impl World {
         if let Some(producer) = &mut process.producer {
             producer.session = session;
         }
-        self.input(router, Input::Connected(i32::try_from(id).ok()));
+        self.input(router, Input::ReplicationStarted(i32::try_from(id).ok()));
     }
 
     /// For the first session of a process: the partition counts in the witness are all that its

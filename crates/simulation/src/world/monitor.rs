@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use relay::{
-    Class, Input, State,
+    Class, Failure, Input, State,
     source::{Baseline, LastGood, publication, slot_checks, suspected_gap},
 };
 
@@ -62,7 +62,7 @@ impl World {
         let mut findings: Vec<_> = slot_checks::fit(SLOT, &reading).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
         let now = reading.mark();
-        if findings.iter().all(publication::is_note) {
+        if findings.iter().all(Failure::is_note) {
             let confirmed = reading.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
             let last_good = LastGood { checked: now, confirmed };
             self.routers[router].last_good = Some(last_good);

@@ -53,7 +53,7 @@ pub(super) async fn accept(
     };
     let source = prepare::source(config, access.endpoint("accept")?);
     let facts = read_when_idle(config, &records, &source).await?;
-    let open = facts.record.open();
+    let open = facts.record.open_findings();
     if open.is_empty() {
         show::nothing(&facts.record, terminal.out)?;
         return Ok(Exit::Done);
@@ -85,7 +85,7 @@ pub(super) async fn accept(
                 return Ok(Exit::Failure);
             }
             let again = read_when_idle(config, &records, &source).await?;
-            if names(&again.record.open()) != names(&open) {
+            if names(&again.record.open_findings()) != names(&open) {
                 return Err(show::changed().into());
             }
             decide(args, config, access, again, &chosen)?
@@ -159,8 +159,8 @@ fn decide(
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
     }
-    let baseline = record::baseline(config, facts.reading, &facts.record.open())?;
-    let recorded = facts.recorded.open();
+    let baseline = record::baseline(config, facts.reading, &facts.record.open_findings())?;
+    let recorded = facts.recorded.open_findings();
     let known: Vec<OpenFinding> =
         chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
     facts.record.may_accept(&known, &baseline)?;

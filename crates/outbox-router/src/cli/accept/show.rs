@@ -75,7 +75,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
          is not in kafka, it will not send: publish it from the table, if that is not done yet.",
         next.position
     )?;
-    if gaps().any(Gap::lasts) {
+    if gaps().any(Gap::leaves_rows_out) {
         writeln!(
             out,
             "Rows that a table or the publication left out until that was repaired are in no slot,\n\
@@ -104,7 +104,7 @@ pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::
     for open in chosen {
         writeln!(out, "accepted {} by {by}", open.name())?;
     }
-    let left = next.open();
+    let left = next.open_findings();
     for open in &left {
         writeln!(out, "still open: {}", open.name())?;
     }

@@ -98,7 +98,7 @@ fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
 
 /// Reports what is open, and what closes it.
 fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
-    for open in record.open() {
+    for open in record.open_findings() {
         let failure = record::failure_of(&open);
         writeln!(out, "  {} is open: {}", open.name(), failure.message)?;
         if let Some(hint) = hint_of_open(&failure, &open.name()) {

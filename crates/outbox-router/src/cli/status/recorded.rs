@@ -137,7 +137,7 @@ fn by_router(witness: &Value) -> Option<Recorded> {
 
 impl ShownRecord {
     fn of(witness: &Witness) -> Self {
-        let open = witness.open();
+        let open = witness.open_findings();
         let open = open.iter().map(|open| OpenEntry::of(open.name(), record::failure_of(open)));
         let accepted = witness.accepted.iter().map(|accepted| AcceptedEntry {
             name: accepted.name(),

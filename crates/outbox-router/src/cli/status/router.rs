@@ -1,7 +1,7 @@
 //! What the router reports in its `/status.json`: why it does not go on, and what its monitor
 //! finds.
 
-use relay::{Code, Failure, State, source::publication::is_note};
+use relay::{Class, Code, State};
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -62,5 +62,5 @@ fn finding(reason: &Value) -> Option<Finding> {
 
 fn is_note_only(finding: &Finding) -> bool {
     let code = finding.code.as_deref().and_then(Code::parse);
-    code.is_some_and(|code| is_note(&Failure::new(code, "")))
+    code.is_some_and(|code| code.class() == Class::Note)
 }

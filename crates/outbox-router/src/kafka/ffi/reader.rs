@@ -52,7 +52,7 @@ pub(in super::super) enum Fetched {
         offset: i64,
     },
     /// An error of the client or of the partition's leader.
-    Complaint(ClientError),
+    Error(ClientError),
 }
 
 /// A record as the broker stores it.
@@ -122,7 +122,7 @@ impl Reader {
             sys::RD_KAFKA_EVENT_FETCH => record_of(&event).map(Fetched::Record),
             sys::RD_KAFKA_EVENT_ERROR => Some(match event.error() {
                 Some(RDKafkaErrorCode::PartitionEOF) => Fetched::End { offset: offset_of(&event)? },
-                _ => Fetched::Complaint(event.client_error()),
+                _ => Fetched::Error(event.client_error()),
             }),
             sys::RD_KAFKA_EVENT_LOG => {
                 event.log(&mut OnlyLogs);

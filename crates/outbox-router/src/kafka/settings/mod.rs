@@ -45,7 +45,7 @@ pub struct TopicCreation {
 }
 
 /// A guarantee of the router depends on each of these, so they cannot be changed.
-const PINNED: &[(&str, &str)] = &[
+const REQUIRED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),
     ("delivery.report.only.error", "false"),
@@ -143,7 +143,7 @@ impl KafkaSettings {
             DEFAULTS.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         properties.extend(overrides::accept(&self.properties, &self.bootstrap_servers)?);
         self.size(&mut properties)?;
-        properties.extend(PINNED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
+        properties.extend(REQUIRED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
         properties.insert("client.id".into(), self.client_id.clone());
         Ok(properties)
@@ -250,7 +250,7 @@ mod tests {
     fn every_pin_and_default_is_in_force_in_librdkafka() {
         let native = settings(&[]).client_config().unwrap().create_native_config().unwrap();
         let in_force = |key: &str| native.get(key).unwrap();
-        for (key, value) in PINNED.iter().chain(DEFAULTS) {
+        for (key, value) in REQUIRED.iter().chain(DEFAULTS) {
             let expected = match (*key, *value) {
                 ("acks", _) => "-1",
                 (_, value) => value,

@@ -25,7 +25,7 @@ pub(super) enum SinkPhase {
     /// flight is.
     Unexplained(DeliveryFailure),
     Explained(DeliveryFailure),
-    Told,
+    Reported,
 }
 
 impl SinkPhase {
@@ -38,7 +38,7 @@ impl SinkPhase {
         match (&self, is_collateral(error)) {
             (Self::Open, true) => *self = Self::Unexplained(trouble()),
             (_, false) => self.explain(trouble),
-            (Self::Unexplained(_) | Self::Explained(_) | Self::Told, true) => {}
+            (Self::Unexplained(_) | Self::Explained(_) | Self::Reported, true) => {}
         }
     }
 

@@ -58,14 +58,14 @@ impl Reports {
         let ripe = match &self.phase {
             SinkPhase::Explained(_) => true,
             SinkPhase::Unexplained(_) => self.unacked == 0,
-            SinkPhase::Open | SinkPhase::Told => false,
+            SinkPhase::Open | SinkPhase::Reported => false,
         };
         if !ripe {
             return None;
         }
-        match std::mem::replace(&mut self.phase, SinkPhase::Told) {
+        match std::mem::replace(&mut self.phase, SinkPhase::Reported) {
             SinkPhase::Explained(trouble) | SinkPhase::Unexplained(trouble) => Some(trouble),
-            SinkPhase::Open | SinkPhase::Told => None,
+            SinkPhase::Open | SinkPhase::Reported => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use relay::{Case, Failure, Name, TopicName};
 
-use crate::kafka::{errors::Cluster, topics::Known};
+use crate::kafka::{errors::Cluster, topics::TopicMetadata};
 
 /// Below this `max.message.bytes` there is a caution. The record of any pipeline without thousands
 /// of tables fits; Kafka's default, 1048588, is slightly larger.
@@ -33,7 +33,7 @@ pub(super) struct TopicSettings<'s> {
 pub(super) fn cautions(
     cluster: &Cluster,
     name: &TopicName,
-    known: &Known,
+    known: &TopicMetadata,
     settings: &TopicSettings<'_>,
 ) -> Vec<Failure> {
     let replicas = known.replicas.len();
@@ -88,7 +88,7 @@ pub(super) fn to_alter(cluster: &Cluster, name: &TopicName, why: &str, setting: 
 
 /// The reassignment that gives the topic more replicas (`kafka-reassign-partitions.sh`). The
 /// present replica stays the first, the preferred leader.
-fn reassignment(name: &TopicName, known: &Known) -> String {
+fn reassignment(name: &TopicName, known: &TopicMetadata) -> String {
     let others = known.brokers.iter().filter(|id| !known.replicas.contains(id));
     let replicas: Vec<String> =
         known.replicas.iter().chain(others).take(REPLICAS).map(i32::to_string).collect();
@@ -113,7 +113,7 @@ mod tests {
         brokers: &[i32],
         settings: &TopicSettings<'_>,
     ) -> Vec<String> {
-        let known = Known {
+        let known = TopicMetadata {
             partitions: std::num::NonZeroI32::MIN,
             broker: 1,
             replicas: replicas.to_vec(),

@@ -27,7 +27,7 @@ use super::{
     errors::Cluster,
     ffi::{NewTopic, Producer},
     settings::KafkaSettings,
-    topics::{ANSWER_WITHIN, Known, TopicDirectory, Unknown, code_of},
+    topics::{ANSWER_WITHIN, MetadataError, TopicDirectory, TopicMetadata, code_of},
 };
 use crate::codes::hint;
 
@@ -85,8 +85,8 @@ impl StateTopic {
     pub fn open(&self) -> Result<Vec<Failure>, Failure> {
         let known = match self.directory.metadata(&self.name) {
             Ok(known) => known,
-            Err(Unknown::Missing(_)) => self.make()?,
-            Err(Unknown::Otherwise(failure)) => return Err(self.explain(failure)),
+            Err(MetadataError::Missing(_)) => self.make()?,
+            Err(MetadataError::Other(failure)) => return Err(self.explain(failure)),
         };
         self.check(&known)
     }
@@ -106,7 +106,7 @@ impl StateTopic {
         Ok(StateEnd { cluster_id, offset })
     }
 
-    fn make(&self) -> Result<Known, Failure> {
+    fn make(&self) -> Result<TopicMetadata, Failure> {
         let topic = NewTopic {
             name: &self.name,
             partitions: 1,
@@ -124,7 +124,7 @@ impl StateTopic {
         self.directory.await_topic(&self.name).map_err(|failure| self.explain(failure))
     }
 
-    fn check(&self, known: &Known) -> Result<Vec<Failure>, Failure> {
+    fn check(&self, known: &TopicMetadata) -> Result<Vec<Failure>, Failure> {
         let (name, cluster) = (&self.name, self.directory.cluster());
         if known.partitions.get() != 1 {
             let partitions = known.partitions;

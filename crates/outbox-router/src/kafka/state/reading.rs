@@ -135,7 +135,7 @@ impl StateTopic {
                     reading.record(record)
                 }
                 Some(Fetched::End { offset }) => reading.ends(offset),
-                Some(Fetched::Complaint(error)) => {
+                Some(Fetched::Error(error)) => {
                     let failure = self.failure(error.code, &error.text);
                     if let Code::TopicForbidden | Code::TopicMissing = failure.code {
                         return Err(failure);
@@ -168,7 +168,7 @@ impl StateTopic {
             return failure;
         }
         while let Some(fetched) = reader.next(Duration::ZERO) {
-            if let Fetched::Complaint(error) = fetched {
+            if let Fetched::Error(error) = fetched {
                 client_errors.add(error.code, self.failure(error.code, &error.text));
             }
         }

@@ -23,17 +23,17 @@ pub(super) struct Reading<'p> {
     end: i64,
     by_key: HashMap<Vec<u8>, (i64, Vec<u8>)>,
     last: Option<Anchor>,
-    course: Course,
+    mode: ReadMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum ReadMode {
     /// Reading from the beginning, where compaction leaves holes.
-    Anew,
+    FromStart,
     /// Reading on: the first record must be the one that was read last.
-    Anchored,
+    AtAnchor,
     /// Reading on: that record was there, and the offsets after it must have no holes.
-    On,
+    PastAnchor,
 }
 
 /// What a fetched record, or the reported end of the log, means.
@@ -52,7 +52,7 @@ pub(super) enum Progress {
 impl<'p> Reading<'p> {
     /// A read of everything up to `end`.
     pub(super) fn from_start(prefix: &'p [u8], end: i64) -> Self {
-        Self { prefix, end, by_key: HashMap::new(), last: None, course: Course::Anew }
+        Self { prefix, end, by_key: HashMap::new(), last: None, mode: ReadMode::FromStart }
     }
 
     /// A read of what comes after `anchor`. `known` are the latest records up to `anchor`.
@@ -62,23 +62,23 @@ impl<'p> Reading<'p> {
             (key, (offset, value))
         });
         let (by_key, last) = (by_key.collect(), Some(anchor));
-        Self { prefix, end, by_key, last, course: Course::Anchored }
+        Self { prefix, end, by_key, last, mode: ReadMode::AtAnchor }
     }
 
     /// Takes a fetched record.
     pub(super) fn record(&mut self, record: FetchedRecord) -> Progress {
         let anchor = Anchor::of(&record);
-        let is_next = match (self.course, self.last) {
+        let is_next = match (self.mode, self.last) {
             (_, None) => true,
-            (Course::Anew, Some(last)) => anchor.offset > last.offset,
-            (Course::Anchored, Some(last)) => anchor == last,
-            (Course::On, Some(last)) => anchor.offset == last.offset + 1,
+            (ReadMode::FromStart, Some(last)) => anchor.offset > last.offset,
+            (ReadMode::AtAnchor, Some(last)) => anchor == last,
+            (ReadMode::PastAnchor, Some(last)) => anchor.offset == last.offset + 1,
         };
         if !is_next {
             return Progress::AnotherLog;
         }
-        if self.course == Course::Anchored {
-            self.course = Course::On;
+        if self.mode == ReadMode::AtAnchor {
+            self.mode = ReadMode::PastAnchor;
         }
         if anchor.offset < self.end {
             self.last = Some(anchor);
@@ -89,12 +89,12 @@ impl<'p> Reading<'p> {
 
     /// Takes the broker's report that the log ends at `offset`.
     pub(super) fn ends(&self, offset: i64) -> Progress {
-        let is_whole = match (self.course, self.last) {
+        let is_whole = match (self.mode, self.last) {
             // The last offsets may have no record, because of compaction or because transaction
             // markers are not returned as records.
-            (Course::Anew, _) => true,
-            (Course::Anchored, _) | (Course::On, None) => false,
-            (Course::On, Some(last)) => last.offset + 1 >= self.end,
+            (ReadMode::FromStart, _) => true,
+            (ReadMode::AtAnchor, _) | (ReadMode::PastAnchor, None) => false,
+            (ReadMode::PastAnchor, Some(last)) => last.offset + 1 >= self.end,
         };
         match is_whole {
             _ if offset < self.end => Progress::EndsEarly,

@@ -36,15 +36,15 @@ pub(super) const STORED: &str = "\
       and put.objsubid = 0 and put.refclassid = 'pg_class'::regclass and put.refobjid = c.oid";
 
 pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
-    let (place, toast, made) = (row.text()?, row.parsed_nullable()?, row.text()?);
+    let (persistence, toast, toast_origin) = (row.text()?, row.parsed_nullable()?, row.text()?);
     Ok(Storage {
-        place: match place.as_str() {
+        persistence: match persistence.as_str() {
             "f" => Persistence::Foreign,
             "u" => Persistence::Unlogged,
             _ => Persistence::Logged,
         },
         toast: toast.map(Oid::from_u32),
-        made: match made.as_str() {
+        toast_origin: match toast_origin.as_str() {
             "bare" => ToastOrigin::WithoutColumns,
             "columns" => ToastOrigin::WithColumns,
             _ => ToastOrigin::ByTool,
@@ -83,7 +83,7 @@ pub(super) async fn add_partitions(
         let is_partitioned = row.text()? == "p";
         let mut storage = read_storage(&mut row)?;
         if is_partitioned {
-            storage.place = Persistence::Logged;
+            storage.persistence = Persistence::Logged;
         }
         let partition = Partition { oid, name: Some(name), attached_by, storage };
         if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == root) {

@@ -9,8 +9,8 @@ use std::{
 use relay::{
     Code, Failure, Snapshot, State,
     source::{
-        Baseline, Catalog, History, LastGood, Moves, SlotHealth, SlotReading,
-        publication::{Watched, compare, is_note},
+        Baseline, Catalog, History, LastGood, RowMovePrivileges, SlotHealth, SlotReading,
+        publication::{Watched, compare},
         slot_checks,
     },
 };
@@ -22,9 +22,9 @@ use super::{
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
     lag::{Blame, Lag},
     moves,
-    pace::Pace,
     pins::{self, WalPin},
-    report::{MonitorReport, Polled, SlotView},
+    rates::SlotRates,
+    report::{MonitorReport, ObservedSlot, Polled},
     server, slot,
     threshold::Watch,
 };
@@ -72,7 +72,7 @@ pub async fn run(
 /// What to do after waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    Look,
+    Read,
     End,
 }
 
@@ -94,7 +94,7 @@ struct Monitor<C> {
     /// Generation and holder of the slot when the last gap was found.
     found: Option<FoundAt>,
     thresholds: Watch,
-    pace: Pace,
+    pace: SlotRates,
     stop: Option<StopReported>,
 }
 
@@ -120,8 +120,8 @@ struct MonitorReading {
 }
 
 /// Notes that are neither of the slot nor of the publication.
-fn notes(moves: &[Moves], version: i32) -> Vec<Failure> {
-    moves.iter().map(Moves::finding).chain(server::outdated(version)).collect()
+fn notes(moves: &[RowMovePrivileges], version: i32) -> Vec<Failure> {
+    moves.iter().map(RowMovePrivileges::finding).chain(server::outdated(version)).collect()
 }
 
 impl<C: Connect> Monitor<C> {
@@ -188,12 +188,12 @@ impl<C: Connect> Monitor<C> {
         };
         tokio::select! {
             () = self.channels.events.closed() => return Next::End,
-            () = tokio::time::sleep(pause) => return Next::Look,
+            () = tokio::time::sleep(pause) => return Next::Read,
             () = broken => {}
         }
         self.session = None;
         tokio::time::sleep(SHORTEST_PAUSE).await;
-        Next::Look
+        Next::Read
     }
 }
 
@@ -217,7 +217,7 @@ impl<C> Monitor<C> {
             reported: BTreeSet::new(),
             announced: BTreeSet::new(),
             found: None,
-            pace: Pace::default(),
+            pace: SlotRates::default(),
             stop: None,
         }
     }
@@ -231,18 +231,18 @@ impl<C> Monitor<C> {
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         self.report.pin = reading.pin;
-        match self.elsewhere(reading.history.as_ref()) {
+        match self.other_server_finding(reading.history.as_ref()) {
             None => self.check(&reading.slot, reading.catalog, reading.notes),
             Some(finding) => self.report.findings = vec![finding],
         }
         self.report.slot = match reading.slot.slot {
             Some(slot) => {
                 self.measure(&slot, at);
-                SlotView::Seen(slot)
+                ObservedSlot::Seen(slot)
             }
             None => {
                 (self.report.rates, self.report.seconds_to_limit) = (None, None);
-                SlotView::Missing
+                ObservedSlot::Missing
             }
         };
     }
@@ -250,7 +250,7 @@ impl<C> Monitor<C> {
     /// The finding that the monitor reaches another server than the stream under the same name.
     /// What it reads there says nothing about the stream's slot, so no other finding is reported
     /// then.
-    fn elsewhere(&self, here: Option<&History>) -> Option<Failure> {
+    fn other_server_finding(&self, here: Option<&History>) -> Option<Failure> {
         let snapshot = self.channels.relay.borrow();
         let there = &snapshot.snapshot.baseline.as_ref()?.server.history;
         let here = here.filter(|here| *here != there)?;
@@ -281,7 +281,7 @@ impl<C> Monitor<C> {
         for failure in self.report.findings.clone() {
             self.gap(failure, reading);
         }
-        if self.report.findings.iter().all(is_note) {
+        if self.report.findings.iter().all(Failure::is_note) {
             self.overtaken(reading);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
@@ -326,7 +326,7 @@ impl<C> Monitor<C> {
     /// what is no longer known.
     fn not_read(&mut self, failure: Failure) {
         self.catch_up();
-        self.report.slot = SlotView::Unknown;
+        self.report.slot = ObservedSlot::Unknown;
         self.report.pin = None;
         (self.report.rates, self.report.seconds_to_limit) = (None, None);
         if self.report.trouble.is_none() {

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use relay::{
-    Outboxes,
+    Outboxes, Window,
     source::{Catalog, Gap, SlotReading},
 };
 use tokio::sync::{mpsc, watch};
 
 use crate::monitor::{
-    lag::WindowLimits,
     report::{MonitorReport, RelayReport},
     threshold::Thresholds,
 };
@@ -28,7 +27,7 @@ pub struct MonitorSettings {
     /// `monitor.bytes_behind`.
     pub thresholds: Thresholds,
     /// The window's limits, from which it follows who has to act.
-    pub window: WindowLimits,
+    pub window: Window,
 }
 
 /// What the monitor sends to the relay.
@@ -38,8 +37,7 @@ pub enum MonitorEvent {
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
     SourceVerified(Box<SourceState>),
-    /// The server is stopping and waits for what is unconfirmed: release the slot and do not
-    /// reconnect. Sent once per stop.
+    /// The server is stopping, and its walsender waits for what is unconfirmed. Sent once per stop.
     ServerStopping,
 }
 

@@ -223,8 +223,8 @@ impl ReplicationStream {
     /// How long the socket may stay unread while the server sends, without making the server wait;
     /// see [`Transport::rest`](super::transport::Transport::rest).
     #[must_use]
-    pub fn rest(&self) -> Duration {
-        self.link.transport().rest()
+    pub fn max_unread(&self) -> Duration {
+        self.link.transport().max_unread()
     }
 
     /// Memory that the read buffer takes, in bytes.

@@ -27,8 +27,8 @@ impl Announcer {
     /// state.
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
         self.announce_condition(&snapshot.condition);
-        for news in self.witness.news(&snapshot.witness, now) {
-            news.log();
+        for change in self.witness.changes(&snapshot.witness, now) {
+            change.log();
         }
     }
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use relay::{
     Code, Failure, WitnessReport,
-    source::{Gap, Kept, Mark},
-    witness::{Acceptance, OpenFinding},
+    source::{Gap, Mark},
+    witness::{Acceptance, OpenFinding, WitnessStore},
 };
 use tokio::time::Instant;
 
@@ -23,19 +23,19 @@ pub(super) struct LoggedWitness {
     is_kept_logged: bool,
     began_without: Option<Mark>,
     open: BTreeSet<String>,
-    unwritten: Unwritten,
+    unwritten: UnrecordedGap,
 }
 
 /// Whether an open gap is missing in the state topic.
 #[derive(Debug, Default)]
-enum Unwritten {
+enum UnrecordedGap {
     /// Every open gap is written.
     #[default]
     No,
     /// At least one is missing, since then.
     Since(Instant),
     /// At least one is missing, and that was logged.
-    Said,
+    Logged,
 }
 
 /// A change to log.
@@ -46,54 +46,55 @@ pub(super) enum WitnessChange {
     /// The pipeline began at this position without a witness.
     BeganWithout(Mark),
     /// A gap is open and not in the state topic, so a restart forgets it.
-    Forgettable(Gap),
+    GapUnrecorded(Gap),
     /// Every open gap is now in the state topic.
-    Written,
+    GapRecorded,
     /// A person has accepted a gap, or the beginning of the pipeline, that was open.
     Accepted(Acceptance),
 }
 
 impl LoggedWitness {
     /// What has changed since the last call.
-    pub(super) fn news(&mut self, report: &WitnessReport, now: Instant) -> Vec<WitnessChange> {
-        let mut news = Vec::new();
+    pub(super) fn changes(&mut self, report: &WitnessReport, now: Instant) -> Vec<WitnessChange> {
+        let mut changes = Vec::new();
         if !self.is_kept_logged {
             self.is_kept_logged = true;
-            news.extend((report.kept == Kept::InMemory).then_some(WitnessChange::NoneKept));
+            changes
+                .extend((report.store == WitnessStore::Memory).then_some(WitnessChange::NoneKept));
         }
         if self.began_without != report.began_without {
             self.began_without.clone_from(&report.began_without);
-            news.extend(report.began_without.clone().map(WitnessChange::BeganWithout));
+            changes.extend(report.began_without.clone().map(WitnessChange::BeganWithout));
         }
-        self.gaps(report, now, &mut news);
-        self.accepted(report, &mut news);
-        news
+        self.gaps(report, now, &mut changes);
+        self.accepted(report, &mut changes);
+        changes
     }
 
-    fn gaps(&mut self, report: &WitnessReport, now: Instant, news: &mut Vec<WitnessChange>) {
-        let is_written = report.kept == Kept::InKafka && report.are_gaps_recorded;
+    fn gaps(&mut self, report: &WitnessReport, now: Instant, changes: &mut Vec<WitnessChange>) {
+        let is_written = report.store == WitnessStore::Kafka && report.are_gaps_recorded;
         let Some(last) = report.gaps.last().filter(|_| !is_written) else {
-            let was_late = matches!(std::mem::take(&mut self.unwritten), Unwritten::Said);
+            let was_late = matches!(std::mem::take(&mut self.unwritten), UnrecordedGap::Logged);
             let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
-            news.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::Written));
+            changes.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::GapRecorded));
             return;
         };
         let since = match self.unwritten {
-            Unwritten::No => now,
-            Unwritten::Since(since) => since,
-            Unwritten::Said => return,
+            UnrecordedGap::No => now,
+            UnrecordedGap::Since(since) => since,
+            UnrecordedGap::Logged => return,
         };
         // Without a state topic it is never written.
-        if report.kept == Kept::InMemory || now >= since + WRITE_TIMEOUT {
-            self.unwritten = Unwritten::Said;
-            news.push(WitnessChange::Forgettable(last.clone()));
+        if report.store == WitnessStore::Memory || now >= since + WRITE_TIMEOUT {
+            self.unwritten = UnrecordedGap::Logged;
+            changes.push(WitnessChange::GapUnrecorded(last.clone()));
         } else {
-            self.unwritten = Unwritten::Since(since);
+            self.unwritten = UnrecordedGap::Since(since);
         }
     }
 
-    fn accepted(&mut self, report: &WitnessReport, news: &mut Vec<WitnessChange>) {
-        let is_written = report.kept == Kept::InMemory || report.are_gaps_recorded;
+    fn accepted(&mut self, report: &WitnessReport, changes: &mut Vec<WitnessChange>) {
+        let is_written = report.store == WitnessStore::Memory || report.are_gaps_recorded;
         let mut open: BTreeSet<String> = report.gaps.iter().map(Gap::name).collect();
         open.extend(
             report
@@ -105,7 +106,7 @@ impl LoggedWitness {
             let name = accepted.name();
             self.open.contains(&name) && !open.contains(&name)
         };
-        news.extend(report.accepted.iter().filter(closed).cloned().map(WitnessChange::Accepted));
+        changes.extend(report.accepted.iter().filter(closed).cloned().map(WitnessChange::Accepted));
         // Keeps the former set while an open gap is unwritten, so that writing it is still logged.
         if is_written || open.is_empty() {
             self.open = open;
@@ -136,14 +137,14 @@ impl WitnessChange {
                 "this pipeline began at {mark} without a record in the state topic: whether \
                  anything before that is missing in kafka, no router knows"
             ),
-            Self::Forgettable(gap) => tracing::error!(
+            Self::GapUnrecorded(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),
                 hint = "do not restart the router before the missing rows are published",
                 "gap {} is open and not written down: a restart forgets it",
                 gap.name()
             ),
-            Self::Written => {
+            Self::GapRecorded => {
                 tracing::info!("the open gap is in the state topic: it outlives a restart");
             }
             Self::Accepted(accepted) => tracing::info!(
@@ -178,59 +179,59 @@ mod tests {
     }
 
     fn kept() -> WitnessReport {
-        WitnessReport { kept: Kept::InKafka, ..WitnessReport::default() }
+        WitnessReport { store: WitnessStore::Kafka, ..WitnessReport::default() }
     }
 
     #[test]
     fn that_no_record_is_kept_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
-        assert_eq!(logged.news(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
-        assert_eq!(logged.news(&WitnessReport::default(), now), []);
-        assert_eq!(LoggedWitness::default().news(&kept(), now), []);
+        assert_eq!(logged.changes(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
+        assert_eq!(logged.changes(&WitnessReport::default(), now), []);
+        assert_eq!(LoggedWitness::default().changes(&kept(), now), []);
     }
 
     #[test]
     fn a_start_without_a_record_is_logged_once_and_so_is_its_acceptance() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
-        assert_eq!(logged.news(&began, now), [WitnessChange::BeganWithout(mark(1))]);
-        assert_eq!(logged.news(&began, now), []);
+        assert_eq!(logged.changes(&began, now), [WitnessChange::BeganWithout(mark(1))]);
+        assert_eq!(logged.changes(&began, now), []);
         let accepted = acceptance("K022", 1);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(logged.news(&report, now), [WitnessChange::Accepted(accepted)]);
-        assert_eq!(logged.news(&report, now), []);
+        assert_eq!(logged.changes(&report, now), [WitnessChange::Accepted(accepted)]);
+        assert_eq!(logged.changes(&report, now), []);
     }
 
     /// What was accepted before this process started is not logged again.
     #[test]
     fn only_the_acceptance_of_what_was_seen_open_is_logged() {
         let report = WitnessReport { accepted: vec![acceptance("P014", 5)], ..kept() };
-        assert_eq!(LoggedWitness::default().news(&report, Instant::now()), []);
+        assert_eq!(LoggedWitness::default().changes(&report, Instant::now()), []);
     }
 
     #[test]
     fn a_gap_is_logged_as_recorded_and_then_as_accepted() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
-        assert_eq!(logged.news(&unwritten, now), []);
+        assert_eq!(logged.changes(&unwritten, now), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(logged.news(&written, now), [WitnessChange::Written]);
-        assert_eq!(logged.news(&written, now), []);
+        assert_eq!(logged.changes(&written, now), [WitnessChange::GapRecorded]);
+        assert_eq!(logged.changes(&written, now), []);
         let accepted = acceptance("P014", 5);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(logged.news(&report, now), [WitnessChange::Accepted(accepted)]);
+        assert_eq!(logged.changes(&report, now), [WitnessChange::Accepted(accepted)]);
     }
 
     #[test]
     fn a_gap_that_cannot_be_recorded_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
-        logged.news(&unwritten, now);
+        logged.changes(&unwritten, now);
         let later = now + WRITE_TIMEOUT;
-        assert_eq!(logged.news(&unwritten, later), [WitnessChange::Forgettable(gap())]);
-        assert_eq!(logged.news(&unwritten, later + WRITE_TIMEOUT), []);
+        assert_eq!(logged.changes(&unwritten, later), [WitnessChange::GapUnrecorded(gap())]);
+        assert_eq!(logged.changes(&unwritten, later + WRITE_TIMEOUT), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(logged.news(&written, later), [WitnessChange::Written]);
+        assert_eq!(logged.changes(&written, later), [WitnessChange::GapRecorded]);
     }
 
     #[test]
@@ -238,9 +239,9 @@ mod tests {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let report = WitnessReport { gaps: vec![gap()], ..WitnessReport::default() };
         assert_eq!(
-            logged.news(&report, now),
-            [WitnessChange::NoneKept, WitnessChange::Forgettable(gap())]
+            logged.changes(&report, now),
+            [WitnessChange::NoneKept, WitnessChange::GapUnrecorded(gap())]
         );
-        assert_eq!(logged.news(&report, now), []);
+        assert_eq!(logged.changes(&report, now), []);
     }
 }

@@ -105,10 +105,10 @@ async fn events_that_free_the_window_come_before_frames_that_fill_it() {
     let update = fixture.shell.stream.as_mut().unwrap();
     update.queue_status(&[b'r'; crate::postgres::STATUS_UPDATE_BYTES]);
     assert!(matches!(fixture.shell.next_event().await, ShellEvent::Written(Ok(()))));
-    fixture.shell.jobs.spawn(async { Done::Nothing });
+    fixture.shell.jobs.spawn(async { Done::Aborted });
     tokio::task::yield_now().await;
     assert!(matches!(fixture.shell.next_event().await, ShellEvent::Job(_)));
-    fixture.shell.jobs.spawn(async { Done::Nothing });
+    fixture.shell.jobs.spawn(async { Done::Aborted });
     tokio::task::yield_now().await;
     fixture.world.monitor.try_send(MonitorEvent::ServerStopping).unwrap();
     assert!(matches!(fixture.shell.next_event().await, ShellEvent::Monitor(_)));

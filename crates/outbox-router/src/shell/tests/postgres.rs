@@ -19,7 +19,7 @@ use crate::shell::{Postgres, Started};
 /// A request, and the connection on which it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
-    Open,
+    Connect,
     Timelines(usize),
     Slot(usize),
     SlotBeside,
@@ -30,7 +30,7 @@ pub(super) enum Request {
 
 /// The steps of a connection that is made for the first time.
 pub(super) const STEPS: [fn(&Request) -> bool; 4] = [
-    |request| matches!(request, Request::Open),
+    |request| matches!(request, Request::Connect),
     |request| matches!(request, Request::Slot(_)),
     |request| matches!(request, Request::Catalog(_)),
     |request| matches!(request, Request::Start(_)),
@@ -114,7 +114,7 @@ impl Postgres for ScriptedPostgres {
     type Connection = Arc<usize>;
 
     async fn open(&self) -> Result<(Arc<usize>, Server), Failure> {
-        self.permitted(Request::Open).await?;
+        self.permitted(Request::Connect).await?;
         let mut connections = self.0.connections.lock().unwrap();
         let open = Arc::new(connections.len());
         connections.push(Arc::downgrade(&open));

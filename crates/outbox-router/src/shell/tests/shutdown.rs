@@ -31,7 +31,7 @@ async fn no_step_of_a_connection_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_attempt_is_not_waited_for() {
-    let mut fixture = Fixture::held_at(|request| matches!(request, Request::Open)).await;
+    let mut fixture = Fixture::held_at(|request| matches!(request, Request::Connect)).await;
     fixture.world.postgres.requests().answer(Err(failure(Code::AuthenticationFailed)));
     let failed =
         |world: &mut World| world.reports.borrow().snapshot.condition.state == State::Failed;

@@ -20,7 +20,7 @@ async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_w
     let mut fixture = Fixture::begun(settings());
     fixture.until("a session", |world| streams(world)).await;
     let steps = [
-        Request::Open,
+        Request::Connect,
         Request::Slot(0),
         Request::Catalog(0),
         Request::Start(0),
@@ -32,7 +32,7 @@ async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_w
     let is_asked = |world: &mut World| world.postgres.requests().count(&Request::SlotBeside) == 2;
     fixture.until("another session", is_asked).await;
     let steps = [
-        Request::Open,
+        Request::Connect,
         Request::Slot(1),
         Request::Catalog(1),
         Request::Start(1),
@@ -47,7 +47,7 @@ async fn a_step_is_not_taken_before_the_one_before_it_is_answered() {
     let mut fixture = Fixture::begun(settings());
     fixture.world.postgres.requests().hold(is_any);
     for step in [
-        Request::Open,
+        Request::Connect,
         Request::Slot(0),
         Request::Catalog(0),
         Request::Start(0),
@@ -57,7 +57,7 @@ async fn a_step_is_not_taken_before_the_one_before_it_is_answered() {
         fixture.until("the next step", asked).await;
         fixture.pass_time(Duration::from_secs(5)).await;
         assert_eq!(fixture.world.postgres.requests().waiting(), [step], "one at a time");
-        let has_connection = ![Request::Open, Request::SlotBeside].contains(&step);
+        let has_connection = ![Request::Connect, Request::SlotBeside].contains(&step);
         assert_eq!(fixture.world.postgres.is_connected(), has_connection);
         assert_eq!(fixture.state().0, State::Starting);
         assert!(fixture.world.postgres.requests().answer(Ok(())));
@@ -78,7 +78,7 @@ async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     fixture.world.walsender().hang_up();
     fixture.until("another stream", |world| world.postgres.walsenders() == 2).await;
     let steps = [
-        Request::Open,
+        Request::Connect,
         Request::Timelines(1),
         Request::Slot(1),
         Request::Catalog(1),
@@ -130,8 +130,8 @@ async fn a_step_that_fails_is_reported_once_and_the_next_attempt_starts_over() {
     let errors = fixture.shell.relay.snapshot(fixture.shell.clock.now().at).errors;
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [(Code::ServerUnreachable, 1)]);
     let asked = fixture.world.postgres.requests().made();
-    assert_eq!(asked[..2], [Request::Open, Request::Slot(0)]);
-    assert_eq!(asked[2..4], [Request::Open, Request::Slot(1)]);
+    assert_eq!(asked[..2], [Request::Connect, Request::Slot(0)]);
+    assert_eq!(asked[2..4], [Request::Connect, Request::Slot(1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,9 +23,10 @@ use crate::{
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
+    progress::WitnessStore,
     protocol::{Action, StateRead},
     source::{
-        Catalog, Expectations, Kept, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
+        Catalog, Expectations, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
     },
     witness::StateTopicChange,
@@ -38,7 +39,7 @@ impl Relay {
     pub(super) fn connect(&mut self) {
         let attempt = Attempt {
             step: Awaited::State,
-            witness: self.keeper.known().cloned(),
+            witness: self.keeper.witness().cloned(),
             cluster: String::new(),
             server: None,
             reading: None,
@@ -49,9 +50,9 @@ impl Relay {
             held: None,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
-        match self.keeper.kept() {
-            Kept::InKafka => self.next_read_state(Awaited::State),
-            Kept::InMemory => self.next(Awaited::Open, Action::Connect),
+        match self.keeper.store() {
+            WitnessStore::Kafka => self.next_read_state(Awaited::State),
+            WitnessStore::Memory => self.next(Awaited::Connect, Action::Connect),
         }
     }
 
@@ -76,37 +77,39 @@ impl Relay {
     /// The state topic was read.
     pub(super) fn state_read(&mut self, number: u64, read: Result<StateRead, Failure>, at: Moment) {
         // An earlier read may be older than what has been written since.
-        if number != self.reads {
+        if number != self.last_read_number {
             return;
         }
         match &mut self.phase {
             Phase::Halted(_) => self.acceptance_read(read, at),
             Phase::Streaming(_) => self.state_topic_checked(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
-                (Awaited::State | Awaited::StateAgain, Err(failure)) => self.lost(failure, at),
+                (Awaited::State | Awaited::StateAgain, Err(failure)) => {
+                    self.disconnect(failure, at);
+                }
                 (Awaited::State, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
                     self.check_state(read, at);
                 }
                 (Awaited::StateAgain, Ok(read)) => self.state_read_again(read, at),
                 (
-                    Awaited::Open
+                    Awaited::Connect
                     | Awaited::Timelines
                     | Awaited::Slot
                     | Awaited::Catalog
-                    | Awaited::Start
+                    | Awaited::StartReplication
                     | Awaited::SlotAgain,
                     _,
                 ) => {}
             },
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Over => {}
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Exited => {}
         }
     }
 
     fn state_read_again(&mut self, read: StateRead, at: Moment) {
         let Phase::Connecting(attempt) = &self.phase else { return };
         let is_same_cluster = attempt.cluster == read.cluster;
-        match self.keeper.read(read) {
+        match self.keeper.take_records(read) {
             Ok(StateTopicChange::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 let mut gaps = std::mem::take(&mut attempt.gaps);
@@ -116,16 +119,16 @@ impl Relay {
                     self.halt(gaps, at);
                 } else if self.has_waited_too_long(at) {
                     let why = "slot and state topic took so long to read that the server may have given the slot to another";
-                    self.lost(Failure::new(Code::ServerSilent, why), at);
+                    self.disconnect(Failure::new(Code::ServerSilent, why), at);
                 } else {
                     self.begin_session(at);
                 }
             }
             Ok(StateTopicChange::Unchanged | StateTopicChange::Changed) => {
                 let why = "another router wrote to the state topic while this one connected";
-                self.lost(Failure::new(Code::SlotInUse, why), at);
+                self.disconnect(Failure::new(Code::SlotInUse, why), at);
             }
-            Err(failure) => self.lost(failure, at),
+            Err(failure) => self.disconnect(failure, at),
         }
     }
 
@@ -134,14 +137,14 @@ impl Relay {
     /// and then that process has been sent what lies in this socket.
     fn has_waited_too_long(&self, at: Moment) -> bool {
         let Phase::Connecting(attempt) = &self.phase else { return false };
-        let limit = self.terms.timing.silence_limit / 2;
+        let limit = self.settings.timing.silence_limit / 2;
         attempt.started_at.is_some_and(|started| at >= started + limit)
     }
 
     fn check_state(&mut self, read: StateRead, at: Moment) {
         let cluster = read.cluster.clone();
-        if let Err(failure) = self.keeper.read(read) {
-            self.lost(failure, at);
+        if let Err(failure) = self.keeper.take_records(read) {
+            self.disconnect(failure, at);
             return;
         }
         let known = self.keeper.latest();
@@ -158,12 +161,12 @@ impl Relay {
         if let Phase::Connecting(attempt) = &mut self.phase {
             attempt.witness = known;
         }
-        self.next(Awaited::Open, Action::Connect);
+        self.next(Awaited::Connect, Action::Connect);
     }
 
     /// The connection is made.
-    pub(super) fn opened(&mut self, server: Server, at: Moment) {
-        if !self.awaits(Awaited::Open) {
+    pub(super) fn connected(&mut self, server: Server, at: Moment) {
+        if !self.awaits(Awaited::Connect) {
             return;
         }
         failpoint::reached(Failpoint::Connected);
@@ -199,7 +202,7 @@ impl Relay {
                 }
             }
         }
-        self.elsewhere = None;
+        self.other_server_gap = None;
         self.next(Awaited::Slot, Action::ReadSlot);
     }
 
@@ -233,9 +236,9 @@ impl Relay {
         Expectations {
             slot: &self.slot,
             publication: &self.publication,
-            outboxes: &self.terms.outboxes,
+            outboxes: &self.settings.outboxes,
             witness: attempt.witness.as_ref(),
-            kept: self.keeper.kept(),
+            slot_position: self.keeper.store().into(),
         }
     }
 
@@ -254,15 +257,15 @@ impl Relay {
                 failpoint::reached(Failpoint::SlotChecked);
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 attempt.baseline = Some(baseline);
-                self.next(Awaited::Start, Action::StartReplication);
+                self.next(Awaited::StartReplication, Action::StartReplication);
             }
             Err(obstacle) => self.refuse(obstacle, at),
         }
     }
 
     /// The server is streaming, so this router holds the slot.
-    pub(super) fn connected(&mut self, walsender: Option<i32>, at: Moment) {
-        if !self.awaits(Awaited::Start) {
+    pub(super) fn replication_started(&mut self, walsender: Option<i32>, at: Moment) {
+        if !self.awaits(Awaited::StartReplication) {
             return;
         }
         failpoint::reached(Failpoint::ReplicationStarted);
@@ -296,13 +299,13 @@ impl Relay {
             None
         };
         if let Some(why) = changed {
-            self.lost(Failure::new(Code::SlotInUse, why), at);
+            self.disconnect(Failure::new(Code::SlotInUse, why), at);
             return;
         }
-        attempt.held = Some(reading.moment());
-        match self.keeper.kept() {
-            Kept::InKafka => self.next_read_state(Awaited::StateAgain),
-            Kept::InMemory => self.begin_session(at),
+        attempt.held = Some(reading.held());
+        match self.keeper.store() {
+            WitnessStore::Kafka => self.next_read_state(Awaited::StateAgain),
+            WitnessStore::Memory => self.begin_session(at),
         }
     }
 }

@@ -4,9 +4,12 @@
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
-    machine::{Phase, Relay, attempt::Awaited, attesting::CHECK_EVERY, failure_history::During},
+    machine::{
+        Phase, Relay, attempt::Awaited, failure_history::During, witness_writes::CHECK_EVERY,
+    },
+    progress::WitnessStore,
     protocol::{Action, StateRead},
-    source::{Gap, Interval, Kept, Mark, Obstacle},
+    source::{Gap, Interval, Mark, Obstacle},
     witness::Witness,
 };
 
@@ -16,16 +19,16 @@ impl Relay {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
             Obstacle::Gaps(gaps) => self.suspect(gaps, at),
             // Connects again soon, since the address may lead to the right server then.
-            Obstacle::Elsewhere(gap) => {
+            Obstacle::OtherServer(gap) => {
                 let mut failure = gap.failure.clone();
                 failure.lsn = None;
-                self.elsewhere = Some(gap);
+                self.other_server_gap = Some(gap);
                 self.fail(failure, During::Connecting, at);
                 if let Phase::Waiting { until } = &mut self.phase {
                     *until = at + CHECK_EVERY;
                 }
             }
-            Obstacle::Failed(failure) => self.lost(failure, at),
+            Obstacle::Failed(failure) => self.disconnect(failure, at),
         }
     }
 
@@ -35,17 +38,17 @@ impl Relay {
         // Before the first session of a pipeline no row can be missing.
         let is_nothing = |gap: &&Gap| self.is_being_set_up(&gap.failure);
         if let Some(gap) = gaps.first().filter(is_nothing) {
-            self.lost(gap.failure.clone(), at);
+            self.disconnect(gap.failure.clone(), at);
             return;
         }
         if let Phase::Connecting(attempt) = &mut self.phase
             // Without a connection, the witness was read just before.
             && attempt.is_connected()
-            && self.keeper.kept() == Kept::InKafka
+            && self.keeper.store() == WitnessStore::Kafka
         {
             attempt.gaps = gaps;
             if attempt.has_usable_slot() {
-                self.next(Awaited::Start, Action::StartReplication);
+                self.next(Awaited::StartReplication, Action::StartReplication);
             } else {
                 // No process can hold such a slot.
                 self.next_read_state(Awaited::StateAgain);
@@ -59,7 +62,7 @@ impl Relay {
     /// has accepted it since, or if another router has checked everything later and found no
     /// defect.
     pub(super) fn take_suspected(&mut self, checked: Option<&Mark>) -> Vec<Gap> {
-        let generation = self.keeper.known().map_or(0, |known| known.generation);
+        let generation = self.keeper.witness().map_or(0, |known| known.generation);
         let is_open = |(gap, known): &(Gap, u64)| {
             // Generation 0: the witness was not read, since Kafka was unreachable.
             let is_of_record = *known == generation || *known == 0;
@@ -86,7 +89,7 @@ impl Relay {
     /// yet.
     pub(in crate::machine) fn is_being_set_up(&self, failure: &Failure) -> bool {
         self.totals.sessions == 0
-            && self.keeper.known().is_none()
+            && self.keeper.witness().is_none()
             && matches!(failure.code, Code::SlotMissing | Code::SlotLost | Code::TableInherited)
     }
 
@@ -95,8 +98,8 @@ impl Relay {
     pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
         let check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
-        let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
-        let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
+        let is_read = read.is_ok_and(|read| self.keeper.take_records(read).is_ok());
+        let open = self.keeper.witness().and_then(|known| known.gaps.first()).cloned();
         let Phase::Halted(halt) = &mut self.phase else { return };
         halt.check_at = check_at;
         match open {
@@ -124,7 +127,7 @@ impl Relay {
         {
             return std::mem::take(&mut attempt.gaps);
         }
-        let known = self.keeper.known();
+        let known = self.keeper.witness();
         let acknowledged = known.map(Witness::mark);
         let interval = match &self.phase {
             Phase::Streaming(session) => session.at_risk(acknowledged),
@@ -132,7 +135,7 @@ impl Relay {
             | Phase::Waiting { .. }
             | Phase::Standby { .. }
             | Phase::Halted(_)
-            | Phase::Over => {
+            | Phase::Exited => {
                 let at = acknowledged.as_ref().and_then(|mark| mark.at.clone());
                 let position =
                     acknowledged.map_or(self.confirmed, |mark| mark.lsn.max(self.confirmed));

@@ -23,7 +23,7 @@ fn settled_but_unconfirmed(settings: RelaySettings) -> Script {
 }
 
 /// The position in the last status update, which must come right before the connection is closed.
-fn final_status(script: &mut Script) -> Option<u64> {
+fn update_before_disconnect(script: &mut Script) -> Option<u64> {
     let actions = script.actions();
     let end = actions.iter().position(|action| *action == Action::Disconnect).unwrap();
     statuses(&actions[..end]).last().map(|update| update.flush.lsn().as_u64())
@@ -33,7 +33,7 @@ fn final_status(script: &mut Script) -> Option<u64> {
 fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
     let mut script = settled_but_unconfirmed(wide());
     script.fail_next(Code::DeliveryFailed);
-    assert_eq!(final_status(&mut script), Some(208));
+    assert_eq!(update_before_disconnect(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
@@ -43,14 +43,14 @@ fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
     script.handle(Input::ServerStopping);
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
-    assert_eq!(final_status(&mut script), Some(208));
+    assert_eq!(update_before_disconnect(&mut script), Some(208));
 }
 
 #[test]
 fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
     let mut script = settled_but_unconfirmed(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
     script.handle(Input::BrokersUnreachable(Some(failure(Code::KafkaAuthentication))));
-    assert_eq!(final_status(&mut script), Some(208));
+    assert_eq!(update_before_disconnect(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
@@ -59,13 +59,13 @@ fn no_final_status_update_is_sent_on_a_failed_connection_or_after_a_gap() {
     // I8
     let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    assert_eq!(final_status(&mut script), None);
+    assert_eq!(update_before_disconnect(&mut script), None);
     let mut script = settled_but_unconfirmed(wide());
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
-    assert_eq!(final_status(&mut script), None);
+    assert_eq!(update_before_disconnect(&mut script), None);
     let mut script = settled_but_unconfirmed(wide());
     script.frame(b"nonsense");
-    assert_eq!(final_status(&mut script), None, "what was received may be wrong");
+    assert_eq!(update_before_disconnect(&mut script), None, "what was received may be wrong");
 }
 
 #[test]
@@ -78,5 +78,5 @@ fn a_surplus_acknowledgement_lets_nothing_more_be_confirmed() {
     script.handle(Input::Acks(&acks));
     script.actions();
     script.handle(Input::Acks(&acks));
-    assert_eq!(final_status(&mut script), None);
+    assert_eq!(update_before_disconnect(&mut script), None);
 }

@@ -83,7 +83,7 @@ impl World {
             Action::Connect => {
                 self.script.source.is_streaming = false;
                 let server = self.server.clone();
-                self.script.handle(Input::Opened(server));
+                self.script.handle(Input::Connected(server));
             }
             Action::LookUpTopic(id, _) => self.script.handle(Input::Topic(id, Ok(facts(3)))),
             action @ (Action::ReadTimelines(_)
@@ -159,7 +159,7 @@ impl World {
 
     pub(super) fn gap(&self) -> (Option<Code>, u64, u64) {
         let report = self.script.relay.snapshot(self.script.at).witness;
-        let gap = report.gaps.first().or(report.elsewhere.as_ref()).expect("a gap is open");
+        let gap = report.gaps.first().or(report.other_server_gap.as_ref()).expect("a gap is open");
         let from = gap.interval.begins_at().as_u64();
         assert_eq!(self.script.state(), (State::Failed, Some(gap.failure.code)));
         (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())
@@ -178,14 +178,14 @@ impl World {
         let baseline = source::Baseline {
             server: self.server.clone(),
             checked: reading.mark(),
-            held: reading.moment(),
+            held: reading.held(),
             slot: reading.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),
             tables: source::TableOids::default(),
         };
         let begun = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
-        let witness = witness.accept(&witness.open(), begun, "ann");
+        let witness = witness.accept(&witness.open_findings(), begun, "ann");
         let (key, value) = (b"accepted".to_vec(), witness.encode());
         self.topic.push(StateRecord { key, value, offset: 1_000 });
     }

@@ -10,7 +10,7 @@
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
 //! its position only over the *contiguous prefix* of entries that are complete (commit seen) and
-//! settled (every record acknowledged).
+//! acknowledged (every record): what the prefix ends is *settled*.
 //!
 //! A keepalive carries the position up to which the walsender has decoded and sent. That position
 //! may be confirmed exactly when everything received before it is settled, so it becomes the end of
@@ -27,9 +27,10 @@
 //! outage such entries would pile up without limit.
 //!
 //! A settled position is not confirmable yet: first it is written into the witness
-//! ([`crate::witness`]), and that write is acknowledged. So a position passes [`Ledger::attest`]
-//! and [`Ledger::attested`] before [`Ledger::confirm`] may name it. Without a witness, a settled
-//! position is confirmable. The window is what lies past the confirmable position.
+//! ([`crate::witness`]), and that write is acknowledged. So a position passes
+//! [`Ledger::issue_witness_ticket`] and [`Ledger::witness_acked`] before [`Ledger::confirm`] may
+//! name it. Where the witness is in memory only, a settled position is confirmable. The window is
+//! what lies past the confirmable position.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
 //! entry is a few counters. The window bounds the events in flight.
@@ -42,22 +43,23 @@ use crate::{
     failpoint::{self, Failpoint},
     ports::AckRun,
     progress::{
+        WitnessStore,
         ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket},
         transaction::LastTransaction,
         window::Window,
     },
 };
-pub(crate) use attestation::{Attestation, Evidence};
-pub(crate) use credit::{Credit, QueuePosition};
+pub(crate) use credit::{Credit, LedgerPlace};
 pub(crate) use disorder::Disorder;
 pub(crate) use entry::Carried;
 use entry::{Entry, EntryProgress, Load};
+pub(crate) use witness_ticket::WitnessTicket;
 
-mod attestation;
 mod credit;
 mod disorder;
 mod entry;
 mod queries;
+mod witness_ticket;
 
 /// A position that a status update may name. Only the ledger makes one, and a status update accepts
 /// nothing else, so no other code can confirm a position.
@@ -86,22 +88,22 @@ pub(crate) struct Ledger {
     settled: Lsn,
     /// The last transaction with events in that prefix.
     last: Option<LastTransaction>,
-    evidence: Evidence,
+    store: WitnessStore,
     /// Settled, and in the witness where there is one.
     confirmable: Lsn,
     /// The position that the last status update has named.
     confirmed: Lsn,
     /// Events past `confirmable`: the window.
-    unconfirmed: Load,
-    /// Events past `confirmable` that are settled: they leave the window with the next attestation.
-    settled_unattested: Load,
+    past_confirmable: Load,
+    /// Events past `confirmable` that are settled: they leave the window with the next ticket.
+    settled_unrecorded: Load,
     unacked: Load,
 }
 
 impl Ledger {
     /// An empty ledger for one session that reads on from `slot_position` ([`Lsn::ZERO`]: not
     /// known).
-    pub(crate) fn new(session: SessionId, slot_position: Lsn, evidence: Evidence) -> Self {
+    pub(crate) fn new(session: SessionId, slot_position: Lsn, store: WitnessStore) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
@@ -110,11 +112,11 @@ impl Ledger {
             received: Lsn::ZERO,
             settled: Lsn::ZERO,
             last: None,
-            evidence,
+            store,
             confirmable: Lsn::ZERO,
             confirmed: Lsn::ZERO,
-            unconfirmed: Load::default(),
-            settled_unattested: Load::default(),
+            past_confirmable: Load::default(),
+            settled_unrecorded: Load::default(),
             unacked: Load::default(),
         }
     }
@@ -174,7 +176,7 @@ impl Ledger {
         entry.load.add(load);
         entry.unacked.add(load);
         self.unacked.add(load);
-        self.unconfirmed.add(load);
+        self.past_confirmable.add(load);
         Ok(Ticket::new(self.session, number, units))
     }
 
@@ -188,7 +190,7 @@ impl Ledger {
             entry.load.remove(load);
             entry.unacked.remove(load);
             self.unacked.remove(load);
-            self.unconfirmed.remove(load);
+            self.past_confirmable.remove(load);
         }
     }
 
@@ -247,8 +249,8 @@ impl Ledger {
         entry.unacked.remove(load);
         let since = entry.since;
         let place = match self.index(run.transaction.number) {
-            Some(0) => QueuePosition::Oldest,
-            Some(_) | None => QueuePosition::Behind,
+            Some(0) => LedgerPlace::Oldest,
+            Some(_) | None => LedgerPlace::Behind,
         };
         self.unacked.remove(load);
         self.settle();
@@ -262,32 +264,32 @@ impl Ledger {
 
     /// The position that a status update may name.
     pub(crate) fn confirmable(&self) -> Lsn {
-        match self.evidence {
-            Evidence::Witness => self.confirmable,
-            Evidence::None => self.settled,
+        match self.store {
+            WitnessStore::Kafka => self.confirmable,
+            WitnessStore::Memory => self.settled,
         }
     }
 
     /// The settled position, to be written into the witness. It becomes confirmable when it comes
     /// back.
-    pub(crate) fn attest(&self) -> Attestation {
-        Attestation::new(self.session, self.settled, self.settled_unattested)
+    pub(crate) fn issue_witness_ticket(&self) -> WitnessTicket {
+        WitnessTicket::new(self.session, self.settled, self.settled_unrecorded)
     }
 
-    /// The witness with this position is acknowledged: the window begins after it. An attestation
+    /// The witness with this position is acknowledged: the window begins after it. A ticket
     /// of an earlier session is ignored.
-    pub(crate) fn attested(&mut self, attestation: Attestation) {
-        if let Some((position, load)) = attestation.redeem(self.session) {
+    pub(crate) fn witness_acked(&mut self, ticket: WitnessTicket) {
+        if let Some((position, load)) = ticket.redeem(self.session) {
             self.confirmable = self.confirmable.max(position);
-            self.unconfirmed.remove(load);
-            self.settled_unattested.remove(load);
+            self.past_confirmable.remove(load);
+            self.settled_unrecorded.remove(load);
         }
     }
 
     /// The position to put into the status update that is about to be sent.
     pub(crate) fn confirm(&mut self) -> ConfirmedLsn {
-        if self.evidence == Evidence::None {
-            self.attested(self.attest());
+        if self.store == WitnessStore::Memory {
+            self.witness_acked(self.issue_witness_ticket());
         }
         self.confirmed = self.confirmed.max(self.confirmable());
         ConfirmedLsn(self.confirmed)
@@ -303,24 +305,24 @@ impl Ledger {
     /// bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
-        self.unconfirmed.fits(window)
+        self.past_confirmable.fits(window)
             || (self.entries.len() == 1
-                && self.settled_unattested.events == 0
+                && self.settled_unrecorded.events == 0
                 && self.open().is_some()
                 && self.unacked.fits(window))
     }
 
-    /// Whether a quarter of the window is settled but unattested: then the witness is written at
-    /// once.
-    pub(crate) fn is_worth_attesting(&self, window: Window) -> bool {
-        self.settled_unattested.events >= (window.events / 4).max(1)
-            || self.settled_unattested.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+    /// Whether a quarter of the window is settled but not in the witness: then the witness is
+    /// written at once.
+    pub(crate) fn is_worth_recording(&self, window: Window) -> bool {
+        self.settled_unrecorded.events >= (window.events / 4).max(1)
+            || self.settled_unrecorded.units * SIZE_UNIT >= (window.bytes / 4).max(1)
     }
 
-    /// Whether, without a witness, a quarter of the window is settled but unconfirmed: then a
-    /// status update is sent at once.
+    /// Whether, with a witness in memory only, a quarter of the window is settled but unconfirmed:
+    /// then a status update is sent at once.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
-        self.evidence == Evidence::None && self.is_worth_attesting(window)
+        self.store == WitnessStore::Memory && self.is_worth_recording(window)
     }
 
     /// No event lies between what was received and `end`, so `end` is settled as soon as what
@@ -341,7 +343,7 @@ impl Ledger {
                     failpoint::reached(Failpoint::BeforeAdvance);
                     self.settled = end;
                     self.last = Some(entry.identity());
-                    self.settled_unattested.add(entry.load);
+                    self.settled_unrecorded.add(entry.load);
                     self.entries.pop_front();
                     self.front += 1;
                     failpoint::reached(Failpoint::AfterAdvance);

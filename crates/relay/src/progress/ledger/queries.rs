@@ -2,7 +2,8 @@
 
 use pgoutput::Lsn;
 
-use super::{Evidence, Ledger};
+use super::Ledger;
+use crate::progress::WitnessStore;
 use crate::progress::{
     ticket::{SIZE_UNIT, TransactionRef},
     transaction::LastTransaction,
@@ -22,13 +23,13 @@ impl Ledger {
     }
 
     /// Whether the settled position lies past the acknowledged witness.
-    pub(crate) fn has_unattested(&self) -> bool {
-        self.evidence == Evidence::Witness && self.settled > self.confirmable
+    pub(crate) fn has_unrecorded(&self) -> bool {
+        self.store == WitnessStore::Kafka && self.settled > self.confirmable
     }
 
     /// Whether events lie between the acknowledged witness and the settled position.
-    pub(crate) fn has_unattested_events(&self) -> bool {
-        self.settled_unattested.events > 0
+    pub(crate) fn has_unrecorded_events(&self) -> bool {
+        self.settled_unrecorded.events > 0
     }
 
     /// Whether everything received is settled and nothing is open.
@@ -64,7 +65,7 @@ impl Ledger {
 
     /// Events in the window, and their bytes.
     pub(crate) fn window(&self) -> (u64, u64) {
-        (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
+        (self.past_confirmable.events, self.past_confirmable.units * SIZE_UNIT)
     }
 
     /// Events that the broker has not acknowledged.

@@ -43,7 +43,7 @@ fn transaction(ledger: &mut Ledger, at: u64, records: usize) -> Vec<Ticket> {
 #[test]
 fn a_later_transaction_waits_for_an_earlier_one() {
     // I1
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let first = transaction(&mut ledger, 100, 2);
     let second = transaction(&mut ledger, 200, 1);
     credit(&mut ledger, second);
@@ -55,7 +55,7 @@ fn a_later_transaction_waits_for_an_earlier_one() {
 #[test]
 fn a_transaction_counts_only_with_its_commit() {
     // I3
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     ledger.begin(&begin(100)).unwrap();
     let ticket = ledger.issue(1).unwrap();
     credit(&mut ledger, vec![ticket]);
@@ -67,7 +67,7 @@ fn a_transaction_counts_only_with_its_commit() {
 #[test]
 fn what_is_confirmed_is_the_end_of_the_commit_record() {
     // `commit_lsn` would send the transaction again for ever; one more would skip the next.
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let tickets = transaction(&mut ledger, 100, 1);
     credit(&mut ledger, tickets);
     assert_eq!(ledger.settled(), lsn(108));
@@ -81,7 +81,7 @@ fn what_is_confirmed_is_the_end_of_the_commit_record() {
 #[test]
 fn a_keepalive_waits_for_all_that_came_before_it() {
     // I4
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let tickets = transaction(&mut ledger, 100, 1);
     ledger.keepalive(lsn(500));
     ledger.keepalive(lsn(600));
@@ -94,7 +94,7 @@ fn a_keepalive_waits_for_all_that_came_before_it() {
 #[test]
 fn a_keepalive_inside_a_transaction_is_ignored() {
     // I4
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     ledger.begin(&begin(100)).unwrap();
     ledger.keepalive(lsn(500));
     ledger.commit(lsn(100), lsn(108)).unwrap();
@@ -103,7 +103,7 @@ fn a_keepalive_inside_a_transaction_is_ignored() {
 
 #[test]
 fn an_idle_stream_advances_by_keepalives() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     ledger.keepalive(lsn(500));
     assert_eq!(ledger.confirm().lsn(), lsn(500));
     ledger.keepalive(lsn(400));
@@ -113,7 +113,7 @@ fn an_idle_stream_advances_by_keepalives() {
 #[test]
 fn a_keepalive_from_before_the_slot_is_ignored() {
     // Older servers move `confirmed_flush_lsn` back when a status update names a lower position.
-    let mut ledger = Ledger::new(SessionId(0), lsn(500), Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), lsn(500), WitnessStore::Memory);
     ledger.keepalive(lsn(400));
     assert_eq!(ledger.settled(), Lsn::ZERO);
     ledger.keepalive(lsn(600));
@@ -124,7 +124,7 @@ fn a_keepalive_from_before_the_slot_is_ignored() {
 fn transactions_without_events_take_no_memory() {
     // I6: servers before 15 send an empty transaction for every transaction of the database, even
     // while Kafka is unreachable.
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let tickets = transaction(&mut ledger, 100, 1);
     for at in 0..1_000 {
         ledger.begin(&begin(200 + 8 * at)).unwrap();
@@ -138,7 +138,7 @@ fn transactions_without_events_take_no_memory() {
 
 #[test]
 fn a_commit_before_what_was_received_is_noticed() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let _pending = transaction(&mut ledger, 100, 1);
     ledger.begin(&begin(50)).unwrap();
     assert_eq!(ledger.commit(lsn(50), lsn(58)), Err(Disorder::Backwards(lsn(58))));
@@ -146,9 +146,9 @@ fn a_commit_before_what_was_received_is_noticed() {
 
 #[test]
 fn acknowledgements_of_an_earlier_session_confirm_nothing() {
-    let mut old = Ledger::new(SessionId(1), Lsn::ZERO, Evidence::None);
+    let mut old = Ledger::new(SessionId(1), Lsn::ZERO, WitnessStore::Memory);
     let tickets = transaction(&mut old, 100, 1);
-    let mut new = Ledger::new(SessionId(2), Lsn::ZERO, Evidence::None);
+    let mut new = Ledger::new(SessionId(2), Lsn::ZERO, WitnessStore::Memory);
     let _pending = transaction(&mut new, 100, 1);
     assert_eq!(new.credit(&run_of(tickets)[0]), Ok(Credit::Stale));
     assert_eq!(new.settled(), Lsn::ZERO);
@@ -156,7 +156,7 @@ fn acknowledgements_of_an_earlier_session_confirm_nothing() {
 
 #[test]
 fn a_surplus_acknowledgement_is_noticed() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let tickets = transaction(&mut ledger, 100, 1);
     let run = run_of(tickets)[0];
     ledger.credit(&run).unwrap();
@@ -165,7 +165,7 @@ fn a_surplus_acknowledgement_is_noticed() {
 
 #[test]
 fn the_window_is_what_lies_past_the_last_confirmed_position() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let stuck = transaction(&mut ledger, 100, 1);
     let rest = transaction(&mut ledger, 200, 3);
     credit(&mut ledger, rest);
@@ -180,44 +180,45 @@ fn the_window_is_what_lies_past_the_last_confirmed_position() {
 
 #[test]
 fn a_position_is_confirmed_only_when_the_witness_with_it_is_acknowledged() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::Witness);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Kafka);
     let first = transaction(&mut ledger, 100, 2);
     credit(&mut ledger, first);
     assert_eq!(ledger.confirm().lsn(), Lsn::ZERO, "settled, and in no witness");
-    let attestation = ledger.attest();
-    assert_eq!(attestation.position(), lsn(108));
+    let ticket = ledger.issue_witness_ticket();
+    assert_eq!(ticket.position(), lsn(108));
     assert_eq!(ledger.last().unwrap().end_lsn, lsn(108));
     let second = transaction(&mut ledger, 200, 1);
     credit(&mut ledger, second);
-    ledger.attested(attestation);
+    ledger.witness_acked(ticket);
     assert_eq!(ledger.confirm().lsn(), lsn(108), "and not what settled meanwhile");
     assert_eq!(ledger.window().0, 1);
-    let of_another_session = Ledger::new(SessionId(1), Lsn::ZERO, Evidence::Witness).attest();
-    ledger.attested(of_another_session);
+    let of_another_session =
+        Ledger::new(SessionId(1), Lsn::ZERO, WitnessStore::Kafka).issue_witness_ticket();
+    ledger.witness_acked(of_another_session);
     assert_eq!(ledger.confirm().lsn(), lsn(108));
 }
 
 #[test]
 fn the_position_of_an_earlier_witness_is_confirmed_when_this_session_has_written_it() {
-    let mut ledger = Ledger::new(SessionId(0), lsn(50), Evidence::Witness);
+    let mut ledger = Ledger::new(SessionId(0), lsn(50), WitnessStore::Kafka);
     ledger.start_after(lsn(400), None);
     assert_eq!(ledger.confirm().lsn(), Lsn::ZERO);
     ledger.keepalive(lsn(300));
     assert_eq!(ledger.settled(), lsn(400));
-    let attestation = ledger.attest();
+    let ticket = ledger.issue_witness_ticket();
     let _pending = transaction(&mut ledger, 400, 1);
-    ledger.attested(attestation);
+    ledger.witness_acked(ticket);
     assert_eq!(ledger.confirm().lsn(), lsn(400));
     // The slot's own position needs no witness.
-    let mut ledger = Ledger::new(SessionId(0), lsn(400), Evidence::Witness);
+    let mut ledger = Ledger::new(SessionId(0), lsn(400), WitnessStore::Kafka);
     ledger.start_after(lsn(400), None);
-    assert!(!ledger.has_unattested());
+    assert!(!ledger.has_unrecorded());
     assert_eq!(ledger.confirm().lsn(), lsn(400));
 }
 
 #[test]
 fn a_transaction_larger_than_the_window_passes_with_its_unacknowledged_part_bounded() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     ledger.begin(&begin(100)).unwrap();
     let mut unacked = Vec::new();
     for _ in 0..100 {
@@ -231,7 +232,7 @@ fn a_transaction_larger_than_the_window_passes_with_its_unacknowledged_part_boun
 
 #[test]
 fn a_large_transaction_waits_for_what_precedes_it() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     let _stuck = transaction(&mut ledger, 100, 1);
     ledger.begin(&begin(200)).unwrap();
     let mut tickets = Vec::new();
@@ -245,7 +246,7 @@ fn a_large_transaction_waits_for_what_precedes_it() {
 
 #[test]
 fn a_withdrawn_ticket_changes_nothing() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     ledger.begin(&begin(100)).unwrap();
     let ticket = ledger.issue(10).unwrap();
     ledger.withdraw(ticket);
@@ -256,7 +257,7 @@ fn a_withdrawn_ticket_changes_nothing() {
 
 #[test]
 fn broken_order_is_noticed() {
-    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
     assert_eq!(ledger.issue(1), Err(Disorder::RowOutsideTransaction));
     assert_eq!(ledger.commit(lsn(1), lsn(2)), Err(Disorder::CommitWithoutBegin));
     ledger.begin(&begin(100)).unwrap();
@@ -274,7 +275,7 @@ struct Model {
     confirmable: u64,
     confirmed: u64,
     /// On its way into the witness.
-    attesting: Option<u64>,
+    writing: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -307,94 +308,94 @@ impl Model {
 }
 
 #[derive(Debug, Clone)]
-enum FrameOutcome {
+enum ModelStep {
     Begin,
     Record,
     Commit,
     Keepalive,
     Ack(prop::sample::Index),
-    Attest,
-    Attested,
-    Tell,
+    WriteWitness,
+    WitnessAcked,
+    Confirm,
 }
 
-fn steps() -> impl Strategy<Value = Vec<FrameOutcome>> {
+fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
     let step = prop_oneof![
-        2 => Just(FrameOutcome::Begin),
-        4 => Just(FrameOutcome::Record),
-        2 => Just(FrameOutcome::Commit),
-        1 => Just(FrameOutcome::Keepalive),
-        4 => any::<prop::sample::Index>().prop_map(FrameOutcome::Ack),
-        1 => Just(FrameOutcome::Attest),
-        1 => Just(FrameOutcome::Attested),
-        1 => Just(FrameOutcome::Tell),
+        2 => Just(ModelStep::Begin),
+        4 => Just(ModelStep::Record),
+        2 => Just(ModelStep::Commit),
+        1 => Just(ModelStep::Keepalive),
+        4 => any::<prop::sample::Index>().prop_map(ModelStep::Ack),
+        1 => Just(ModelStep::WriteWitness),
+        1 => Just(ModelStep::WitnessAcked),
+        1 => Just(ModelStep::Confirm),
     ];
     prop::collection::vec(step, 0..200)
 }
 
-fn evidence() -> impl Strategy<Value = Evidence> {
-    prop_oneof![Just(Evidence::None), Just(Evidence::Witness)]
+fn store() -> impl Strategy<Value = WitnessStore> {
+    prop_oneof![Just(WitnessStore::Memory), Just(WitnessStore::Kafka)]
 }
 
 proptest! {
     /// I1, I2, I3, I4, the witness before the status update, and the window, after every step.
     #[test]
-    fn agrees_with_the_naive_model(steps in steps(), evidence in evidence()) {
-        let mut ledger = Ledger::new(SessionId(3), Lsn::ZERO, evidence);
+    fn agrees_with_the_naive_model(steps in steps(), store in store()) {
+        let mut ledger = Ledger::new(SessionId(3), Lsn::ZERO, store);
         let mut model = Model::default();
         let mut tickets: Vec<(usize, usize, Ticket)> = Vec::new();
-        let mut attestation = None;
+        let mut ticket = None;
         let mut position = 0;
         let mut last_settled = 0;
         for step in steps {
             position += 8;
             let open = model.transactions.last().is_some_and(|t| t.end.is_none());
             match step {
-                FrameOutcome::Begin if !open => {
+                ModelStep::Begin if !open => {
                     ledger.begin(&begin(position)).unwrap();
                     model.transactions.push(ModelTransaction { end: None, acked: Vec::new() });
                 }
-                FrameOutcome::Record if open => {
+                ModelStep::Record if open => {
                     let number = model.transactions.len() - 1;
                     let acked = &mut model.transactions[number].acked;
                     tickets.push((number, acked.len(), ledger.issue(64).unwrap()));
                     acked.push(false);
                 }
-                FrameOutcome::Commit if open => {
+                ModelStep::Commit if open => {
                     let begin = ledger.open_commit_lsn().unwrap();
                     ledger.commit(begin, lsn(position)).unwrap();
                     model.transactions.last_mut().unwrap().end = Some(position);
                 }
-                FrameOutcome::Keepalive => {
+                ModelStep::Keepalive => {
                     ledger.keepalive(lsn(position));
                     if !open {
                         model.transactions
                             .push(ModelTransaction { end: Some(position), acked: Vec::new() });
                     }
                 }
-                FrameOutcome::Ack(which) if !tickets.is_empty() => {
+                ModelStep::Ack(which) if !tickets.is_empty() => {
                     let (number, record, ticket) = tickets.swap_remove(which.index(tickets.len()));
                     credit(&mut ledger, vec![ticket]);
                     model.transactions[number].acked[record] = true;
                 }
-                FrameOutcome::Attest if evidence == Evidence::Witness && attestation.is_none() => {
-                    attestation = Some(ledger.attest());
-                    model.attesting = Some(model.settled());
+                ModelStep::WriteWitness if store == WitnessStore::Kafka && ticket.is_none() => {
+                    ticket = Some(ledger.issue_witness_ticket());
+                    model.writing = Some(model.settled());
                 }
-                FrameOutcome::Attested => {
-                    if let Some(attestation) = attestation.take() {
-                        ledger.attested(attestation);
-                        model.confirmable = model.attesting.take().unwrap();
+                ModelStep::WitnessAcked => {
+                    if let Some(ticket) = ticket.take() {
+                        ledger.witness_acked(ticket);
+                        model.confirmable = model.writing.take().unwrap();
                     }
                 }
-                FrameOutcome::Tell => {
-                    if evidence == Evidence::None {
+                ModelStep::Confirm => {
+                    if store == WitnessStore::Memory {
                         model.confirmable = model.settled();
                     }
                     model.confirmed = ledger.confirm().lsn().as_u64();
                     prop_assert_eq!(model.confirmed, model.confirmable);
                 }
-                FrameOutcome::Begin | FrameOutcome::Record | FrameOutcome::Commit | FrameOutcome::Ack(_) | FrameOutcome::Attest => {}
+                ModelStep::Begin | ModelStep::Record | ModelStep::Commit | ModelStep::Ack(_) | ModelStep::WriteWitness => {}
             }
             prop_assert_eq!(ledger.settled().as_u64(), model.settled());
             prop_assert!(ledger.settled().as_u64() >= last_settled);

@@ -27,10 +27,10 @@ mod topic_cache;
 
 /// Routes the rows of one table.
 #[derive(Debug)]
-pub(crate) struct Router {
+pub(crate) struct TableRouter {
     table: OutboxTable,
     columns: Columns,
-    remembered: TopicCache,
+    topic_cache: TopicCache,
 }
 
 /// Buffers for what is decoded of one row, reused from row to row.
@@ -51,9 +51,9 @@ pub(crate) struct Routed<'a> {
     timestamp: Timestamp,
 }
 
-impl Router {
+impl TableRouter {
     pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, remembered: TopicCache::default() }
+        Self { table, columns, topic_cache: TopicCache::default() }
     }
 
     /// Another Relation message has come. The topic cache stays, since it depends on the
@@ -131,7 +131,7 @@ impl Router {
                 ));
             }
         };
-        if let Some(topic) = self.remembered.get(routing) {
+        if let Some(topic) = self.topic_cache.get(routing) {
             return Ok(topic);
         }
         let text = String::from_utf8_lossy(routing);
@@ -146,7 +146,7 @@ impl Router {
             )
         })?;
         let topic = topics.intern(name)?;
-        self.remembered.insert(routing, topic);
+        self.topic_cache.insert(routing, topic);
         Ok(topic)
     }
 

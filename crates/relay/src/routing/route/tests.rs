@@ -61,7 +61,7 @@ fn routed(
     let columns = Columns::resolve(table, &relation)?;
     let mut event = Event::default();
     columns.read(insert.tuple.iter(), &mut event)?;
-    let mut router = Router::new(table.clone(), columns.clone());
+    let mut router = TableRouter::new(table.clone(), columns.clone());
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut format_headers = FormatHeaders::default();
     let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
@@ -303,7 +303,7 @@ fn what_is_remembered_of_topics_is_limited() {
     let relation = wire::relation_message(1, "outbox", &COLUMNS);
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
     let columns = Columns::resolve(&table(), &relation).unwrap();
-    let mut router = Router::new(table(), columns.clone());
+    let mut router = TableRouter::new(table(), columns.clone());
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut refused = None;
     for number in 0..=65_536 {
@@ -315,7 +315,7 @@ fn what_is_remembered_of_topics_is_limited() {
         let mut format_headers = FormatHeaders::default();
         let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers);
         refused = routed.map(|_| ()).err();
-        assert!(router.remembered.len() <= REMEMBERED_MAX);
+        assert!(router.topic_cache.len() <= REMEMBERED_MAX);
     }
     assert_eq!(refused.unwrap().code, Code::TooManyTopics);
     assert_eq!(topics.names().count(), 65_536);

@@ -4,12 +4,12 @@
 use pgoutput::Lsn;
 
 use super::{
-    baseline::{Baseline, Expectations, Kept},
+    baseline::{Baseline, Expectations, SlotPosition},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
     history::continued,
     obstacle::Obstacle,
-    publication::{Watched, alterations, compare, is_note},
+    publication::{Watched, alterations, compare},
     server::{Server, TimelineHistory},
     slot::{SlotHealth, SlotReading},
     slot_checks,
@@ -49,7 +49,7 @@ pub fn preflight(
     let watched = Watched { publication: expected.publication, outboxes: expected.outboxes };
     let mut failed = None;
     for failure in compare(watched, remembered, &catalog) {
-        if is_note(&failure) {
+        if failure.is_note() {
             continue;
         }
         let from = last_safe(expected, &failure, reading);
@@ -86,7 +86,7 @@ pub fn preflight(
         tables,
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: reading.mark(),
-        held: reading.moment(),
+        held: reading.held(),
     })
 }
 
@@ -136,18 +136,18 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
         gaps.extend(unsent(expected.slot, None, reading));
     }
-    let (witness, kept) = match continued(witness.clone(), &server, timelines) {
-        Ok(witness) => (witness, expected.kept),
+    let (witness, slot_position) = match continued(witness.clone(), &server, timelines) {
+        Ok(witness) => (witness, expected.slot_position),
         Err(obstacle) => {
             let parted = gaps_of(obstacle);
             let from = parted.first().and_then(|gap| gap.interval.from.clone());
             let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), reading);
             gaps.extend(parted.into_iter().chain(unsent));
             // The slot's position cannot be compared with positions of the other history.
-            (witness.clone(), Kept::InMemory)
+            (witness.clone(), SlotPosition::NotCompared)
         }
     };
-    let expected = Expectations { witness: Some(&witness), kept, ..expected };
+    let expected = Expectations { witness: Some(&witness), slot_position, ..expected };
     let checked_slot = preflight(expected, server, reading, catalog);
     gaps.extend(checked_slot.map_or_else(gaps_of, |_| Vec::new()));
     gaps
@@ -156,7 +156,7 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
 fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
     match obstacle {
         Obstacle::Gaps(gaps) => gaps,
-        Obstacle::Elsewhere(gap) => vec![*gap],
+        Obstacle::OtherServer(gap) => vec![*gap],
         Obstacle::SlotInUse { .. } | Obstacle::Failed(_) => Vec::new(),
     }
 }
@@ -210,18 +210,18 @@ pub fn check_slot<'l>(
     let recorded = || expected.witness.map(Witness::mark);
     let slot = slot_checks::fit(expected.slot, reading).map_err(|failure| {
         // A lost slot still has its `confirmed_flush_lsn`.
-        let remembered = || {
+        let of_lost_slot = || {
             let slot = reading.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
-        let from = recorded().or_else(remembered);
+        let from = recorded().or_else(of_lost_slot);
         let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
         let failure = if was_fit { slot_checks::became_unusable(failure) } else { failure };
         obstacle(at_risk(failure, from, reading.mark()))
     })?;
     // While another process holds the slot, that process may have moved it past this witness.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
-        && expected.kept == Kept::InKafka
+        && expected.slot_position == SlotPosition::Compared
     {
         slot_checks::check_not_advanced(expected.slot, witness.position, slot)
             .map_err(|failure| obstacle(at_risk(failure, recorded(), reading.mark())))?;
@@ -233,7 +233,9 @@ pub fn check_slot<'l>(
 fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Result<Gap, Failure> {
     match (failure.class(), from) {
         (Class::Gap, from @ Some(_)) => Ok(Gap::new(failure, Interval { from, to })),
-        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => Err(failure),
+        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport | Class::Note, _) => {
+            Err(failure)
+        }
     }
 }
 

@@ -27,12 +27,13 @@ fn witness(position: u64) -> Witness {
 
 fn checked_as(
     witness: Option<&Witness>,
-    kept: Kept,
+    slot_position: SlotPosition,
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let outboxes = Outboxes::default();
-    let expected = Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+    let expected =
+        Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, slot_position };
     preflight(expected, server(), reading, catalog)
 }
 
@@ -41,7 +42,7 @@ fn checked(
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    checked_as(witness, Kept::InKafka, reading, catalog)
+    checked_as(witness, SlotPosition::Compared, reading, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
@@ -53,7 +54,7 @@ fn refused(
     let failure = match checked(witness, reading, catalog).unwrap_err() {
         Obstacle::Gaps(gaps) => gaps[0].failure.clone(),
         Obstacle::Failed(failure) => failure,
-        other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
+        other @ (Obstacle::SlotInUse { .. } | Obstacle::OtherServer(_)) => panic!("{other:?}"),
     };
     (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB))
 }
@@ -93,7 +94,7 @@ fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
 fn without_a_state_topic_another_router_may_have_moved_the_slot() {
     let seen = reading(Some(slot()));
     let known = witness(39 * MIB);
-    assert!(checked_as(Some(&known), Kept::InMemory, &seen, healthy()).is_ok());
+    assert!(checked_as(Some(&known), SlotPosition::NotCompared, &seen, healthy()).is_ok());
 }
 
 #[test]
@@ -215,9 +216,14 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     let seen = reading(Some(slot()));
     let checked = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
-        let (witness, kept) = (witness.as_ref(), Kept::InKafka);
-        let expected =
-            Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+        let (witness, slot_position) = (witness.as_ref(), SlotPosition::Compared);
+        let expected = Expectations {
+            slot: "s",
+            publication: "p",
+            outboxes: &outboxes,
+            witness,
+            slot_position,
+        };
         preflight(expected, server(), &seen, now)
     };
     let first = checked(None, healthy()).unwrap();
@@ -238,8 +244,9 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let checked_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
-        let kept = Kept::InKafka;
-        let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
+        let slot_position = SlotPosition::Compared;
+        let expected =
+            Expectations { slot: "s", publication: "p", outboxes, witness, slot_position };
         preflight(expected, server(), &reading(Some(slot)), now)
     };
     let checked = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
@@ -260,7 +267,7 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     assert_eq!(gaps[0].failure.code, Code::TableReplaced);
     let begun = Witness::begin(&checked(None, 40 * MIB, taken.clone()).unwrap(), "c", &outboxes);
     let record = record.with_gaps(&gaps);
-    let record = record.accept(&record.open(), begun, "ann");
+    let record = record.accept(&record.open_findings(), begun, "ann");
 
     let wal_end = reading(None).current_wal_lsn.as_u64();
     let table = |slot_at: u64| {
@@ -295,8 +302,9 @@ fn an_outbox_that_is_not_configured_any_more_is_reported() {
     let alterations = |outboxes: &Outboxes, tables: &[u32], now: &Catalog| {
         let tables = tables.iter().map(|oid| Oid::from_u32(*oid)).collect();
         let witness = Witness { tables, catalog: both.clone(), ..witness(40 * MIB) };
-        let (witness, kept) = (Some(&witness), Kept::InKafka);
-        let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
+        let (witness, slot_position) = (Some(&witness), SlotPosition::Compared);
+        let expected =
+            Expectations { slot: "s", publication: "p", outboxes, witness, slot_position };
         preflight(expected, server(), &seen, now.clone()).unwrap().alterations
     };
     let reported = alterations(&configured(&["outbox"]), &[10, 11], &both);

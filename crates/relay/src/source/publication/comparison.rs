@@ -25,7 +25,7 @@ pub struct Watched<'a> {
 }
 
 /// Everything that keeps rows of the outbox tables from being published as they were written, the
-/// most severe first; after that, what is only reported ([`is_note`]).
+/// most severe first; after that, what is only reported ([`Failure::is_note`]).
 pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
@@ -42,14 +42,8 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
             comparison.configured(outbox, &mut failures);
         }
     }
-    failures.sort_by_key(is_note);
+    failures.sort_by_key(Failure::is_note);
     failures
-}
-
-/// Whether a finding is only reported: no row is or will be missing because of it, so the stream
-/// starts and continues.
-pub fn is_note(failure: &Failure) -> bool {
-    matches!(failure.code, Code::TableRenamed | Code::RowsMove | Code::ServerOutdated)
 }
 
 fn missing(name: &str) -> Failure {

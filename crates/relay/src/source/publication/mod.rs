@@ -15,7 +15,7 @@ pub mod statements;
 mod xmin;
 
 pub use altered::alterations;
-pub use comparison::{Watched, compare, is_note};
+pub use comparison::{Watched, compare};
 
 #[cfg(test)]
 mod tests;

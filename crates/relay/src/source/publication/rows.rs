@@ -21,10 +21,11 @@ const NAMED_MAX: usize = 5;
 impl Comparison<'_> {
     /// A partition whose rows are not in the WAL now: unlogged, or a foreign table.
     pub(super) fn not_in_the_wal(&self, relation: &CatalogRelation) -> Option<Failure> {
-        let elsewhere = |partition: &&Partition| partition.storage.place != Persistence::Logged;
-        let partition = relation.partitions.iter().find(elsewhere)?;
+        let not_logged =
+            |partition: &&Partition| partition.storage.persistence != Persistence::Logged;
+        let partition = relation.partitions.iter().find(not_logged)?;
         let (name, table) = (named(partition), &relation.name);
-        let (case, is) = match partition.storage.place {
+        let (case, is) = match partition.storage.persistence {
             Persistence::Foreign => (Case::PartitionForeign, "a foreign table"),
             Persistence::Unlogged | Persistence::Logged => (Case::PartitionUnlogged, "unlogged"),
         };
@@ -101,17 +102,17 @@ pub(super) fn explained<'a>(
 }
 
 /// The table, or those of its partitions, whose TOAST table differs from the earlier reading and
-/// was made as `made` says. A table that the publication names cannot have been unlogged; its
-/// partitions can.
+/// was made as `toast_origin` says. A table that the publication names cannot have been unlogged;
+/// its partitions can.
 fn rewritten(
     before: &CatalogRelation,
     now: &CatalogRelation,
     published: &PublishedTable,
-    made: ToastOrigin,
+    toast_origin: ToastOrigin,
 ) -> Option<String> {
     let is_made = |before: Storage, now: Storage| {
         let is_another = before.toast.is_some() && now.toast.is_some() && before.toast != now.toast;
-        is_another && now.made == made
+        is_another && now.toast_origin == toast_origin
     };
     if published.entry.is_none() && is_made(before.storage, now.storage) {
         return Some(format!("table {}", now.name));

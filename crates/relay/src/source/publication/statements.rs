@@ -20,29 +20,29 @@ use crate::{
 #[must_use]
 pub fn add(publication: &str, tables: &[&TableName]) -> String {
     let tables: Vec<String> = tables.iter().map(|table| quote_table(table)).collect();
-    at_rest(&quote_identifier(publication), &tables, &["add"])
+    under_lock(&quote_identifier(publication), &tables, &["add"])
 }
 
 /// The statements that publish every row and every column of a table that is published in part.
 #[must_use]
 pub fn add_again(publication: &str, table: &TableName) -> String {
-    at_rest(&quote_identifier(publication), &[quote_table(table)], &["drop", "add"])
+    under_lock(&quote_identifier(publication), &[quote_table(table)], &["drop", "add"])
 }
 
 /// The statements of [`add`] for a reader who replaces `PUBLICATION` and `TABLE`.
 #[must_use]
 pub fn add_placeholder() -> String {
-    at_rest("PUBLICATION", &["TABLE".to_owned()], &["add"])
+    under_lock("PUBLICATION", &["TABLE".to_owned()], &["add"])
 }
 
 /// The statements of [`add_again`] for a reader who replaces `PUBLICATION` and `TABLE`.
 #[must_use]
 pub fn add_again_placeholder() -> String {
-    at_rest("PUBLICATION", &["TABLE".to_owned()], &["drop", "add"])
+    under_lock("PUBLICATION", &["TABLE".to_owned()], &["drop", "add"])
 }
 
 /// `publication` and `tables` are quoted where SQL requires it.
-fn at_rest(publication: &str, tables: &[String], actions: &[&str]) -> String {
+fn under_lock(publication: &str, tables: &[String], actions: &[&str]) -> String {
     let (locked, altered) = (tables.join(", "), tables.join(", only "));
     let alter =
         |action: &&str| format!("alter publication {publication} {action} table only {altered}; ");

@@ -94,7 +94,7 @@ impl Witness {
     }
 
     /// What a person has to accept, the gaps first.
-    pub fn open(&self) -> Vec<OpenFinding> {
+    pub fn open_findings(&self) -> Vec<OpenFinding> {
         let gaps = self.gaps.iter().cloned().map(OpenFinding::Gap);
         gaps.chain(self.began_without.clone().map(OpenFinding::Beginning)).collect()
     }
@@ -177,9 +177,11 @@ impl Witness {
     #[must_use]
     pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
         let is_known = |gap: &Gap| {
-            self.gaps
-                .iter()
-                .any(|open| open.covers(gap) || (open.is_same(gap) && open.what() == gap.what()))
+            self.gaps.iter().any(|open| {
+                open.covers(gap)
+                    || (open.is_same(gap)
+                        && open.message_without_interval() == gap.message_without_interval())
+            })
         };
         let is_new = |gap: &&Gap| !is_known(gap);
         let mut next = self.clone();
@@ -209,7 +211,7 @@ impl Witness {
     /// the server and Kafka are the same, and the slot was not replaced meanwhile.
     fn continues_in(&self, closed: &[OpenFinding], fresh: &Self, last: &LastTransaction) -> bool {
         let is_of_table = |open: &OpenFinding| match open {
-            OpenFinding::Gap(gap) => gap.lasts(),
+            OpenFinding::Gap(gap) => gap.leaves_rows_out(),
             OpenFinding::Beginning(_) => true,
         };
         (&self.history, &self.cluster) == (&fresh.history, &fresh.cluster)
@@ -218,7 +220,7 @@ impl Witness {
             // record of `fresh` does not say so.
             && self.added.is_empty()
             && fresh.tables.iter().all(|table| self.tables.contains(table))
-            && closed.iter().chain(&self.open()).all(is_of_table)
+            && closed.iter().chain(&self.open_findings()).all(is_of_table)
     }
 
     fn close(&mut self, closed: &[OpenFinding], by: &str, at: &str) {

@@ -5,7 +5,7 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 use super::*;
 use crate::{
     progress::transaction::LastTransaction,
-    source::{History, Interval, Kept, TableOids, samples},
+    source::{History, Interval, SlotPosition, TableOids, samples},
     testing,
     witness::combine::join,
 };
@@ -29,7 +29,7 @@ fn baseline() -> Baseline {
         alterations: Vec::new(),
         tables: TableOids::default(),
         checked: reading.mark(),
-        held: reading.moment(),
+        held: reading.held(),
     }
 }
 
@@ -69,19 +69,19 @@ fn a_first_record_is_the_source_as_it_is() {
         (first.catalog.clone(), first.tables.clone()),
         (samples::healthy(), vec![Oid::from_u32(10)])
     );
-    assert_eq!(first.open(), []);
+    assert_eq!(first.open_findings(), []);
 }
 
 #[test]
 fn what_is_open_is_named_by_code_and_position() {
-    let names: Vec<String> = before().open().iter().map(OpenFinding::name).collect();
+    let names: Vec<String> = before().open_findings().iter().map(OpenFinding::name).collect();
     assert_eq!(names, ["P010@0/5", "P026@0/6", "K022@0/1"]);
 }
 
 #[test]
 fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
     let before = before();
-    let accepted = before.accept(&before.open(), begun(), "ann@desk");
+    let accepted = before.accept(&before.open_findings(), begun(), "ann@desk");
     let expected = Witness {
         generation: 8,
         partitions: before.partitions.clone(),
@@ -90,7 +90,7 @@ fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
         ..begun()
     };
     assert_eq!(accepted, expected);
-    assert_eq!(accepted.open(), []);
+    assert_eq!(accepted.open_findings(), []);
     let names: Vec<String> = accepted.accepted.iter().map(Acceptance::name).collect();
     assert_eq!(names, ["P010@0/5", "P026@0/6", "K022@0/1"]);
     assert!(accepted.accepted.iter().all(|a| a.by == "ann@desk" && a.at == "2026-01-01T00:00:00Z"));
@@ -99,11 +99,11 @@ fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
 #[test]
 fn what_is_not_accepted_stays_open() {
     let before = before();
-    let [first, second, beginning] = &before.open()[..] else { panic!("three") };
+    let [first, second, beginning] = &before.open_findings()[..] else { panic!("three") };
     let one = before.accept(std::slice::from_ref(first), begun(), "ann");
-    assert_eq!(one.open(), [second.clone(), beginning.clone()]);
+    assert_eq!(one.open_findings(), [second.clone(), beginning.clone()]);
     let other = before.accept(std::slice::from_ref(beginning), begun(), "ann");
-    assert_eq!(other.open(), [first.clone(), second.clone()]);
+    assert_eq!(other.open_findings(), [first.clone(), second.clone()]);
 }
 
 /// A gap that is not written down yet, such as a slot that was moved while no router ran.
@@ -111,7 +111,7 @@ fn what_is_not_accepted_stays_open() {
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
     let found = OpenFinding::Gap(gap(Code::SlotMoved, 5, 9));
     let accepted = before().accept(std::slice::from_ref(&found), begun(), "ann");
-    assert_eq!(accepted.open(), before().open());
+    assert_eq!(accepted.open_findings(), before().open_findings());
     assert_eq!(accepted.accepted.last().unwrap().name(), "P014@0/5");
 }
 
@@ -131,7 +131,7 @@ fn the_last_acceptances_are_kept() {
 fn after_an_acceptance_a_stream_may_start() {
     use crate::source::{Expectations, check_cluster, history, preflight};
     let before = before();
-    let accepted = before.accept(&before.open(), begun(), "ann");
+    let accepted = before.accept(&before.open_findings(), begun(), "ann");
     let server = samples::server();
     let outboxes = Outboxes::default();
     let expected = Expectations {
@@ -139,7 +139,7 @@ fn after_an_acceptance_a_stream_may_start() {
         publication: "p",
         outboxes: &outboxes,
         witness: Some(&accepted),
-        kept: Kept::InKafka,
+        slot_position: SlotPosition::Compared,
     };
     check_cluster(&accepted, "there").unwrap();
     history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
@@ -173,12 +173,12 @@ fn a_slot_older_than_the_recreated_publication_is_refused() {
 fn a_start_without_a_witness_is_accepted_beside_a_running_router() {
     let before = Witness { gaps: Vec::new(), ..before() };
     let accepted = before.accept_beginning("ann", "now");
-    assert_eq!((accepted.rank(), accepted.open()), (before.rank(), vec![]));
+    assert_eq!((accepted.rank(), accepted.open_findings()), (before.rank(), vec![]));
     let later = Witness { position: Lsn::from_u64(50), ..before };
     for records in [[accepted.clone(), later.clone()], [later, accepted]] {
         let joined = join(records).unwrap();
         assert_eq!(joined.position, Lsn::from_u64(50));
-        assert_eq!(joined.open(), []);
+        assert_eq!(joined.open_findings(), []);
         assert_eq!(joined.accepted.len(), 1);
     }
 }
@@ -258,7 +258,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
         position: at,
         ..before()
     };
-    let kept = |record: &Witness| record.accept(&record.open(), begun(), "ann").last;
+    let kept = |record: &Witness| record.accept(&record.open_findings(), begun(), "ann").last;
     assert_eq!(kept(&record), Some(last));
     let with = |change: &dyn Fn(&mut Witness)| {
         let mut record = record.clone();
@@ -276,7 +276,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
     // A slot that was re-created, which is not accepted yet, may stand at the same position.
     let moved = record.with_gaps(&[gap(Code::SlotMoved, 6, 9)]);
-    assert_eq!(moved.accept(&moved.open()[..1], begun(), "ann").last, None);
+    assert_eq!(moved.accept(&moved.open_findings()[..1], begun(), "ann").last, None);
 }
 
 /// The same slot may be lost twice at the same position.
@@ -284,7 +284,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
 fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
     let lost = gap(Code::SlotLost, 5, 9);
     let record = Witness { generation: 3, ..before() }.with_gaps(std::slice::from_ref(&lost));
-    let accepted = record.accept(&record.open(), begun(), "ann");
+    let accepted = record.accept(&record.open_findings(), begun(), "ann");
     assert_eq!(accepted.generation, 5);
     assert!(accepted.has_accepted(&lost, 4) && accepted.has_accepted(&lost, 5));
     assert!(!accepted.has_accepted(&lost, 6), "found again since");
@@ -296,9 +296,9 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
 fn a_gap_that_a_router_records_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
-        Witness { held: Some(samples::reading(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
+        Witness { held: Some(samples::reading(None).held()), ..Witness::at(Lsn::from_u64(500)) };
     let shown = record.with_found(std::slice::from_ref(&gap), &mark(1_000));
-    let accepted = shown.accept(&shown.open(), begun(), "ann");
+    let accepted = shown.accept(&shown.open_findings(), begun(), "ann");
     let late = record.with_gaps(std::slice::from_ref(&gap));
     let joined = join([late.clone(), accepted.clone()]).unwrap();
     assert_eq!((joined.gaps.len(), joined.position), (0, accepted.position));
@@ -317,7 +317,7 @@ fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered(
     catalog.relations.push(samples::relation(11, "second"));
     let tables = vec![Oid::from_u32(10), Oid::from_u32(11)];
     let record = Witness { catalog, tables: tables.clone(), ..before() };
-    let accepted = record.accept(&record.open(), begun(), "ann");
+    let accepted = record.accept(&record.open_findings(), begun(), "ann");
     assert_eq!(accepted.former, BTreeMap::new());
     assert_eq!(accepted.tables, tables, "the session that begins tells of it");
 }

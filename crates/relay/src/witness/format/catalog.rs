@@ -157,9 +157,9 @@ impl PublishedText {
             name: table.name.name.clone(),
             kind: KindText::of(table.kind),
             entry: table.entry.map(|entry| entry.as_u32()),
-            schema_entry: table.schema_entry.map(|bond| SchemaEntryText {
-                entry: bond.entry.as_u32(),
-                placed_by: bond.placed_by,
+            schema_entry: table.schema_entry.map(|entry| SchemaEntryText {
+                entry: entry.entry.as_u32(),
+                placed_by: entry.placed_by,
             }),
         }
     }
@@ -172,9 +172,9 @@ impl PublishedText {
             name: TableName { schema: self.schema, name: self.name },
             kind: self.kind.read(),
             entry: self.entry.map(Oid::from_u32),
-            schema_entry: self.schema_entry.map(|bond| SchemaEntry {
-                entry: Oid::from_u32(bond.entry),
-                placed_by: bond.placed_by,
+            schema_entry: self.schema_entry.map(|entry| SchemaEntry {
+                entry: Oid::from_u32(entry.entry),
+                placed_by: entry.placed_by,
             }),
             row_filter: None,
             columns: Vec::new(),

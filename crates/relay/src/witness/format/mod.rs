@@ -283,7 +283,7 @@ impl GapText {
                 failure.names.set(name, value);
             }
         }
-        Ok(Gap::written(failure, interval))
+        Ok(Gap::with_message(failure, interval))
     }
 }
 

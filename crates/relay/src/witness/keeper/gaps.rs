@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Keeper, WriteKind,
-    unrecorded::{Opened, Unrecorded},
+    unrecorded::{OwnGaps, Unrecorded},
 };
 use crate::{
     clock::Moment,
@@ -20,19 +20,19 @@ impl Keeper {
     /// Opens these gaps in a new generation, and has them written down. Does nothing if all of them
     /// are open already.
     pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
-        let is_known = |gap| self.known.as_ref().is_some_and(|known| known.has_open(gap));
+        let is_known = |gap| self.witness.as_ref().is_some_and(|known| known.has_open(gap));
         let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
-        let base = self.present.take().map(|present| {
-            self.outdated.push_back(present.key);
-            present.witness
+        let base = self.session_record.take().map(|session_record| {
+            self.keys_to_delete.push_back(session_record.key);
+            session_record.witness
         });
         // What was acknowledged when the last session ended counts, although it is not in the topic
         // yet.
         let base = join(self.latest().into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
         let witness = base.with_gaps(gaps);
-        self.opened = Opened { gaps: gaps.to_vec(), generation: witness.generation };
-        self.known = Some(witness.clone());
+        self.own_gaps = OwnGaps { gaps: gaps.to_vec(), generation: witness.generation };
+        self.witness = Some(witness.clone());
         self.record(gap, witness);
     }
 
@@ -49,22 +49,24 @@ impl Keeper {
     /// another gap, or by a promotion. Records of earlier generations no longer count then. Gaps
     /// that were accepted as well stay closed.
     pub(super) fn reopen(&mut self) {
-        let Some(known) = &self.known else { return };
-        let since = self.opened.generation;
+        let Some(known) = &self.witness else { return };
+        let since = self.own_gaps.generation;
         if known.generation <= since {
             return;
         }
-        let mut gaps = std::mem::take(&mut self.opened.gaps);
+        let mut gaps = std::mem::take(&mut self.own_gaps.gaps);
         gaps.retain(|gap| !known.has_accepted(gap, since));
-        self.opened = Opened { gaps: gaps.clone(), generation: known.generation };
+        self.own_gaps = OwnGaps { gaps: gaps.clone(), generation: known.generation };
         self.open_gaps(&gaps);
     }
 
     /// Has an open gap written again that the topic no longer holds: somebody deleted the record,
     /// or the topic is on another cluster.
     pub(crate) fn record_again(&mut self) {
-        let Some(known) = self.known.as_ref().filter(|_| self.unrecorded.is_none()) else { return };
-        let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);
+        let Some(known) = self.witness.as_ref().filter(|_| self.unrecorded.is_none()) else {
+            return;
+        };
+        let held = combine(&self.records).ok().flatten().map_or(0, |held| held.generation);
         let Some(gap) = known.gaps.first().filter(|_| held < known.generation) else { return };
         let (gap, witness) = (gap.clone(), known.clone());
         self.record(&gap, witness);

@@ -1,8 +1,9 @@
 //! What this process knows of the witness, and when it writes to it.
 //!
-//! One write is in flight at a time. A position is written at once if the window, a stopping server
-//! or a drain waits for it; otherwise at most twice a second, once a second where only keepalives
-//! moved the position, and not at all while nothing moves.
+//! One write is in flight at a time. A position is written at once if the window, an isolated
+//! transaction, a server that stops or asks for a reply, or a drain waits for it; otherwise at most
+//! twice a second, once a second where only keepalives moved the position, and not at all while
+//! nothing moves.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -15,13 +16,9 @@ use super::{LastTransaction, Witness, combine::join, key, record::PARTITIONS_MAX
 use crate::{
     clock::Moment,
     failpoint::{self, Failpoint},
-    progress::{
-        ledger::{Attestation, Evidence},
-        ticket::SessionId,
-    },
+    progress::{WitnessStore, ledger::WitnessTicket, ticket::SessionId},
     protocol::{StateRecord, WitnessSettings, Write},
-    routing::topics::Vouched,
-    source::Kept,
+    routing::topics::RecordedPartitions,
 };
 
 mod gaps;
@@ -29,21 +26,21 @@ mod reading;
 mod unrecorded;
 
 pub(crate) use reading::{OthersChange, StateTopicChange};
-use unrecorded::{Opened, Unrecorded};
+use unrecorded::{OwnGaps, Unrecorded};
 
-/// The time between two writes, unless one is needed at once ([`Want::Now`]). A commit that arrives
-/// during a write waits a little longer for its own acknowledgement. A write takes one or two
-/// milliseconds, so two writes a second affect less than one commit in a hundred, at any rate of
-/// commits, and do not move the 99th percentile. Ten writes a second moved it.
+/// The time between two writes, unless one is needed at once ([`WriteUrgency::Now`]). A commit that
+/// arrives during a write waits a little longer for its own acknowledgement. A write takes one or
+/// two milliseconds, so two writes a second affect less than one commit in a hundred, at any rate
+/// of commits, and do not move the 99th percentile. Ten writes a second moved it.
 const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// The time between two writes where no event was acknowledged since the last.
 const KEEPALIVE_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How urgent a write of the position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Want {
+pub(crate) enum WriteUrgency {
     /// Only keepalives moved the position.
-    Quiet,
+    KeepalivesOnly,
     /// Events were acknowledged.
     Events,
     /// The window, a stopping server or a drain waits for it.
@@ -55,24 +52,24 @@ pub(crate) struct Keeper {
     settings: Option<WitnessSettings>,
     /// The witness that counts: by the records that were read, the writes that were acknowledged,
     /// and the gaps that this process opened. Without a state topic it is kept here only.
-    known: Option<Witness>,
+    witness: Option<Witness>,
     /// The records as they were last read.
-    read: Vec<StateRecord>,
-    /// What the present session writes; `None` before the first, and without a state topic.
-    present: Option<Box<SessionRecord>>,
-    remembered: Option<Box<Remembered>>,
+    records: Vec<StateRecord>,
+    /// What the present session writes; `None` while no session writes.
+    session_record: Option<Box<SessionRecord>>,
+    last_session: Option<Box<LastSession>>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
-    opened: Opened,
+    own_gaps: OwnGaps,
     in_flight: Option<InFlight>,
     written_at: Option<Moment>,
     last_write_number: u64,
     /// Keys of sessions before the present one.
-    outdated: VecDeque<Vec<u8>>,
+    keys_to_delete: VecDeque<Vec<u8>>,
 }
 
 /// What a session had acknowledged when it ended.
-struct Remembered {
+struct LastSession {
     witness: Witness,
     /// The keys in the state topic at that time. A new key is that of another router, which writes
     /// its record before it produces anything. That router may have sent a part of what this
@@ -84,9 +81,9 @@ struct SessionRecord {
     key: Vec<u8>,
     witness: Witness,
     /// The partition counts in the record that Kafka has under the key.
-    vouched: BTreeMap<String, i32>,
+    recorded_partitions: BTreeMap<String, i32>,
     /// Whether something that this session noted is not in Kafka yet.
-    news: Unwritten,
+    unwritten: Unwritten,
     stored: Stored,
 }
 
@@ -111,7 +108,7 @@ struct InFlight {
 }
 
 enum WriteKind {
-    Position(Witness, Attestation),
+    Position(Witness, WitnessTicket),
     Record(Witness),
     Deletion,
 }
@@ -130,51 +127,50 @@ impl Keeper {
     pub(crate) fn new(settings: Option<WitnessSettings>) -> Self {
         Self {
             settings,
-            known: None,
-            read: Vec::new(),
-            present: None,
-            remembered: None,
+            witness: None,
+            records: Vec::new(),
+            session_record: None,
+            last_session: None,
             unrecorded: None,
-            opened: Opened::default(),
+            own_gaps: OwnGaps::default(),
             in_flight: None,
             written_at: None,
             last_write_number: 0,
-            outdated: VecDeque::new(),
+            keys_to_delete: VecDeque::new(),
         }
     }
 
-    pub(crate) fn kept(&self) -> Kept {
-        if self.settings.is_some() { Kept::InKafka } else { Kept::InMemory }
+    pub(crate) fn store(&self) -> WitnessStore {
+        if self.settings.is_some() { WitnessStore::Kafka } else { WitnessStore::Memory }
     }
 
-    pub(crate) fn evidence(&self) -> Evidence {
-        if self.settings.is_some() { Evidence::Witness } else { Evidence::None }
-    }
-
-    pub(crate) fn known(&self) -> Option<&Witness> {
-        self.known.as_ref()
+    pub(crate) fn witness(&self) -> Option<&Witness> {
+        self.witness.as_ref()
     }
 
     /// A session begins, and will write this record. The keys of earlier sessions are to be
     /// deleted.
     pub(crate) fn begin(&mut self, id: SessionId, sessions: u64, witness: Witness) {
         let Some(settings) = &self.settings else {
-            self.known = Some(witness);
+            self.witness = Some(witness);
             return;
         };
         let key = key::of_session(&settings.pipeline, &settings.process, sessions, id);
-        self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
-        self.outdated.extend(self.present.take().map(|present| present.key));
-        self.outdated.retain(|other| *other != key);
-        let (vouched, news, stored) = (BTreeMap::new(), Unwritten::Some, Stored::NotYet);
-        self.present = Some(Box::new(SessionRecord { key, witness, vouched, news, stored }));
+        self.keys_to_delete = self.records.iter().map(|record| record.key.clone()).collect();
+        self.keys_to_delete
+            .extend(self.session_record.take().map(|session_record| session_record.key));
+        self.keys_to_delete.retain(|other| *other != key);
+        let (recorded_partitions, unwritten, stored) =
+            (BTreeMap::new(), Unwritten::Some, Stored::NotYet);
+        self.session_record =
+            Some(Box::new(SessionRecord { key, witness, recorded_partitions, unwritten, stored }));
     }
 
     /// Changes the record that the present session writes, without writing it: the next write takes
     /// it along.
     pub(crate) fn update(&mut self, change: impl FnOnce(&mut Witness)) {
-        match (&mut self.present, &mut self.known) {
-            (Some(present), _) => change(&mut present.witness),
+        match (&mut self.session_record, &mut self.witness) {
+            (Some(session_record), _) => change(&mut session_record.witness),
             (None, Some(known)) if self.settings.is_none() => change(known),
             (None, _) => {}
         }
@@ -182,27 +178,28 @@ impl Keeper {
 
     /// A session has ended, with everything before this position acknowledged. The next session of
     /// this process need not send that again, although the position is not in the state topic yet.
-    pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
-        let Some(known) = &mut self.known else { return };
+    pub(crate) fn session_ended(&mut self, position: Lsn, last: Option<LastTransaction>) {
+        let Some(known) = &mut self.witness else { return };
         if position <= known.position {
             return;
         }
         if self.settings.is_none() {
             known.position = position;
             known.last = last.or(known.last);
-        } else if let Some(present) = &self.present {
-            let last = last.or(present.witness.last);
-            let witness = Witness { position, last, ..present.witness.clone() };
-            let read = self.read.iter().map(|record| record.key.clone());
-            let keys = read.chain([present.key.clone()]).collect();
-            self.remembered = Some(Box::new(Remembered { witness, keys }));
+        } else if let Some(session_record) = &self.session_record {
+            let last = last.or(session_record.witness.last);
+            let witness = Witness { position, last, ..session_record.witness.clone() };
+            let read = self.records.iter().map(|record| record.key.clone());
+            let keys = read.chain([session_record.key.clone()]).collect();
+            self.last_session = Some(Box::new(LastSession { witness, keys }));
         }
     }
 
     /// The witness for the next session of this process: what is known, and what is remembered.
     pub(crate) fn latest(&self) -> Option<Witness> {
-        let remembered = self.remembered.as_ref().map(|remembered| remembered.witness.clone());
-        join(self.known.clone().into_iter().chain(remembered))
+        let last_session =
+            self.last_session.as_ref().map(|last_session| last_session.witness.clone());
+        join(self.witness.clone().into_iter().chain(last_session))
     }
 
     /// Whether the acknowledgement of a write is awaited.
@@ -211,47 +208,47 @@ impl Keeper {
     }
 
     /// Whether the present session may write a position now.
-    pub(crate) fn may_attest(&self, want: Want, at: Moment) -> bool {
-        self.in_flight.is_none() && self.due_at(want).is_none_or(|due| due <= at)
+    pub(crate) fn may_write_position(&self, urgency: WriteUrgency, at: Moment) -> bool {
+        self.in_flight.is_none() && self.due_at(urgency).is_none_or(|due| due <= at)
     }
 
     /// When the next position may be written; `None`: at once.
-    pub(crate) fn due_at(&self, want: Want) -> Option<Moment> {
-        let gap = match want {
-            Want::Now => return None,
-            Want::Events => WRITE_INTERVAL,
-            Want::Quiet => KEEPALIVE_WRITE_INTERVAL,
+    pub(crate) fn due_at(&self, urgency: WriteUrgency) -> Option<Moment> {
+        let gap = match urgency {
+            WriteUrgency::Now => return None,
+            WriteUrgency::Events => WRITE_INTERVAL,
+            WriteUrgency::KeepalivesOnly => KEEPALIVE_WRITE_INTERVAL,
         };
         self.written_at.map(|written| written + gap)
     }
 
     /// The write of a position; `None` without a session that writes.
-    pub(crate) fn attest(
+    pub(crate) fn write_position(
         &mut self,
-        attestation: Attestation,
+        ticket: WitnessTicket,
         last: Option<LastTransaction>,
         at: Moment,
     ) -> Option<Write> {
-        let present = self.present.as_mut()?;
-        present.witness.position = attestation.position();
-        present.witness.last = last;
-        present.news = Unwritten::None;
-        let (key, witness) = (present.key.clone(), present.witness.clone());
-        Some(self.write(key, WriteKind::Position(witness, attestation), at))
+        let session_record = self.session_record.as_mut()?;
+        session_record.witness.position = ticket.position();
+        session_record.witness.last = last;
+        session_record.unwritten = Unwritten::None;
+        let (key, witness) = (session_record.key.clone(), session_record.witness.clone());
+        Some(self.write(key, WriteKind::Position(witness, ticket), at))
     }
 
     /// The next write other than a position: first what the session noted, then the deletion of an
     /// earlier session's key, once a record of this session is in Kafka.
     pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
-        let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
-        if std::mem::take(&mut present.news) == Unwritten::Some {
-            let (key, witness) = (present.key.clone(), present.witness.clone());
+        let session_record = self.session_record.as_mut().filter(|_| self.in_flight.is_none())?;
+        if std::mem::take(&mut session_record.unwritten) == Unwritten::Some {
+            let (key, witness) = (session_record.key.clone(), session_record.witness.clone());
             return Some(self.write(key, WriteKind::Record(witness), at));
         }
-        if present.stored == Stored::NotYet {
+        if session_record.stored == Stored::NotYet {
             return None;
         }
-        let key = self.outdated.pop_front()?;
+        let key = self.keys_to_delete.pop_front()?;
         Some(self.write(key, WriteKind::Deletion, at))
     }
 
@@ -266,28 +263,30 @@ impl Keeper {
         Write { number: self.last_write_number, key, value }
     }
 
-    /// A write is acknowledged. If it was a position, returns the attestation that makes the
+    /// A write is acknowledged. If it was a position, returns the ticket that makes the
     /// position confirmable.
-    pub(crate) fn written(&mut self, number: u64) -> Option<Attestation> {
+    pub(crate) fn written(&mut self, number: u64) -> Option<WitnessTicket> {
         let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number)?;
         failpoint::reached(Failpoint::WitnessAcked);
-        if let Some(present) = self.present.as_mut().filter(|own| own.key == in_flight.key) {
-            present.stored = Stored::Yes;
+        if let Some(session_record) =
+            self.session_record.as_mut().filter(|own| own.key == in_flight.key)
+        {
+            session_record.stored = Stored::Yes;
             if let Some(witness) = in_flight.what.witness()
-                && present.vouched != witness.partitions
+                && session_record.recorded_partitions != witness.partitions
             {
-                present.vouched.clone_from(&witness.partitions);
+                session_record.recorded_partitions.clone_from(&witness.partitions);
             }
         }
         match in_flight.what {
-            WriteKind::Position(witness, attestation) => {
-                self.known = join(self.known.take().into_iter().chain([witness]));
-                Some(attestation)
+            WriteKind::Position(witness, ticket) => {
+                self.witness = join(self.witness.take().into_iter().chain([witness]));
+                Some(ticket)
             }
             WriteKind::Record(witness) => {
                 let is_gap = |unrecorded: &mut Unrecorded| unrecorded.witness == witness;
                 self.unrecorded.take_if(is_gap);
-                self.known = join(self.known.take().into_iter().chain([witness]));
+                self.witness = join(self.witness.take().into_iter().chain([witness]));
                 None
             }
             WriteKind::Deletion => None,
@@ -298,21 +297,21 @@ impl Keeper {
     /// acknowledged.
     pub(crate) fn sink_replaced(&mut self) {
         self.in_flight = None;
-        if let Some(present) = &mut self.present {
-            present.news = Unwritten::Some;
+        if let Some(session_record) = &mut self.session_record {
+            session_record.unwritten = Unwritten::Some;
         }
     }
 
     /// Notes the partition counts of topics for the session's record. Counts of other topics stay:
     /// those topics may still have records of an earlier session in flight.
     pub(crate) fn note_partitions<'t>(&mut self, topics: impl Iterator<Item = (&'t str, i32)>) {
-        let Some(present) = &mut self.present else { return };
-        let noted = &mut present.witness.partitions;
+        let Some(session_record) = &mut self.session_record else { return };
+        let noted = &mut session_record.witness.partitions;
         for (name, count) in topics {
             let is_new = noted.get(name) != Some(&count);
             if is_new && (noted.len() < PARTITIONS_MAX || noted.contains_key(name)) {
                 noted.insert(name.to_owned(), count);
-                present.news = Unwritten::Some;
+                session_record.unwritten = Unwritten::Some;
             }
         }
     }
@@ -320,8 +319,9 @@ impl Keeper {
     /// The partition counts that the next session will certainly find: those in this session's own
     /// record. Records of others do not count: this session deletes them, or another session does
     /// that has lost the slot and has not noticed it yet.
-    pub(crate) fn vouched(&self) -> Vouched<'_> {
-        let partitions = self.present.as_ref().map(|present| &present.vouched);
-        Vouched { partitions, most: PARTITIONS_MAX }
+    pub(crate) fn recorded_partitions(&self) -> RecordedPartitions<'_> {
+        let partitions =
+            self.session_record.as_ref().map(|session_record| &session_record.recorded_partitions);
+        RecordedPartitions { partitions, limit: PARTITIONS_MAX }
     }
 }

@@ -33,19 +33,19 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn read(&mut self, read: StateRead) -> Result<StateTopicChange, Failure> {
+    pub(crate) fn take_records(&mut self, read: StateRead) -> Result<StateTopicChange, Failure> {
         let combined = combine(&read.records)?;
-        let since = if read.records == self.read {
+        let since = if read.records == self.records {
             StateTopicChange::Unchanged
         } else {
             StateTopicChange::Changed
         };
         let is_new = |record: &StateRecord, keys: &BTreeSet<_>| !keys.contains(&record.key);
-        self.remembered
+        self.last_session
             .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));
-        self.read = read.records;
+        self.records = read.records;
         // What this process has written still counts if the topic was deleted meanwhile.
-        self.known = join(self.known.take().into_iter().chain(combined));
+        self.witness = join(self.witness.take().into_iter().chain(combined));
         self.reopen();
         Ok(since)
     }
@@ -54,27 +54,31 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn others_wrote(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
+    pub(crate) fn take_others_records(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
         let StateRead { cluster, records } = read;
         let combined = combine(&records)?;
-        let Some(present) = &mut self.present else { return Ok(OthersChange::Nothing) };
-        if !cluster.is_empty() && cluster != present.witness.cluster {
+        let Some(session_record) = &mut self.session_record else {
+            return Ok(OthersChange::Nothing);
+        };
+        if !cluster.is_empty() && cluster != session_record.witness.cluster {
             return Ok(OthersChange::AnotherHistory);
         }
         // Somebody has deleted this session's record, or the topic: write the record again.
-        if present.stored == Stored::Yes && !records.iter().any(|record| record.key == present.key)
+        if session_record.stored == Stored::Yes
+            && !records.iter().any(|record| record.key == session_record.key)
         {
-            present.news = Unwritten::Some;
+            session_record.unwritten = Unwritten::Some;
         }
-        self.read = records;
-        let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
+        self.records = records;
+        let Some(known) = join(self.witness.take().into_iter().chain(combined)) else {
             return Ok(OthersChange::Nothing);
         };
         // A promotion begins a generation, too, so an unknown gap may be of this session's own
         // generation.
-        let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
+        let seen = match (known.generation.cmp(&session_record.witness.generation), &known.gaps[..])
+        {
             // The writer of that record has held the slot after this session.
-            (Ordering::Equal, []) if known.holder() > present.witness.holder() => {
+            (Ordering::Equal, []) if known.holder() > session_record.witness.holder() => {
                 OthersChange::AnotherHistory
             }
             (Ordering::Less, _) | (Ordering::Equal, []) => OthersChange::Nothing,
@@ -83,12 +87,12 @@ impl Keeper {
             }
             (Ordering::Greater, []) => OthersChange::AnotherHistory,
         };
-        if known.generation == present.witness.generation
-            && present.witness.take_over_acceptances(&known) == Changed::Yes
+        if known.generation == session_record.witness.generation
+            && session_record.witness.take_over_acceptances(&known) == Changed::Yes
         {
-            present.news = Unwritten::Some;
+            session_record.unwritten = Unwritten::Some;
         }
-        self.known = Some(known);
+        self.witness = Some(known);
         Ok(seen)
     }
 }

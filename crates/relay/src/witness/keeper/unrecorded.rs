@@ -11,7 +11,7 @@ pub(super) struct Unrecorded {
 
 /// The gaps that this process has found and that, as far as it knows, no person has accepted.
 #[derive(Default)]
-pub(super) struct Opened {
+pub(super) struct OwnGaps {
     pub(super) gaps: Vec<Gap>,
     /// The generation in which they are written down.
     pub(super) generation: u64,

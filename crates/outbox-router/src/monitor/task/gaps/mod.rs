@@ -4,9 +4,7 @@
 use relay::{
     Failure,
     source::{
-        Baseline, Catalog, Interval, Mark, SlotReading,
-        publication::{alterations, is_note},
-        suspected_gap,
+        Baseline, Catalog, Interval, Mark, SlotReading, publication::alterations, suspected_gap,
     },
 };
 
@@ -39,7 +37,8 @@ impl<C> Monitor<C> {
     /// Logs each note once, for as long as it is found.
     pub(super) fn announce_notes(&self, findings: &[Failure]) {
         let known = &self.report.findings;
-        for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
+        for note in findings.iter().filter(|finding| finding.is_note() && !known.contains(finding))
+        {
             warn(note);
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    Code, OutboxTable, Outboxes, State, TableName, WitnessReport,
+    Code, OutboxTable, Outboxes, State, TableName, Window, WitnessReport,
     source::{Gap, SlotReading},
     testing::{Source, samples::snapshot, wire::TEXT},
 };
@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::super::*;
-use crate::monitor::{RelayReport, Thresholds, WindowLimits};
+use crate::monitor::{RelayReport, Thresholds};
 
 const COLUMNS: [(&str, u32); 5] = [
     ("id", 2950),
@@ -33,7 +33,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
         interval: Duration::from_secs(5),
         thresholds,
-        window: WindowLimits { events: 1_000, bytes: 1 << 20 },
+        window: Window { events: 1_000, bytes: 1 << 20 },
     };
     let now = Instant::now();
     let streaming = RelayReport { snapshot: snapshot(State::Streaming), published_at: now };
@@ -114,7 +114,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
         checked: reading.mark(),
-        held: reading.moment(),
+        held: reading.held(),
         slot: reading.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],

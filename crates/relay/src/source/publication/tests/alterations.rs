@@ -146,7 +146,7 @@ fn a_partition_whose_rows_are_in_no_wal_is_refused() {
     let place = |place| {
         move |now: &mut Catalog| {
             partitioned(now);
-            now.relations[0].partitions[1].storage.place = place;
+            now.relations[0].partitions[1].storage.persistence = place;
         }
     };
     let unlogged = "partition public.part_32 of table public.outbox is unlogged";
@@ -164,7 +164,7 @@ fn a_partition_whose_rows_are_in_no_wal_is_refused() {
 /// As SET LOGGED leaves it.
 fn unlogged_once(toast: u32) -> Storage {
     let toast = Some(Oid::from_u32(toast));
-    Storage { place: Persistence::Logged, toast, made: ToastOrigin::WithoutColumns }
+    Storage { persistence: Persistence::Logged, toast, toast_origin: ToastOrigin::WithoutColumns }
 }
 
 fn for_all_tables(catalog: &mut Catalog) {
@@ -194,15 +194,17 @@ fn a_table_set_unlogged_and_logged_again_left_rows_out() {
 fn a_table_rewritten_for_another_reason_stops_nothing() {
     let mut before = healthy();
     for_all_tables(&mut before);
-    for (made, is_reported) in [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)] {
+    for (toast_origin, is_reported) in
+        [(ToastOrigin::ByTool, false), (ToastOrigin::WithColumns, true)]
+    {
         let again = |now: &mut Catalog| {
-            now.relations[0].storage = Storage { made, ..unlogged_once(51) };
+            now.relations[0].storage = Storage { toast_origin, ..unlogged_once(51) };
         };
         assert_eq!(found(for_all_tables, again), None);
         let mut now = before.clone();
         again(&mut now);
         let reported = announced(&before, &now);
-        assert_eq!(reported.is_some(), is_reported, "{made:?}");
+        assert_eq!(reported.is_some(), is_reported, "{toast_origin:?}");
         if let Some(reported) = reported {
             assert!(reported.message.contains("if it was unlogged meanwhile"), "{reported}");
         }

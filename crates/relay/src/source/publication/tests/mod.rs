@@ -192,7 +192,7 @@ fn a_renamed_table_is_reported_and_does_not_prevent_a_start() {
     let outboxes = configured();
     let watched = Watched { publication: "p", outboxes: &outboxes };
     let note = compare(watched, Some(&before), &now).remove(0);
-    assert!(note.code == Code::TableRenamed && is_note(&note), "{note}");
+    assert!(note.code == Code::TableRenamed && note.is_note(), "{note}");
     assert!(note.message.contains("public.outbox is now called public.outbox_v2"), "{note}");
     assert_eq!(note.names.get(Name::Table), Some("public.outbox_v2"));
     let back = "alter table \"public\".\"outbox_v2\" rename to \"outbox\"";

@@ -19,10 +19,10 @@ impl Session {
     /// The message cannot be decoded or is out of order (P007), or the server has another history
     /// than the witness (P015).
     #[cold]
-    pub(super) fn is_covered(
+    pub(super) fn take_covered(
         &mut self,
         frame: &XLogData<'_>,
-        terms: &SessionSettings,
+        settings: &SessionSettings,
     ) -> Result<bool, Failure> {
         let Some(covered) = &mut self.covered else { return Ok(false) };
         if let Some(insert) = Insert::parse(frame.data) {
@@ -56,7 +56,7 @@ impl Session {
                 Ok(true)
             }
             Message::Relation(relation) => {
-                self.relations.describe(&terms.outboxes, relation);
+                self.relations.describe(&settings.outboxes, relation);
                 Ok(true)
             }
             Message::Insert(_)
@@ -90,7 +90,7 @@ impl Session {
     /// # Errors
     /// The witness's last transaction did not come again (P015).
     #[cold]
-    pub(super) fn has_passed_covered(&mut self, position: Lsn) -> Result<bool, Failure> {
+    pub(super) fn pass_covered(&mut self, position: Lsn) -> Result<bool, Failure> {
         let Some(covered) = &self.covered else { return Ok(true) };
         if position < covered.until || covered.open.is_some() {
             return Ok(false);

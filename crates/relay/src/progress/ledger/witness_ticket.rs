@@ -1,4 +1,4 @@
-//! [`Attestation`]: a settled position that travels with a write of the witness, and becomes
+//! [`WitnessTicket`]: a settled position that travels with a write of the witness, and becomes
 //! confirmable when the write is acknowledged.
 
 use pgoutput::Lsn;
@@ -6,28 +6,19 @@ use pgoutput::Lsn;
 use super::entry::Load;
 use crate::progress::ticket::SessionId;
 
-/// Whether a settled position must be in the witness before it is confirmable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    /// It must be.
-    Witness,
-    /// There is no witness: what is settled is confirmable.
-    None,
-}
-
 /// A settled position on its way into the witness. Only the ledger makes it, and it is neither
-/// `Clone` nor `Copy`. The confirmable position moves only when an attestation comes back, so
-/// confirming ahead of the witness does not compile.
+/// `Clone` nor `Copy`: outside the ledger, only an acknowledged write of the witness makes the
+/// confirmable position move. (A session starts with the slot's own position as confirmable.)
 #[derive(Debug)]
-#[must_use = "an attestation that is dropped never becomes confirmable"]
-pub(crate) struct Attestation {
+#[must_use = "a ticket that is dropped never makes its position confirmable"]
+pub(crate) struct WitnessTicket {
     session: SessionId,
     position: Lsn,
     /// The events up to the position; they leave the window with it.
     load: Load,
 }
 
-impl Attestation {
+impl WitnessTicket {
     pub(super) fn new(session: SessionId, position: Lsn, load: Load) -> Self {
         Self { session, position, load }
     }
@@ -37,7 +28,7 @@ impl Attestation {
         self.position
     }
 
-    /// Consumes the attestation: its position and load, or `None` if another session made it.
+    /// Consumes the ticket: its position and load, or `None` if another session made it.
     pub(super) fn redeem(self, session: SessionId) -> Option<(Lsn, Load)> {
         (self.session == session).then_some((self.position, self.load))
     }

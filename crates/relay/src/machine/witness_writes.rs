@@ -4,10 +4,10 @@ use super::{Halt, Phase, Relay};
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
+    progress::WitnessStore,
     protocol::{Action, OnFatal, StateRead},
-    session::{BlockReason, Course, Session},
-    source::Kept,
-    witness::{OthersChange, Want},
+    session::{BlockReason, Session, SessionPhase},
+    witness::{OthersChange, WriteUrgency},
 };
 
 /// How long a process that exits because of a gap waits for the gap to be written down.
@@ -26,63 +26,63 @@ impl Relay {
         if self.topics.take_news() {
             self.keeper.note_partitions(self.topics.partitions());
         }
-        let write = match self.want(session) {
-            Some(want) if self.keeper.may_attest(want, now.at) => {
-                let (attestation, last) = (session.ledger.attest(), session.ledger.last());
-                self.keeper.attest(attestation, last, now.at)
+        let write = match self.write_urgency(session) {
+            Some(urgency) if self.keeper.may_write_position(urgency, now.at) => {
+                let (ticket, last) = (session.ledger.issue_witness_ticket(), session.ledger.last());
+                self.keeper.write_position(ticket, last, now.at)
             }
             Some(_) | None => self.keeper.write_rest(now.at),
         };
         self.actions.extend(write.map(Action::WriteState));
     }
 
-    /// How urgently the session needs its settled position attested; `None` if there is nothing
-    /// new.
-    fn want(&self, session: &Session) -> Option<Want> {
-        if !session.ledger.has_unattested() {
+    /// How urgently the session needs its settled position in the witness; `None` if there is
+    /// nothing new.
+    fn write_urgency(&self, session: &Session) -> Option<WriteUrgency> {
+        if !session.ledger.has_unrecorded() {
             return None;
         }
-        let is_urgent = session.ledger.is_worth_attesting(self.terms.window)
+        let is_urgent = session.ledger.is_worth_recording(self.settings.window)
             || self.drain_by.is_some()
-            || session.course != Course::Following
+            || session.phase != SessionPhase::Following
             || session.blocked == Some(BlockReason::Isolate)
             || session.owes_reply();
         Some(if is_urgent {
-            Want::Now
-        } else if session.ledger.has_unattested_events() {
-            Want::Events
+            WriteUrgency::Now
+        } else if session.ledger.has_unrecorded_events() {
+            WriteUrgency::Events
         } else {
-            Want::Quiet
+            WriteUrgency::KeepalivesOnly
         })
     }
 
     /// When the next write is due, if no other input comes first.
-    pub(super) fn attest_at(&self, session: &Session) -> Option<Moment> {
+    pub(super) fn witness_due_at(&self, session: &Session) -> Option<Moment> {
         if session.is_within_covered() || self.keeper.is_writing() {
             return None;
         }
-        self.want(session).and_then(|want| self.keeper.due_at(want))
+        self.write_urgency(session).and_then(|urgency| self.keeper.due_at(urgency))
     }
 
-    /// A write to the state topic is acknowledged. If it attests a position, that position becomes
+    /// A write to the state topic is acknowledged. If it names a position, that position becomes
     /// confirmable.
     pub(super) fn state_written(&mut self, number: u64) {
-        self.sink.proved();
-        let attestation = self.keeper.written(number);
-        self.topics.vouch(self.keeper.vouched());
-        if let (Some(attestation), Phase::Streaming(session)) = (attestation, &mut self.phase) {
-            session.ledger.attested(attestation);
+        self.sink.works();
+        let ticket = self.keeper.written(number);
+        self.topics.partitions_recorded(self.keeper.recorded_partitions());
+        if let (Some(ticket), Phase::Streaming(session)) = (ticket, &mut self.phase) {
+            session.ledger.witness_acked(ticket);
         }
     }
 
     /// Reads the state topic. Only the answer to the last read counts.
     pub(super) fn read_state(&mut self) {
-        self.ask(Action::ReadState);
+        self.read_state_by(Action::ReadState);
     }
 
-    fn ask(&mut self, question: fn(u64) -> Action) {
-        self.reads += 1;
-        self.actions.push_back(question(self.reads));
+    fn read_state_by(&mut self, action: fn(u64) -> Action) {
+        self.last_read_number += 1;
+        self.actions.push_back(action(self.last_read_number));
     }
 
     /// While it streams, reads every five seconds what other processes have written.
@@ -93,13 +93,13 @@ impl Relay {
         }
         if self.check_at.is_some_and(|check_at| check_at <= now.at) {
             self.check_at = None;
-            self.ask(Action::CheckStateTopic);
+            self.read_state_by(Action::CheckStateTopic);
         }
     }
 
     /// No other process has written to the state topic.
-    pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
-        if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
+    pub(super) fn state_topic_unchanged(&mut self, number: u64, at: Moment) {
+        if number == self.last_read_number && matches!(self.phase, Phase::Streaming(_)) {
             self.check_at = self.next_check_at(at);
         }
     }
@@ -110,14 +110,14 @@ impl Relay {
         self.check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let Ok(read) = read else { return };
-        match self.keeper.others_wrote(read) {
+        match self.keeper.take_others_records(read) {
             Ok(OthersChange::Nothing) => {}
             Ok(OthersChange::Gaps(gaps)) => self.halt(gaps, at),
             Ok(OthersChange::AnotherHistory) => {
                 let why = "another router has written to the state topic";
-                self.lost(Failure::new(Code::SlotInUse, why), at);
+                self.disconnect(Failure::new(Code::SlotInUse, why), at);
             }
-            Err(failure) => self.lost(failure, at),
+            Err(failure) => self.disconnect(failure, at),
         }
     }
 
@@ -160,6 +160,6 @@ impl Relay {
 
     /// When this router next reads what other processes have written; `None` without a state topic.
     pub(super) fn next_check_at(&self, at: Moment) -> Option<Moment> {
-        (self.keeper.kept() == Kept::InKafka).then(|| at + CHECK_EVERY)
+        (self.keeper.store() == WitnessStore::Kafka).then(|| at + CHECK_EVERY)
     }
 }

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 /// The time constant of the smoothing: a change in load shows after about this long; one checkpoint
 /// or one batch does not.
-const MEMORY: Duration = Duration::from_secs(60);
+const TIME_CONSTANT: Duration = Duration::from_secs(60);
 
 /// The smoothed rates.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Pace {
+pub struct SlotRates {
     last: Option<Sample>,
     rates: Option<Rates>,
 }
@@ -36,7 +36,7 @@ pub struct Rates {
     pub retained: f64,
 }
 
-impl Pace {
+impl SlotRates {
     /// Adds a reading of the slot to the rates. A lost slot retains nothing, so its rates are
     /// forgotten.
     pub fn observe(&mut self, slot: &SlotHealth, at: Instant) {
@@ -60,7 +60,7 @@ impl Pace {
             wal: written / seconds,
             retained: (number(now.retained) - number(last.retained)) / seconds,
         };
-        let weight = 1.0 - (-seconds / MEMORY.as_secs_f64()).exp();
+        let weight = 1.0 - (-seconds / TIME_CONSTANT.as_secs_f64()).exp();
         self.rates = Some(match self.rates {
             None => fresh,
             Some(old) => Rates {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_does_not_advance_has_its_safe_bytes_left_at_the_pace_of_the_wal() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut pace, start) = (SlotRates::default(), Instant::now());
         for second in 0..10 {
             pace.observe(&slot(second * 1_000, 0, None), start + Duration::from_secs(second));
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_catches_up_is_in_no_danger() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut pace, start) = (SlotRates::default(), Instant::now());
         pace.observe(&slot(1_000, 0, None), start);
         pace.observe(&slot(2_000, 1_500, None), start + Duration::from_secs(1));
         assert_eq!(pace.seconds_to_limit(&slot(0, 0, Some(5))), Some(f64::INFINITY));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_there_is_no_time_to_it() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut pace, start) = (SlotRates::default(), Instant::now());
         pace.observe(&slot(0, 0, None), start);
         assert_eq!(pace.seconds_to_limit(&slot(0, 0, Some(1))), None);
         pace.observe(&slot(9, 0, None), start + Duration::from_secs(1));
