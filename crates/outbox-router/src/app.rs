@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::{
     admin,
+    block_on::block_on,
     cli::Exit,
     kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds},
@@ -79,8 +80,7 @@ impl App {
     /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the relay
     /// panicked.
     pub fn run(self) -> Result<ExitReason, StartError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(self.run_tasks())
+        block_on(self.run_tasks())?
     }
 
     async fn run_tasks(self) -> Result<ExitReason, StartError> {

@@ -6,11 +6,13 @@
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
 //! * [`codes`] says what every error code means and what to type.
+//! * [`block_on`] runs a command, or `run`, to its end.
 //! * [`prepare`] builds the parts of a configuration; [`app`] is `run`, made of these parts;
 //!   [`telemetry`] is the log.
 
 pub mod admin;
 pub mod app;
+pub mod block_on;
 mod blocking;
 pub mod cli;
 pub mod codes;

@@ -9,6 +9,7 @@ use std::{
 
 use outbox_router::{
     app::App,
+    block_on::block_on,
     cli::{self, Audience, Cli, Command, Exit, OnFatal, Terminal},
     config::{Environment, Loaded},
     prepare::Prepared,
@@ -75,16 +76,10 @@ fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
 }
 
 fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environment) -> Exit {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return refuse(Exit::Failure, &error),
-    };
-    let exit = with_terminal(|terminal| {
-        runtime.block_on(cli::execute(cli, task, loaded, environment, terminal))
-    });
-    // Does not wait for blocking threads that still wait for Kafka.
-    runtime.shutdown_background();
-    exit
+    with_terminal(|terminal| {
+        block_on(cli::execute(cli, task, loaded, environment, terminal))
+            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+    })
 }
 
 fn with_terminal(command: impl FnOnce(&mut Terminal<'_>) -> Exit) -> Exit {
