@@ -18,7 +18,7 @@ fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[test]
 fn every_code_is_explained_once() {
     let of_core = Code::ALL.iter().map(|code| code.as_str());
-    let of_configuration = config::Code::ALL.iter().map(|code| code.as_str());
+    let of_configuration = config::ConfigCode::ALL.iter().map(|code| code.as_str());
     let codes: BTreeSet<&str> = of_core.chain(of_configuration).collect();
     let documented: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
     assert_eq!(documented.len(), codes.len(), "an explanation too many");

@@ -27,7 +27,7 @@ use super::{
     print::Lines,
     read::{Problems, Section},
     secret::Secret,
-    table::{Table, tables},
+    table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
 };
 
