@@ -80,7 +80,9 @@ pub(super) async fn accept(
             return Ok(Exit::Usage);
         }
         (Confirmation::Ask, Audience::Person) => {
-            if !confirmed(config.postgres.slot.as_str(), terminal)? {
+            let slot = config.postgres.slot.as_str();
+            let question = format!("type {slot}, the slot's name, to accept it: ");
+            if !terminal.confirms(slot, &question)? {
                 writeln!(terminal.err, "nothing was accepted")?;
                 return Ok(Exit::Failure);
             }
@@ -166,14 +168,6 @@ fn decide(
     facts.record.may_accept(&known, &baseline)?;
     let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
     Ok(facts.record.accept(chosen, begin, &by))
-}
-
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
-    write!(terminal.out, "type {slot}, the slot's name, to accept it: ")?;
-    terminal.out.flush()?;
-    let mut answer = String::new();
-    terminal.input.read_line(&mut answer)?;
-    Ok(answer.trim() == slot)
 }
 
 /// `user@host`, as far as the environment and the system say.

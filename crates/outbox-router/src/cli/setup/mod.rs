@@ -25,10 +25,6 @@ use super::{
 use crate::config::Config;
 use slot::SlotOrigin;
 
-/// Statements on tables wait no longer than this for a lock, because the application's writers
-/// queue behind them meanwhile.
-const TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
-
 /// Prints the SQL, or runs it and creates the first record.
 pub(super) async fn setup(
     args: &SetupArgs,
@@ -53,7 +49,7 @@ async fn apply(
     let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
     let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let version = with_connection(access, "setup", async |client| {
-        client.batch_execute(TIMEOUTS).await?;
+        client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let slot = slot::find(client, name).await?;

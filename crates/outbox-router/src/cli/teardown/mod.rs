@@ -90,7 +90,9 @@ async fn apply(
     match args.confirmation {
         Confirmation::Yes => {}
         Confirmation::Ask => {
-            if !confirmed(slot, terminal)? {
+            let question =
+                format!("what it has not delivered will be lost; type {slot} to drop it: ");
+            if !terminal.confirms(slot, &question)? {
                 writeln!(terminal.err, "nothing was dropped")?;
                 return Ok(None);
             }
@@ -100,7 +102,7 @@ async fn apply(
             }
         }
     }
-    client.batch_execute("set lock_timeout = '5s'; set statement_timeout = '60s'").await?;
+    client.batch_execute(sql::TIMEOUTS).await?;
     if backlog.is_some() {
         client.batch_execute(&sql::drop_slot(slot)).await?;
         writeln!(terminal.out, "slot {slot}: dropped")?;
@@ -132,14 +134,6 @@ fn refuse_active(row: &Row, slot: &str) -> Result<(), TaskError> {
     let application = application.map(|name| format!(", {name}")).unwrap_or_default();
     let message = format!("the slot {slot} is in use by pid {pid}{application}");
     Err(Failure::of(Case::SlotNeeded, message).naming(Name::Pid, pid).into())
-}
-
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
-    write!(terminal.out, "what it has not delivered will be lost; type {slot} to drop it: ")?;
-    terminal.out.flush()?;
-    let mut answer = String::new();
-    terminal.input.read_line(&mut answer)?;
-    Ok(answer.trim() == slot)
 }
 
 async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, TaskError> {
