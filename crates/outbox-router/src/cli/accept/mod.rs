@@ -126,7 +126,7 @@ async fn read_facts(
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let record = record::found(config, &recorded, &stored.cluster, &reading);
+    let record = record::with_gaps_found(config, &recorded, &stored.cluster, &reading);
     Ok(Facts { stored, recorded, record, reading })
 }
 

@@ -124,10 +124,10 @@ pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
 
 /// A gap that `--gap` names is not open; lists what is.
 pub(super) fn unknown(named: &[GapName], open: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
-    let is_open = |name: &&GapName| {
+    let is_not_open = |name: &&GapName| {
         !open.iter().any(|open| open.code() == name.code && open.lsn() == name.lsn)
     };
-    for name in named.iter().filter(is_open) {
+    for name in named.iter().filter(is_not_open) {
         writeln!(out, "error: {name} is not open")?;
     }
     for open in open {

@@ -45,7 +45,10 @@ pub(super) async fn record(
     let Some((records, reading, stored)) = found else { return Ok(()) };
     match &stored.record {
         Some(known) => {
-            report_existing(&record::found(config, known, &stored.cluster, &reading), out)?;
+            report_existing(
+                &record::with_gaps_found(config, known, &stored.cluster, &reading),
+                out,
+            )?;
         }
         None => make(&records, &stored, made, config, reading, out).await?,
     }

@@ -54,7 +54,7 @@ async fn apply(
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let slot = slot::find(client, name).await?;
         if let Some(slot) = &slot {
-            slot.fits(name)?;
+            slot.check_fits(name)?;
         }
         let known = publication::find(client, publication, version).await?;
         if slot.is_some() && known.is_none() {

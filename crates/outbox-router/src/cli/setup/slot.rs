@@ -51,7 +51,7 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Option<ExistingS
 
 impl ExistingSlot {
     /// Refuses a slot that the router could not read from.
-    pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
             let message = format!("the slot {name} is there already, but {what}");
             Failure::of(Case::SlotUnfit, message).naming(Name::Slot, name)

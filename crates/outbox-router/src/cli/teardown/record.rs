@@ -74,10 +74,10 @@ impl Retiring {
         let slot = config.postgres.slot.as_str();
         let as_left = match dropped {
             Dropped::Now(backlog) => reading
-                .and_then(|reading| record::is_as_left(config, record, &stored.cluster, reading))
-                .and_then(|()| backlog.is_delivered(slot)),
+                .and_then(|reading| record::check_as_left(config, record, &stored.cluster, reading))
+                .and_then(|()| backlog.check_delivered(slot)),
             Dropped::Before => {
-                record::nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
+                record::check_nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
             }
         };
         match (as_left, gaps) {
@@ -112,7 +112,7 @@ async fn read_source(
     records: &Records,
 ) -> Result<SourceReading, Failure> {
     let reading = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
-    record::same_database(records, &reading)?;
+    record::check_same_database(records, &reading)?;
     Ok(reading)
 }
 
