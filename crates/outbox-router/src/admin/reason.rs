@@ -70,7 +70,7 @@ impl Reason {
 
     /// The reason of a task that has published nothing for too long.
     pub(super) fn stale(task: &str) -> Self {
-        Self::plain("stale", format!("the {task} task has not come round for too long"))
+        Self::plain("stale", format!("the {task} task has reported nothing for too long"))
     }
 
     /// The reason of a state that has none of its own.

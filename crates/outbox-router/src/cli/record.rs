@@ -255,7 +255,7 @@ pub(super) fn check_same_database(
 pub(super) fn began_without(mark: &impl fmt::Display) -> Failure {
     let what = format!(
         "the pipeline began at {mark} without a record: whether anything before that is missing in \
-         kafka is not known"
+         Kafka is not known"
     );
     Failure::new(Code::WitnessMissing, what)
 }

@@ -109,7 +109,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
              --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
              --add-config message.timestamp.before.max.ms=9223372036854775807 \
-             (message.timestamp.difference.max.ms before kafka 3.6; \
+             (message.timestamp.difference.max.ms before Kafka 3.6; \
              message.timestamp.after.max.ms where the broker's clock is behind)",
         )],
     },

@@ -118,7 +118,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the role may not replicate",
         meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is \
                   asked again every 30 s.",
-        remedy: "alter role {role} replication (on amazon rds: grant rds_replication to {role})",
+        remedy: "alter role {role} replication (on Amazon RDS: grant rds_replication to {role})",
         cases: &[case_remedy(
             Case::CommandMayNotReplicate,
             "it is the role of a command",
@@ -130,7 +130,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "wal_level is not logical",
         meaning: "Logical decoding needs more in the WAL than replication does. Changing \
                   wal_level needs a restart of PostgreSQL.",
-        remedy: "alter system set wal_level = logical; then restart postgresql",
+        remedy: "alter system set wal_level = logical; then restart PostgreSQL",
         cases: &[],
     },
     Explanation {
@@ -138,12 +138,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "PostgreSQL has no free connection, walsender or slot",
         meaning: "The router tries again with a pause that grows to 5 s.",
         remedy: "alter system set max_connections = N (or max_wal_senders, \
-                 max_replication_slots), then restart postgresql",
+                 max_replication_slots), then restart PostgreSQL",
         cases: &[case_remedy(
             Case::NoFreeSlot,
             "all max_replication_slots are in use",
             "drop a slot that is no longer needed (select pg_drop_replication_slot('NAME')), or \
-             alter system set max_replication_slots = N, then restart postgresql",
+             alter system set max_replication_slots = N, then restart PostgreSQL",
         )],
     },
     Explanation {

@@ -92,7 +92,7 @@ pub enum Place {
 pub struct ConfigError {
     /// Its code.
     pub code: ConfigCode,
-    /// What is wrong with which key; lowercase, no full stop.
+    /// What is wrong with which key; begins in lower case, no full stop.
     pub message: String,
     /// Where it was set.
     pub place: Place,

@@ -87,7 +87,7 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
-        ") without a record: whether anything before that is missing in kafka is not known\n    \
+        ") without a record: whether anything before that is missing in Kafka is not known\n    \
          hint: compare the ids in the outbox table with the ids in the topics, write the missing \
          rows to the table once more (README, \"Operations\", step 2) where some are missing, then \
          outbox-router accept --gap {name}\n"
@@ -135,7 +135,7 @@ async fn without_kafka_setup_does_its_part_and_reports_what_is_missing() {
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: created at "), "{}", failed.out);
     assert!(!failed.out.contains("next: "), "{}", failed.out);
-    let expected = "error: K022: postgresql is set up, but the first record is missing in the \
+    let expected = "error: K022: PostgreSQL is set up, but the first record is missing in the \
                 state topic outbox-router.state: K001: ";
     assert!(failed.err.starts_with(expected), "{}", failed.err);
     assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
@@ -153,7 +153,7 @@ async fn the_record_of_a_retired_pipeline_is_deleted_with_its_slot() {
     // What is in WAL and not published is nobody's to deliver.
     fixture.server.sql("create table other (id int); insert into other values (1)");
     let skipped = fixture.run_command(&["teardown"]).await;
-    assert!(done(&skipped).contains("-- the record in kafka is deleted by --apply alone\n"));
+    assert!(done(&skipped).contains("-- the record in Kafka is deleted by --apply alone\n"));
     let dropped = fixture.run_command(&TEARDOWN).await;
     assert!(done(&dropped).contains("slot outbox_router: dropped\n"), "{}", dropped.out);
     assert!(dropped.out.contains("record: deleted\n"), "{}", dropped.out);
@@ -271,7 +271,7 @@ async fn the_record_of_a_slot_that_has_not_delivered_everything_is_kept() {
     assert!(refused.out.contains(expected), "{}", refused.out);
     let dropped = fixture.server.run_command_answering(&line, "outbox_router\n").await;
     let kept = "record: kept, so that this is not forgotten: P010: the slot outbox_router was \
-                dropped before it had delivered every committed row: the rest is missing in kafka\n";
+                dropped before it had delivered every committed row: the rest is missing in Kafka\n";
     assert!(done(&dropped).contains(expected) && dropped.out.contains(kept), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, Some(first.clone()));
     let again = fixture.run_command(&SETUP).await;
@@ -308,7 +308,7 @@ async fn without_kafka_the_slot_is_still_dropped() {
     let failed = server.run_command(&line).await;
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: dropped\n"), "{}", failed.out);
-    let there = "error: K001: what was in postgresql is dropped, but the record in kafka is still";
+    let there = "error: K001: what was in PostgreSQL is dropped, but the record in Kafka is still";
     assert!(failed.err.starts_with(there), "{}", failed.err);
     assert_eq!(failed.err.matches("kafka-broker-api-versions.sh").count(), 1, "{}", failed.err);
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");

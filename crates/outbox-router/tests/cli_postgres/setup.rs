@@ -239,7 +239,7 @@ async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
     assert_eq!(
         refused.err,
         "error: P004: wal_level is replica, not logical\n  hint: alter system set wal_level = \
-         logical; then restart postgresql\n"
+         logical; then restart PostgreSQL\n"
     );
     assert_eq!(server.sql("select count(*) from pg_class where relname = 'outbox'"), "0");
 }

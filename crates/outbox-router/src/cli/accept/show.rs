@@ -72,7 +72,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     writeln!(
         out,
         "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
-         is not in kafka, it will not send: publish it from the table, if that is not done yet.",
+         is not in Kafka, it will not send: publish it from the table, if that is not done yet.",
         next.position
     )?;
     if gaps().any(Gap::lasts) {
@@ -85,7 +85,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     writeln!(
         out,
         "A row's time is that of its transaction's beginning: begin earlier, by your longest\n\
-         transaction. What is in kafka already comes twice, under the same id."
+         transaction. What is in Kafka already comes twice, under the same id."
     )
 }
 

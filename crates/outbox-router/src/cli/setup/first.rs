@@ -114,6 +114,6 @@ fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
 /// PostgreSQL is set up, but the first record could not be written.
 fn missing(topic: &TopicName, failure: Failure) -> Failure {
     let what =
-        format!("postgresql is set up, but the first record is missing in the state topic {topic}");
+        format!("PostgreSQL is set up, but the first record is missing in the state topic {topic}");
     Failure::of(Case::FirstRecordUnwritten, what).caused_by(failure)
 }

@@ -70,7 +70,7 @@ impl ExistingSlot {
         if self.wal_status.as_deref() == Some("lost") {
             let message = format!(
                 "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
-                 after {} may be missing in kafka",
+                 after {} may be missing in Kafka",
                 self.position
             );
             return Err(Failure::new(Code::SlotLost, message).naming(Name::Slot, name));

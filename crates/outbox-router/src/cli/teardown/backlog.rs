@@ -59,7 +59,7 @@ impl Backlog {
             Self::Nothing => return Ok(()),
             Self::Rows => format!(
                 "the slot {slot} was dropped before it had delivered every committed row: the \
-                 rest is missing in kafka"
+                 rest is missing in Kafka"
             ),
             Self::Unknown(why) => unknown(slot, why),
         };

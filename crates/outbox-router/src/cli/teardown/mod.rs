@@ -64,7 +64,7 @@ fn print(
             writeln!(out, "{statement};")?;
         }
     }
-    writeln!(out, "-- the record in kafka is deleted by --apply alone")?;
+    writeln!(out, "-- the record in Kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }

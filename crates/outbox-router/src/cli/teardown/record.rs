@@ -128,7 +128,7 @@ fn delivered_unknown(slot: &str) -> Failure {
 fn still_there(failure: Failure) -> Failure {
     Failure::new(
         failure.code,
-        "what was in postgresql is dropped, but the record in kafka is still there, which does no \
+        "what was in PostgreSQL is dropped, but the record in Kafka is still there, which does no \
          harm (where the same pipeline is set up again, setup says what is open, and outbox-router \
          accept closes it)",
     )
