@@ -166,8 +166,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::StateTopicUnsuitable.as_str(),
         title: "the state topic does not keep the record",
-        meaning: "It must be a compacted topic of one partition that no event is routed to. As a \
-                  warning: it keeps the record, but not as safely as the cluster could.",
+        meaning: "It must be a compacted topic of one partition that no event is routed to. Where \
+                  it is only logged, the topic keeps the record, but less safely than the cluster \
+                  could.",
         remedy: "set kafka.state_topic to another name and restart (the router then begins \
                  without a record, K022); only if this topic holds no record of any pipeline: \
                  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
@@ -224,8 +225,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The state topic has no record under this name, database and slot. Without one \
                   it cannot be seen what happened to the slot before. The router starts, and \
                   warns until a person accepts the beginning.",
-        remedy: "compare the ids in the outbox table with the ids in the topics, {rewrite} where \
-                 some are missing, then {accept}",
+        remedy: "compare the ids in the outbox table with the ids in the topics, and \
+                 {rewrite}; then {accept}",
         cases: &[
             case_remedy(
                 Case::NoStateTopic,

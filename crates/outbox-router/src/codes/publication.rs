@@ -61,32 +61,32 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::PutBack,
                 "it was taken out and put back",
-                "if it was put back in the same transaction, nothing is missing; otherwise, for \
-                 the rows that were written meanwhile, {rewrite}; then {accept}",
+                "if it was put back in the same transaction, nothing is missing; otherwise the \
+                 rows written meanwhile are missing: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
                 "alter table {quoted_table} set logged (rewrites the table under an exclusive \
-                 lock); for its rows, {rewrite}; then {accept}",
+                 lock); its rows are missing: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
-                "alter table {table} detach partition {quoted_table}; for its rows, {rewrite}; \
-                 then {accept}",
+                "alter table {table} detach partition {quoted_table}; its rows are missing: \
+                 {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::AttachedAgain,
                 "a partition was detached and attached again",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
-                 rows, {rewrite}; then {accept}",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
+                 are: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::UnloggedMeanwhile,
                 "the table was unlogged for a while",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
-                 rows, {rewrite}; then {accept}; so that it cannot recur, name the table itself \
+                "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
+                 are: {rewrite}; then {accept}; so that it cannot recur, name the table itself \
                  in the publication: PostgreSQL then refuses set unlogged",
             ),
             case_remedy(
@@ -167,10 +167,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the outbox table does not exist",
         meaning: "The configuration names a table that the database does not have. It is looked \
                   for every 30 s.",
-        remedy: "if it was renamed: correct table in [[outbox]] and restart; nothing is lost. if \
-                 it was never created: {setup} --create-table. if it was dropped: create it again \
-                 in the same way, then the router sends what the slot still has of the old one \
-                 once outbox-router accept has closed what it reports",
+        remedy: "if it was renamed: correct table in [[outbox]] and restart, and nothing is lost; \
+                 if it was never created: {setup} --create-table; if it was dropped: create it \
+                 again in the same way; the router reports a gap, and after outbox-router accept \
+                 it sends what the slot still has of the old table",
         cases: &[
             case_remedy(
                 Case::NoTable,
@@ -195,7 +195,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             Case::RenamedBack,
             "it was renamed back",
             "find out who altered it, or search PostgreSQL's log for alter table; if another \
-             table had the name, write its rows to the outbox",
+             table had the name, insert its rows into the outbox",
         )],
     },
     Explanation {
@@ -270,7 +270,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a table that was an outbox is not configured any more",
         meaning: "Its rows are not produced. A person chose that, so nothing stops; it is a note.",
         remedy: "if it should be an outbox: name it in [[outbox]] and restart; for the rows \
-                 committed until then, {rewrite}. if not: nothing to do, provided that the router \
+                 committed until then, {rewrite}; if not: nothing to do, provided that the router \
                  had sent all of its rows",
         cases: &[],
     },

@@ -33,8 +33,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::TlsHandshake,
                 "the TLS handshake fails",
-                "give the server's certificate or its authority as sslrootcert; verify-full needs \
-                 the host in its subjectAltName",
+                "give the server's certificate, or that of its authority, as sslrootcert; \
+                 verify-full needs the host in its subjectAltName",
             ),
             case_remedy(
                 Case::TlsAnswer,

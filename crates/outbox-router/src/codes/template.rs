@@ -7,7 +7,7 @@ const ACCEPT: &str = "accept";
 
 /// What several remedies contain, by its placeholder.
 const SHARED: [(&str, &str); 3] = [
-    ("rewrite", "write the missing rows to the table once more (README, \"Operations\", step 2)"),
+    ("rewrite", "insert the missing rows again (README, \"Operations\", step 2)"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
 ];

@@ -94,8 +94,8 @@ fn a_gap_ends_with_the_command_that_accepts_it() {
     let withheld =
         Failure::new(Code::PublicationFiltersRows, "filtered").naming(Name::AddAgain, "add again");
     assert_eq!(hint(&withheld).unwrap(), "add again");
-    let rewrite = "add again; write the missing rows to the table once more (README, \
-                   \"Operations\", step 2), then outbox-router accept";
+    let rewrite = "add again; insert the missing rows again (README, \"Operations\", step 2), \
+                   then outbox-router accept";
     let failure = gap(withheld).failure;
     assert_eq!(hint(&failure).unwrap(), rewrite);
     assert_eq!(hint_of_open(&failure, "P023@0/5").unwrap(), format!("{rewrite} --gap P023@0/5"));

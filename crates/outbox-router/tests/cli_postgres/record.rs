@@ -88,9 +88,9 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
         ") without a record: whether anything before that is missing in Kafka is not known\n    \
-         hint: compare the ids in the outbox table with the ids in the topics, write the missing \
-         rows to the table once more (README, \"Operations\", step 2) where some are missing, then \
-         outbox-router accept --gap {name}\n"
+         hint: compare the ids in the outbox table with the ids in the topics, and \
+         insert the missing rows again (README, \"Operations\", step 2); then outbox-router \
+         accept --gap {name}\n"
     );
     assert!(done(&made).contains("record: created in "), "{}", made.out);
     assert!(made.out.contains(&expected) && made.out.contains(&closes), "{}", made.out);

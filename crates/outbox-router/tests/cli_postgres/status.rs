@@ -223,7 +223,7 @@ async fn with_the_router_down_the_state_topic_shows_what_is_open() {
         "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
         "\"Operations\", step 2), then outbox-router accept --gap P014@0/5\n",
         "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a record",
-        " where some are missing, then outbox-router accept --gap K022@0/1\n",
+        "step 2); then outbox-router accept --gap K022@0/1\n",
         "record    everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
         "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
     ] {

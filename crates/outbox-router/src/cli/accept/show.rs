@@ -71,8 +71,9 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     }
     writeln!(
         out,
-        "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
-         is not in Kafka, it will not send: publish it from the table, if that is not done yet.",
+        "\nThe router continues from {}, where the slot stands. What was committed before that and\n\
+         is not in Kafka, it will not send: insert the missing rows again (README, \"Operations\",\n\
+         step 2), if that is not done yet.",
         next.position
     )?;
     if gaps().any(Gap::lasts) {

@@ -93,8 +93,8 @@ impl Retiring {
                 writeln!(out, "record: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
-                    "  for a new slot: outbox-router setup --apply; publish the missing rows from \
-                     the table; then outbox-router accept"
+                    "  for a new slot: outbox-router setup --apply; insert the missing rows again \
+                     (README, \"Operations\", step 2); then outbox-router accept"
                 )?;
                 writeln!(
                     out,
