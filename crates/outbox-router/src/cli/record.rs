@@ -187,7 +187,7 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     Some(unrepaired)
 }
 
-/// Checks that a router that goes on from this record would find everything as it was left.
+/// Checks that a router that continues from this record would find everything as it was left.
 ///
 /// # Errors
 /// What such a router would find.

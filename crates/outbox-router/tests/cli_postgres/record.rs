@@ -68,7 +68,7 @@ async fn setup_creates_the_first_record_and_then_keeps_it() {
     assert_eq!((first.catalog.relations.len(), first.tables.len()), (1, 1));
 
     let again = fixture.run_command(&SETUP).await;
-    let known = format!("record: there already, everything before {} is ack", first.position);
+    let known = format!("record: exists already, everything before {} is ack", first.position);
     assert!(done(&again).contains(&known), "{}", again.out);
     assert!(!again.out.contains("is open"), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
@@ -97,7 +97,7 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
 
     // An init container types it before every start.
     let again = fixture.run_command(&SETUP).await;
-    assert!(done(&again).contains("record: there already, "), "{}", again.out);
+    assert!(done(&again).contains("record: exists already, "), "{}", again.out);
     assert!(again.out.contains(&expected) && again.out.contains(&closes), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
     let accepted = fixture.run_command(&["accept", "--yes", "--by", "ann"]).await;
@@ -159,7 +159,7 @@ async fn the_record_of_a_retired_pipeline_is_deleted_with_its_slot() {
     assert!(dropped.out.contains("record: deleted\n"), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, None);
     let again = fixture.run_command(&TEARDOWN).await;
-    assert!(done(&again).contains("record: not there\n"), "{}", again.out);
+    assert!(done(&again).contains("record: does not exist\n"), "{}", again.out);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_record_of_rows_that_may_be_missing_is_kept() {
         "P014: ",
         "P015: ",
         "P022: ",
-        "P010: the slot outbox_router was not there: whether it had delivered every committed row \
+        "P010: the slot outbox_router did not exist: whether it had delivered every committed row \
          is not known",
     ] {
         done(&fixture.run_command(&SETUP).await);
@@ -216,7 +216,7 @@ async fn a_record_is_deleted_if_forget_is_given() {
     let expected = "record: deleted, and this is forgotten with it: P014: something happened; rows";
     assert!(done(&forgotten).contains(expected), "{}", forgotten.out);
     assert_eq!(fixture.kafka.record().await, None);
-    assert!(done(&fixture.run_command(&forget).await).contains("record: not there\n"));
+    assert!(done(&fixture.run_command(&forget).await).contains("record: does not exist\n"));
 }
 
 /// A server before version 15 sends two messages of every transaction of another table; any server

@@ -290,7 +290,7 @@ async fn no_teardown_is_proposed_while_a_gap_is_open() {
     kafka.put("router", &record()).await;
     let recorded = run_command(&server, &line).await;
     let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n          \
-               outbox-router run; it goes on when what is open was accepted\n";
+               outbox-router run; it continues when what is open was accepted\n";
     assert!(recorded.out.contains(run), "{}", recorded.out);
     assert!(!recorded.out.contains("teardown"), "{}", recorded.out);
 

@@ -1,4 +1,4 @@
-//! `accept`: a person states that the rows that a gap lost are known, and the router goes on.
+//! `accept`: a person states that the rows that a gap lost are known, and the router continues.
 //!
 //! An acceptance writes a baseline as complete as the first one, so slot, publication and tables
 //! must be right *now*: whatever changes after they were read is noticed at the next start. They

@@ -113,7 +113,10 @@ pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::
     if !has_gap {
         writeln!(out, "a router that runs takes note of it within seconds")?;
     } else if next.gaps.is_empty() {
-        writeln!(out, "a router that runs goes on within a few seconds; else: outbox-router run")?;
+        writeln!(
+            out,
+            "a router that runs continues within a few seconds; else: outbox-router run"
+        )?;
     }
     Ok(())
 }

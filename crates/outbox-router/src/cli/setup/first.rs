@@ -95,7 +95,7 @@ async fn make(
 
 /// Reports the record that exists, which stays as it is.
 fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
+    writeln!(out, "record: exists already, everything before {} is acknowledged", known.position)?;
     report_open(known, out)
 }
 

@@ -75,7 +75,7 @@ async fn apply(
     let (version, slot) = Box::pin(version).await?;
     let made = match slot {
         Some(slot) => {
-            writeln!(out, "slot {name}: there already, at {}", slot.position)?;
+            writeln!(out, "slot {name}: exists already, at {}", slot.position)?;
             SlotOrigin::Before
         }
         None => {
@@ -100,7 +100,7 @@ async fn make_table(
     let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
     let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
     match (kind.as_deref(), missing) {
-        (Some("r" | "p"), _) => writeln!(out, "table {name}: there already")?,
+        (Some("r" | "p"), _) => writeln!(out, "table {name}: exists already")?,
         (Some(_), _) => {
             let message = format!("{name} is no table that can be published");
             return Err(Failure::of(Case::NoTable, message).into());
@@ -136,11 +136,11 @@ async fn make_role(
             } else {
                 ""
             };
-            writeln!(out, "role {role}: there already, may log in and replicate{remark}")?;
+            writeln!(out, "role {role}: exists already, may log in and replicate{remark}")?;
         }
         Some(_) => {
             client.batch_execute(&sql::alter_role(role)).await?;
-            writeln!(out, "role {role}: there already, may now log in and replicate")?;
+            writeln!(out, "role {role}: exists already, may now log in and replicate")?;
         }
     }
     client.batch_execute(&sql::grant_connect(&database, role)).await?;

@@ -53,7 +53,7 @@ impl ExistingSlot {
     /// Refuses a slot that the router could not read from.
     pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
-            let message = format!("the slot {name} is there already, but {what}");
+            let message = format!("the slot {name} exists already, but {what}");
             Failure::of(Case::SlotUnfit, message).naming(Name::Slot, name)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {

@@ -107,13 +107,13 @@ async fn apply(
         client.batch_execute(&sql::drop_slot(slot)).await?;
         writeln!(terminal.out, "slot {slot}: dropped")?;
     } else {
-        writeln!(terminal.out, "slot {slot}: not there")?;
+        writeln!(terminal.out, "slot {slot}: does not exist")?;
     }
     if exists(client, "select from pg_publication where pubname = $1", publication).await? {
         client.batch_execute(&sql::drop_publication(publication)).await?;
         writeln!(terminal.out, "publication {publication}: dropped")?;
     } else {
-        writeln!(terminal.out, "publication {publication}: not there")?;
+        writeln!(terminal.out, "publication {publication}: does not exist")?;
     }
     if let Some(role) = &args.role {
         drop_role(client, role, terminal).await?;
@@ -146,7 +146,7 @@ async fn drop_role(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), TaskError> {
     if !exists(client, "select from pg_roles where rolname = $1", role).await? {
-        writeln!(terminal.out, "role {role}: not there")?;
+        writeln!(terminal.out, "role {role}: does not exist")?;
         return Ok(());
     }
     let database: String =

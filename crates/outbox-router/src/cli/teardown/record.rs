@@ -68,7 +68,7 @@ impl Retiring {
         };
         let stored = records.read().await.map_err(still_there)?;
         let Some(record) = &stored.record else {
-            writeln!(out, "record: not there")?;
+            writeln!(out, "record: does not exist")?;
             return Ok(());
         };
         let slot = config.postgres.slot.as_str();
@@ -119,7 +119,7 @@ async fn read_source(
 /// The slot was dropped before, perhaps by an earlier run of this command.
 fn delivered_unknown(slot: &str) -> Failure {
     let message = format!(
-        "the slot {slot} was not there: whether it had delivered every committed row is not known"
+        "the slot {slot} did not exist: whether it had delivered every committed row is not known"
     );
     Failure::new(Code::SlotMissing, message)
 }
