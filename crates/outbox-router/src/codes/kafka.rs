@@ -100,7 +100,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RecordRefused.as_str(),
         title: "the broker refuses a record",
         meaning: "A broker's rule or a topic's setting rules the record out. The router ends the \
-                  session and replays; the third time at the same position it stops.",
+                  session and replays; when this happens for the third time at one position, its \
+                  state is failed, and it tries again every 30 s.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
                  topics --entity-name {topic}",
         cases: &[case_remedy(
@@ -115,7 +116,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::ProducerFatal.as_str(),
-        title: "the producer cannot go on",
+        title: "the producer cannot continue",
         meaning: "librdkafka met an error after which it could not prove order or completeness. \
                   The router replaces the producer and replays from the slot.",
         remedy: "",
@@ -129,7 +130,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::DeliveryFailed.as_str(),
         title: "a record could not be delivered",
         meaning: "The broker's error has no code of its own here. The router ends the session and \
-                  replays; the third time at the same position it stops.",
+                  replays; when this happens for the third time at one position, its state is \
+                  failed, and it tries again every 30 s.",
         remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}",
         cases: &[],
     },
@@ -137,8 +139,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicShrunk.as_str(),
         title: "a topic has fewer partitions than before",
         meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. \
-                  The router replays what is not confirmed; the third time at the same position \
-                  it stops.",
+                  The router replays what is not confirmed; when this happens for the third time \
+                  at one position, its state is failed, and it tries again every 30 s.",
         remedy: "see how many it had (/status.json, or the message) and has: kafka-topics.sh \
                  --bootstrap-server {brokers} --describe --topic {topic}; to keep each key in its \
                  partition, create it again with the former number",

@@ -163,7 +163,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::Protocol.as_str(),
         title: "what arrives is not the replication protocol",
         meaning: "The stream or an answer breaks the protocol. The router ends the session and \
-                  replays from the slot; the third time at the same position it stops.",
+                  replays from the slot; when this happens for the third time at one position, its \
+                  state is failed, and it tries again every 30 s.",
         remedy: "",
         cases: &[case_remedy(
             Case::NotPostgres,
@@ -175,8 +176,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerError.as_str(),
         title: "PostgreSQL reports an error that has no code of its own",
         meaning: "The message holds the server's text and its SQLSTATE (manual, \"PostgreSQL \
-                  Error Codes\"). In a stream the router ends the session and replays; the third \
-                  time at the same position it stops.",
+                  Error Codes\"). In a stream the router ends the session and replays; when \
+                  this happens for the third time at one position, its state is failed, and it \
+                  tries again every 30 s.",
         remedy: "",
         cases: &[
             case_remedy(
