@@ -213,8 +213,8 @@ tables! {
         /// The largest row. A larger one stops the router at that row.
         row_bytes: u64 = 16 * MIB, size(64 * KIB..=900 * MIB);
         // The default is below the 30 s after which Kubernetes kills a process.
-        /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit
-        /// code is 75.
+        /// How long SIGTERM waits for the acknowledgement of what was read. The exit code is 75
+        /// where the router stopped with events that were read and not confirmed.
         shutdown: Duration = Duration::from_secs(25), duration(SECOND..=HOUR);
     }
 
