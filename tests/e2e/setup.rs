@@ -56,7 +56,7 @@ async fn setup_run_and_teardown_take_an_empty_database_to_a_record_and_back() {
     let made = run_command(&fixture, &apply, 0).await;
     assert_eq!(made.matches("created").count(), 5, "{made}");
     let again = run_command(&fixture, &apply, 0).await;
-    assert_eq!(again.matches("there already").count(), 5, "{again}");
+    assert_eq!(again.matches("exists already").count(), 5, "{again}");
 
     fixture.restart().await.unwrap();
     let (id, record) = first_record(&fixture, &session).await;

@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     config::{
-        Code, Config, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
+        Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
         is_secret_property,
     },
     kafka::{self, KafkaSettings, SettingRefused, TopicCreation},
@@ -65,7 +65,7 @@ impl Prepared {
 pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErrors> {
     let Loaded { config, places } = loaded;
     let unusable = |key: &str, why: String| {
-        ConfigError::new(Code::Unusable, format!("{key}: {why}")).at(places.find(key))
+        ConfigError::new(ConfigCode::Unusable, format!("{key}: {why}")).at(places.find(key))
     };
     let kafka = kafka_settings(config);
     let mut errors = refused_properties(&kafka, places);
@@ -94,7 +94,7 @@ fn conninfo(loaded: &Loaded, environment: &Environment) -> Result<ConnInfo, Conf
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     ConnInfo::resolve(url, &variable).map_err(|error| {
         let message = format!("postgres.url: {error}");
-        ConfigError::new(Code::Value, message).at(loaded.places.find("postgres.url"))
+        ConfigError::new(ConfigCode::Value, message).at(loaded.places.find("postgres.url"))
     })
 }
 
@@ -112,7 +112,7 @@ fn refused_properties(settings: &KafkaSettings, places: &Places) -> Vec<ConfigEr
             key => format!("kafka.properties.{key}"),
         };
         let message = format!("{key} is refused: {why}");
-        errors.push(ConfigError::new(Code::Property, message).at(places.find(&key)));
+        errors.push(ConfigError::new(ConfigCode::Property, message).at(places.find(&key)));
         if is_servers {
             settings.bootstrap_servers.clear();
         } else if !was_set {

@@ -83,7 +83,7 @@ async fn expect_another_history(how: RestoredServer, away: Duration) {
         .unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P015"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
-    assert!(message.contains("may be in kafka without being in this database"), "{message}");
+    assert!(message.contains("may be in Kafka without being in this database"), "{message}");
     // From the end of one history to the end of the other, and reported once.
     let [from, to]: [PgLsn; 2] = ["from", "to"].map(|end| {
         let lsn = text(&status, &format!("/reason/interval/{end}/lsn")).unwrap();

@@ -152,7 +152,7 @@ async fn expect_nothing_produced(fixture: &mut Fixture, codes: &[&str]) {
     assert!(is_one_of(&status, codes), "the router reports another reason now: {status}");
     // One interval, not another behind it.
     let log = fixture.router.log();
-    let twice = log.lines().find(|line| line.matches("may be missing in kafka").count() > 1);
+    let twice = log.lines().find(|line| line.matches("may be missing in Kafka").count() > 1);
     assert_eq!(twice, None);
 }
 

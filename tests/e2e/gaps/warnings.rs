@@ -47,11 +47,11 @@ async fn a_slot_that_cannot_advance_is_warned_of_twice_before_it_is_lost() {
         write_wal(&session, megabytes).await;
         let line = logged(&fixture, level, what).await;
         assert!(
-            line.contains("it waits for kafka"),
+            line.contains("it waits for Kafka"),
             "the warning does not name what the slot waits for: {line}"
         );
         assert!(
-            line.contains("postgresql invalidates the slot after"),
+            line.contains("PostgreSQL invalidates the slot after"),
             "the warning does not say how much is left: {line}"
         );
         let slot = fixture.slot().await.unwrap();

@@ -20,9 +20,9 @@ pub struct ProbeAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeResult {
     /// 200.
-    Good,
+    Passed,
     /// 503.
-    Bad,
+    Failed,
 }
 
 /// What a probe says: `{"status": "ok" | "unavailable", "state": …, "reason": … }`.
@@ -72,8 +72,8 @@ fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
 
 fn verdict(view: &View<'_>, reason: Option<Reason>) -> ProbeAnswer {
     let (health, status) = match reason {
-        None => (ProbeResult::Good, "ok"),
-        Some(_) => (ProbeResult::Bad, "unavailable"),
+        None => (ProbeResult::Passed, "ok"),
+        Some(_) => (ProbeResult::Failed, "unavailable"),
     };
     let state = view.relay.snapshot.condition.state.as_str();
     ProbeAnswer { health, body: Body { status, state, reason } }

@@ -24,7 +24,7 @@ pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
         .route("/metrics", get(scrape))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
-        .route("/status.json", get(tell))
+        .route("/status.json", get(status_json))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
         .with_state(Admin { settings, sources })
@@ -56,7 +56,7 @@ async fn ready(Shared(admin): Shared<Admin>) -> Response {
     probe(health::ready(&admin.view()))
 }
 
-async fn tell(Shared(admin): Shared<Admin>) -> Response {
+async fn status_json(Shared(admin): Shared<Admin>) -> Response {
     json(StatusCode::OK, &StatusDocument::of(&admin.view()))
 }
 
@@ -77,12 +77,12 @@ struct Refused {
     error: &'static str,
 }
 
-fn probe(verdict: health::ProbeAnswer) -> Response {
-    let status = match verdict.health {
-        health::ProbeResult::Good => StatusCode::OK,
-        health::ProbeResult::Bad => StatusCode::SERVICE_UNAVAILABLE,
+fn probe(answer: health::ProbeAnswer) -> Response {
+    let status = match answer.health {
+        health::ProbeResult::Passed => StatusCode::OK,
+        health::ProbeResult::Failed => StatusCode::SERVICE_UNAVAILABLE,
     };
-    json(status, &verdict.body)
+    json(status, &answer.body)
 }
 
 fn json(status: StatusCode, body: &impl Serialize) -> Response {

@@ -22,12 +22,12 @@ pub struct Reason {
     /// The commit LSN of the transaction concerned, if one is.
     pub lsn: Option<String>,
     /// The interval in which rows may be missing; `null` where the failure is no open gap.
-    pub interval: Option<Interval>,
+    pub interval: Option<IntervalView>,
 }
 
 /// Rows committed after `from` and up to `to` may be missing.
 #[derive(Debug, Serialize)]
-pub struct Interval {
+pub struct IntervalView {
     /// The last moment at which nothing was wrong; `null` when this process saw none.
     pub from: Option<MarkView>,
     /// When the defect was seen.
@@ -46,7 +46,8 @@ pub struct MarkView {
 impl Reason {
     /// The reason of a failure, with the interval where the failure is the open gap.
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
-        let interval = view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
+        let interval =
+            view.gap().filter(|gap| gap.failure.code == failure.code).map(IntervalView::of);
         Self {
             code: failure.code.as_str(),
             message: failure.message_with_causes(),
@@ -69,7 +70,7 @@ impl Reason {
 
     /// The reason of a task that has published nothing for too long.
     pub(super) fn stale(task: &str) -> Self {
-        Self::plain("stale", format!("the {task} task has not come round for too long"))
+        Self::plain("stale", format!("the {task} task has reported nothing for too long"))
     }
 
     /// The reason of a state that has none of its own.
@@ -83,7 +84,7 @@ impl Reason {
     }
 }
 
-impl Interval {
+impl IntervalView {
     pub(super) fn of(gap: &Gap) -> Self {
         Self {
             from: gap.interval.from.as_ref().map(MarkView::of),

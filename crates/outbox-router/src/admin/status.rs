@@ -36,7 +36,7 @@ pub struct StatusDocument {
     /// Positions of this session.
     pub positions: Positions,
     /// What lies past the last confirmable position.
-    pub window: Window,
+    pub window: WindowView,
     /// What the slot is behind, by what it waits for.
     pub lag: Option<LagBytes>,
     /// Counts since the start of the process.
@@ -44,7 +44,7 @@ pub struct StatusDocument {
     /// What is kept in the state topic.
     pub witness: WitnessView,
     /// The monitor itself.
-    pub monitor: Monitor,
+    pub monitor: MonitorView,
 }
 
 /// The slot as `pg_replication_slots` shows it.
@@ -87,12 +87,12 @@ pub struct SlotView {
     /// Since when nobody streams from the slot, in seconds of the epoch; PostgreSQL 17 and later.
     pub inactive_since: Option<f64>,
     /// The transaction that keeps WAL from being removed, when it is not the router.
-    pub pinned_by: Option<Pin>,
+    pub pinned_by: Option<PinView>,
 }
 
 /// The oldest transaction that has written something.
 #[derive(Debug, Serialize)]
-pub struct Pin {
+pub struct PinView {
     /// Process id of the session; `null` for a prepared transaction.
     pub pid: Option<i32>,
     /// The session's `application_name`.
@@ -119,7 +119,7 @@ pub struct Positions {
 
 /// What lies past the last confirmable position.
 #[derive(Debug, Serialize)]
-pub struct Window {
+pub struct WindowView {
     /// Events.
     pub events: u64,
     /// Bytes.
@@ -161,7 +161,7 @@ pub struct TotalsView {
 
 /// The monitor itself.
 #[derive(Debug, Serialize)]
-pub struct Monitor {
+pub struct MonitorView {
     /// When PostgreSQL last answered it, in seconds of the epoch.
     pub polled_at: Option<f64>,
     /// How long ago, when this was written.
@@ -193,7 +193,7 @@ impl StatusDocument {
                 confirmed: snapshot.confirmed.to_string(),
                 holder_pid: snapshot.slot_holder,
             },
-            window: Window {
+            window: WindowView {
                 events: snapshot.window_events,
                 bytes: snapshot.window_bytes,
                 unacked_events: snapshot.unacked_events,
@@ -213,7 +213,7 @@ impl StatusDocument {
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
             witness: WitnessView::of(view),
-            monitor: Monitor::of(view),
+            monitor: MonitorView::of(view),
         }
     }
 }
@@ -240,12 +240,12 @@ impl SlotView {
             synced: slot.synced,
             invalidation_reason: slot.invalidation_reason.clone(),
             inactive_since: slot.inactive_since,
-            pinned_by: view.monitor.pin.as_ref().map(Pin::of),
+            pinned_by: view.monitor.pin.as_ref().map(PinView::of),
         }
     }
 }
 
-impl Pin {
+impl PinView {
     fn of(pin: &WalPin) -> Self {
         let (pid, application, prepared) = match &pin.holder {
             PinHolder::Backend { pid, application } => (Some(*pid), application.clone(), None),
@@ -255,7 +255,7 @@ impl Pin {
     }
 }
 
-impl Monitor {
+impl MonitorView {
     fn of(view: &View<'_>) -> Self {
         let monitor = &view.monitor;
         Self {

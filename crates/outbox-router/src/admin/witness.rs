@@ -4,7 +4,7 @@ use relay::witness::{Acceptance, WitnessStore};
 use serde::Serialize;
 
 use super::{
-    reason::{Interval, MarkView},
+    reason::{IntervalView, MarkView},
     view::View,
 };
 use crate::{codes::hint_of_open, monitor::Gap};
@@ -36,7 +36,7 @@ pub struct OpenGap {
     /// What to type.
     pub hint: Option<String>,
     /// The interval in which rows may be missing.
-    pub interval: Interval,
+    pub interval: IntervalView,
 }
 
 /// A gap that a person has accepted.
@@ -73,7 +73,7 @@ impl OpenGap {
             name: gap.name(),
             message: gap.failure.message.clone(),
             hint: hint_of_open(&gap.failure, &gap.name()),
-            interval: Interval::of(gap),
+            interval: IntervalView::of(gap),
         }
     }
 }

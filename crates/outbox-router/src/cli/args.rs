@@ -103,7 +103,8 @@ pub enum Task {
     /// Accept that rows may be missing: close the open gaps, so that the router continues
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
-        It shows what is given up and asks. Write the missing rows to the table once more first (README, Operations).")]
+        It shows what is given up and asks. Before that, insert the missing rows again\n\
+        (README, \"Operations\", step 2).")]
     Accept(AcceptArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]

@@ -108,7 +108,7 @@ pub async fn execute(
     match outcome {
         Ok(exit) => exit,
         Err(TaskError::Failure(failure)) => {
-            // If the print_failure cannot be written either, the exit code is all that is left.
+            // If the message cannot be written either, the exit code is all that is left.
             let _written = print_failure::print_failure(terminal.err, &failure);
             Exit::Failure
         }

@@ -110,7 +110,7 @@ const READS_MAX: u32 = 5;
 /// Reads the source and the record as they are at one moment. A router that runs writes the record
 /// again and again, and a record newer than the reading of the server would name WAL that the
 /// reading has not seen. While a router streams, no such moment can be found, and none is needed:
-/// see [`found`].
+/// see [`with_gaps_found`].
 pub(super) async fn read_together(
     records: &Records,
     source: &Source,
@@ -120,7 +120,7 @@ pub(super) async fn read_together(
     loop {
         let known = stored.record.as_ref().map(|known| &known.catalog);
         let reading = Box::pin(source.read(known)).await?;
-        same_database(records, &reading)?;
+        check_same_database(records, &reading)?;
         let again = records.read().await?;
         let is_same = again.record == stored.record;
         stored = again;
@@ -188,17 +188,17 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     Some(unrepaired)
 }
 
-/// Checks that a router that goes on from this record would find everything as it was left.
+/// Checks that a router that continues from this record would find everything as it was left.
 ///
 /// # Errors
 /// What such a router would find.
-pub(super) fn is_as_left(
+pub(super) fn check_as_left(
     config: &Config,
     record: &Witness,
     cluster: &str,
     reading: SourceReading,
 ) -> Result<(), Failure> {
-    nothing_open(&found(config, record, cluster, &reading))?;
+    check_nothing_open(&with_gaps_found(config, record, cluster, &reading))?;
     match check_source(config, Some(record), reading) {
         Ok(_) => Ok(()),
         Err(obstacle) => Err(refusal(config, obstacle)),
@@ -209,7 +209,7 @@ pub(super) fn is_as_left(
 ///
 /// # Errors
 /// The first gap that was not accepted, else the beginning.
-pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
+pub(super) fn check_nothing_open(record: &Witness) -> Result<(), Failure> {
     record.open_findings().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
@@ -237,7 +237,10 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
 ///
 /// # Errors
 /// The connection is to another database.
-pub(super) fn same_database(records: &Records, reading: &SourceReading) -> Result<(), Failure> {
+pub(super) fn check_same_database(
+    records: &Records,
+    reading: &SourceReading,
+) -> Result<(), Failure> {
     let (here, routers) = (&reading.slot_reading.database, records.database());
     if here == routers {
         return Ok(());
@@ -253,7 +256,7 @@ pub(super) fn same_database(records: &Records, reading: &SourceReading) -> Resul
 pub(super) fn began_without(mark: &impl fmt::Display) -> Failure {
     let what = format!(
         "the pipeline began at {mark} without a record: whether anything before that is missing in \
-         kafka is not known"
+         Kafka is not known"
     );
     Failure::new(Code::WitnessMissing, what)
 }
@@ -275,7 +278,7 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
 /// The record, with every gap that a router would find at its next start and that is not written
 /// down yet. While a router streams, the record is returned as it is: that router checks the source
 /// itself, and has read more WAL than this command has seen.
-pub(super) fn found(
+pub(super) fn with_gaps_found(
     config: &Config,
     record: &Witness,
     cluster: &str,

@@ -11,6 +11,10 @@ use crate::{
 /// The first version in which a slot can survive a failover (option `failover`).
 pub(super) const FAILOVER_SINCE: i32 = 17_00_00;
 
+/// Statements on tables wait no longer than this for a lock, because the application's writers
+/// queue behind them meanwhile.
+pub(super) const TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
+
 /// A value as a string literal. With a backslash it takes the escape form `E'…'`, which does not
 /// depend on `standard_conforming_strings`.
 pub(super) fn literal(value: &str) -> String {

@@ -14,6 +14,20 @@ pub struct Terminal<'t> {
     pub audience: Audience,
 }
 
+impl Terminal<'_> {
+    /// Asks, and returns whether the answer is `expected`.
+    ///
+    /// # Errors
+    /// The question cannot be written, or the answer cannot be read.
+    pub(super) fn confirms(&mut self, expected: &str, question: &str) -> io::Result<bool> {
+        write!(self.out, "{question}")?;
+        self.out.flush()?;
+        let mut answer = String::new();
+        self.input.read_line(&mut answer)?;
+        Ok(answer.trim() == expected)
+    }
+}
+
 /// Who reads the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {

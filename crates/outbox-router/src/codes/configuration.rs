@@ -2,27 +2,27 @@
 //! it; the remedies here say where to look.
 
 use super::explanation::Explanation;
-use crate::config::Code;
+use crate::config::ConfigCode;
 
 const CHECK: &str = "outbox-router check lists every problem at once, with its place";
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
-        code: Code::FileUnreadable.as_str(),
+        code: ConfigCode::FileUnreadable.as_str(),
         title: "the configuration file cannot be read",
         meaning: "The file that --config or OUTBOX_ROUTER_CONFIG names cannot be opened.",
         remedy: "--config FILE or OUTBOX_ROUTER_CONFIG names the file; none is needed at all",
         cases: &[],
     },
     Explanation {
-        code: Code::Syntax.as_str(),
+        code: ConfigCode::Syntax.as_str(),
         title: "the configuration file is not TOML",
         meaning: "The message names line and column, and what was expected there.",
         remedy: CHECK,
         cases: &[],
     },
     Explanation {
-        code: Code::UnknownKey.as_str(),
+        code: ConfigCode::UnknownKey.as_str(),
         title: "there is no key of that name",
         meaning: "A key that is not known is refused, because a mistyped one would leave its \
                   setting at the default in silence.",
@@ -30,14 +30,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::WrongType.as_str(),
+        code: ConfigCode::WrongType.as_str(),
         title: "a value of another type than the key takes",
         meaning: "For example a number where a text is expected, or [outbox] instead of [[outbox]].",
         remedy: CHECK,
         cases: &[],
     },
     Explanation {
-        code: Code::Unit.as_str(),
+        code: ConfigCode::Unit.as_str(),
         title: "a duration or size without a unit, or with an unknown one",
         meaning: "A bare number is refused, because it does not say whether it means seconds or \
                   milliseconds, bytes or mebibytes.",
@@ -46,14 +46,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::Value.as_str(),
+        code: ConfigCode::Value.as_str(),
         title: "a value that the key does not take",
         meaning: "The value is outside the key's range, or not one of its choices.",
         remedy: "docs/configuration.md lists what every key takes",
         cases: &[],
     },
     Explanation {
-        code: Code::Reference.as_str(),
+        code: ConfigCode::Reference.as_str(),
         title: "${env:…} or ${file:…} cannot be resolved",
         meaning: "The environment variable is not set, or the file cannot be read by the router's \
                   user.",
@@ -61,14 +61,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::Contradiction.as_str(),
+        code: ConfigCode::Contradiction.as_str(),
         title: "two values contradict each other",
         meaning: "Each of them is possible, both together are not.",
         remedy: CHECK,
         cases: &[],
     },
     Explanation {
-        code: Code::Override.as_str(),
+        code: ConfigCode::Override.as_str(),
         title: "an environment variable or --set cannot be applied",
         meaning: "It has no '=', names no possible key, or an item of a list that does not exist.",
         remedy: "for example --set limits.window_events=1000, or \
@@ -76,7 +76,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::Property.as_str(),
+        code: ConfigCode::Property.as_str(),
         title: "a librdkafka property that cannot be used",
         meaning: "It would break a guarantee of the router, or librdkafka does not know it.",
         remedy: "take it out of [kafka.properties], or write it as librdkafka's CONFIGURATION.md \
@@ -84,7 +84,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::Unusable.as_str(),
+        code: ConfigCode::Unusable.as_str(),
         title: "a file, an address or a set of properties cannot be used on this machine",
         meaning: "The configuration is well-formed; what it names does not work here.",
         remedy: CHECK,

@@ -2,13 +2,31 @@
 
 use std::fmt::{self, Write};
 
-use relay::Names;
+use relay::{Class, Code, Names};
 
-use super::{explanation::Explanation, template::fill};
+use super::{CLOSING, explanation::Explanation, template::fill};
+
+/// Holds for every remedy that runs one of Kafka's command line tools.
+pub const KAFKA_TOOLS: &str = "On a cluster with TLS or SASL, add --command-config FILE to every \
+                               kafka-*.sh command; FILE holds the client's security.protocol, \
+                               sasl.* and ssl.* settings.";
 
 /// A remedy without a failure's names: words in capitals stand for them.
 pub fn typed(remedy: &str) -> String {
-    fill(remedy, &Names::default(), None)
+    match remedy {
+        "" => "nothing to type".to_owned(),
+        remedy => fill(remedy, &Names::default(), None),
+    }
+}
+
+/// What follows the repair of a gap, where the remedy does not say it.
+pub fn after_repair(explanation: &Explanation) -> Option<String> {
+    let class = Code::parse(explanation.code)?.class();
+    let is_half = class == Class::Gap && !explanation.remedy.contains("{accept}");
+    is_half.then(|| {
+        let closing = typed(CLOSING);
+        format!("If the router reported it as a gap, repairing is half of it: {closing}.")
+    })
 }
 
 /// Writes title, meaning and remedies of a code. Names that only a failure has stand in capitals.
@@ -19,16 +37,27 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
     writeln!(out, "{code}: {title}\n\n{meaning}")?;
     match (*remedy, cases.is_empty()) {
-        ("", true) => writeln!(out, "\nThere is nothing to type."),
-        ("", false) => {
-            writeln!(out, "\nThere is nothing to type, unless:")?;
-            each(explanation, out)
-        }
-        (remedy, _) => {
-            writeln!(out, "\nWhat to type:\n  {}", typed(remedy))?;
-            each(explanation, out)
-        }
+        ("", true) => writeln!(out, "\nThere is nothing to type.")?,
+        ("", false) => writeln!(out, "\nThere is nothing to type, unless:")?,
+        (remedy, _) => writeln!(out, "\nWhat to type:\n  {}", typed(remedy))?,
     }
+    each(explanation, out)?;
+    if let Some(closing) = after_repair(explanation) {
+        writeln!(out, "\n{closing}")?;
+    }
+    if runs_kafka_tool(explanation) {
+        writeln!(out, "\n{KAFKA_TOOLS}")?;
+    }
+    Ok(())
+}
+
+fn runs_kafka_tool(explanation: &Explanation) -> bool {
+    let of_cases = explanation.cases.iter().map(|case| case.remedy);
+    let mut words = of_cases.chain([explanation.remedy]).flat_map(str::split_whitespace);
+    words.any(|word| {
+        let word = word.trim_start_matches('(');
+        word.starts_with("kafka-") && word.ends_with(".sh")
+    })
 }
 
 fn each(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {

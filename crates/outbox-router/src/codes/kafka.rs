@@ -100,7 +100,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RecordRefused.as_str(),
         title: "the broker refuses a record",
         meaning: "A broker's rule or a topic's setting rules the record out. The router ends the \
-                  session and replays; the third time at the same position it stops.",
+                  session and replays; when this happens for the third time at one position, its \
+                  state is failed, and it tries again every 30 s.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
                  topics --entity-name {topic}",
         cases: &[case_remedy(
@@ -109,13 +110,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
              --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
              --add-config message.timestamp.before.max.ms=9223372036854775807 \
-             (message.timestamp.difference.max.ms before kafka 3.6; \
+             (message.timestamp.difference.max.ms before Kafka 3.6; \
              message.timestamp.after.max.ms where the broker's clock is behind)",
         )],
     },
     Explanation {
         code: Code::ProducerFatal.as_str(),
-        title: "the producer cannot go on",
+        title: "the producer cannot continue",
         meaning: "librdkafka met an error after which it could not prove order or completeness. \
                   The router replaces the producer and replays from the slot.",
         remedy: "",
@@ -129,7 +130,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::DeliveryFailed.as_str(),
         title: "a record could not be delivered",
         meaning: "The broker's error has no code of its own here. The router ends the session and \
-                  replays; the third time at the same position it stops.",
+                  replays; when this happens for the third time at one position, its state is \
+                  failed, and it tries again every 30 s.",
         remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}",
         cases: &[],
     },
@@ -137,8 +139,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicShrunk.as_str(),
         title: "a topic has fewer partitions than before",
         meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. \
-                  The router replays what is not confirmed; the third time at the same position \
-                  it stops.",
+                  The router replays what is not confirmed; when this happens for the third time \
+                  at one position, its state is failed, and it tries again every 30 s.",
         remedy: "see how many it had (/status.json, or the message) and has: kafka-topics.sh \
                  --bootstrap-server {brokers} --describe --topic {topic}; to keep each key in its \
                  partition, create it again with the former number",
@@ -166,8 +168,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::StateTopicUnsuitable.as_str(),
         title: "the state topic does not keep the record",
-        meaning: "It must be a compacted topic of one partition that no event is routed to. As a \
-                  warning: it keeps the record, but not as safely as the cluster could.",
+        meaning: "It must be a compacted topic of one partition that no event is routed to. Where \
+                  it is only logged, the topic keeps the record, but less safely than the cluster \
+                  could.",
         remedy: "set kafka.state_topic to another name and restart (the router then begins \
                  without a record, K022); only if this topic holds no record of any pipeline: \
                  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
@@ -224,8 +227,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The state topic has no record under this name, database and slot. Without one \
                   it cannot be seen what happened to the slot before. The router starts, and \
                   warns until a person accepts the beginning.",
-        remedy: "compare the ids in the outbox table with the ids in the topics, {rewrite} where \
-                 some are missing, then {accept}",
+        remedy: "compare the ids in the outbox table with the ids in the topics, and \
+                 {rewrite}; then {accept}",
         cases: &[
             case_remedy(
                 Case::NoStateTopic,

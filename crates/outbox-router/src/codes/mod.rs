@@ -21,7 +21,7 @@ use std::error::Error;
 
 use relay::{Class, Failure};
 
-pub use explain::{explain, typed};
+pub use explain::{KAFKA_TOOLS, after_repair, explain, typed};
 pub use explanation::{CaseRemedy, Explanation};
 
 /// The tables, in the order in which they are documented.

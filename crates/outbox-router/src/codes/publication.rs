@@ -15,7 +15,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
                   was written without one: creating the publication again does not repair the \
                   slot. The router stops until a person accepts what is missing.",
-        remedy: "wal is decoded with the publications of its time: {teardown} (drops the slot), \
+        remedy: "WAL is decoded with the publications of its time: {teardown} (drops the slot), \
                  then {setup} creates the publication and a slot that can use it",
         cases: &[
             case_remedy(
@@ -61,38 +61,38 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::PutBack,
                 "it was taken out and put back",
-                "if it was put back in the same transaction, nothing is missing; otherwise, for \
-                 the rows that were written meanwhile, {rewrite}; then {accept}",
+                "if it was put back in the same transaction, nothing is missing; otherwise the \
+                 rows written meanwhile are missing: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
                 "alter table {quoted_table} set logged (rewrites the table under an exclusive \
-                 lock); for its rows, {rewrite}; then {accept}",
+                 lock); its rows are missing: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
-                "alter table {table} detach partition {quoted_table}; for its rows, {rewrite}; \
-                 then {accept}",
+                "alter table {table} detach partition {quoted_table}; its rows are missing: \
+                 {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::AttachedAgain,
                 "a partition was detached and attached again",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
-                 rows, {rewrite}; then {accept}",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
+                 are: {rewrite}; then {accept}",
             ),
             case_remedy(
                 Case::UnloggedMeanwhile,
                 "the table was unlogged for a while",
-                "if nothing was written to it meanwhile, nothing is missing; otherwise, for those \
-                 rows, {rewrite}; then {accept}; so that it cannot recur, name the table itself \
-                 in the publication: postgresql then refuses set unlogged",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
+                 are: {rewrite}; then {accept}; so that it cannot recur, name the table itself \
+                 in the publication: PostgreSQL then refuses set unlogged",
             ),
             case_remedy(
                 Case::Rewritten,
                 "the table was rewritten, which stops nothing",
-                "find out who altered it, or search postgresql's log for set unlogged; if it was \
+                "find out who altered it, or search PostgreSQL's log for set unlogged; if it was \
                  unlogged, {rewrite}",
             ),
         ],
@@ -120,8 +120,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::ColumnGenerated,
             "the column is generated",
-            "postgresql does not publish generated columns: make it an ordinary one, which the \
-             application writes; from postgresql 18 on, alter publication {publication} set \
+            "PostgreSQL does not publish generated columns: make it an ordinary one, which the \
+             application writes; from PostgreSQL 18 on, alter publication {publication} set \
              (publish_generated_columns = stored) will do",
         )],
     },
@@ -140,7 +140,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time: what was written before the \
                   new one was created is not sent by this slot, now or later. The router stops \
                   until a person accepts what is missing.",
-        remedy: "wal is decoded with the publications of its time, so creating it again repairs \
+        remedy: "WAL is decoded with the publications of its time, so creating it again repairs \
                  nothing: {teardown} (drops slot and publication), then {setup} creates both \
                  again; {rewrite}, then {accept}",
         cases: &[],
@@ -159,7 +159,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             "the new one is published",
             "what the slot has of both tables will be produced, so only for rows that were \
              written to the new one before it was in the publication (where schemas were renamed, \
-             those of the whole interval that are not in kafka), {rewrite}; then {accept}",
+             those of the whole interval that are not in Kafka), {rewrite}; then {accept}",
         )],
     },
     Explanation {
@@ -167,10 +167,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the outbox table does not exist",
         meaning: "The configuration names a table that the database does not have. It is looked \
                   for every 30 s.",
-        remedy: "if it was renamed: correct table in [[outbox]] and restart; nothing is lost. if \
-                 it was never created: {setup} --create-table. if it was dropped: create it again \
-                 in the same way, then the router sends what the slot still has of the old one \
-                 once outbox-router accept has closed what it reports",
+        remedy: "if it was renamed: correct table in [[outbox]] and restart, and nothing is lost; \
+                 if it was never created: {setup} --create-table; if it was dropped: create it \
+                 again in the same way; the router reports a gap, and after outbox-router accept \
+                 it sends what the slot still has of the old table",
         cases: &[
             case_remedy(
                 Case::NoTable,
@@ -194,8 +194,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::RenamedBack,
             "it was renamed back",
-            "find out who altered it, or search postgresql's log for alter table; if another \
-             table had the name, write its rows to the outbox",
+            "find out who altered it, or search PostgreSQL's log for alter table; if another \
+             table had the name, insert its rows into the outbox",
         )],
     },
     Explanation {
@@ -237,12 +237,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The catalog shows that it was altered, but not how. If inserts were withheld \
                   meanwhile, rows are missing in Kafka; the router stops until a person accepts \
                   that.",
-        remedy: "find out who altered it, or search postgresql's log for alter publication; if \
+        remedy: "find out who altered it, or search PostgreSQL's log for alter publication; if \
                  inserts were withheld, {rewrite}; then {accept}",
         cases: &[case_remedy(
             Case::AlterationKnown,
             "the catalog shows what was altered, which stops nothing",
-            "find out who altered it, or search postgresql's log for alter publication; if \
+            "find out who altered it, or search PostgreSQL's log for alter publication; if \
              inserts were withheld, {rewrite}",
         )],
     },
@@ -270,7 +270,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a table that was an outbox is not configured any more",
         meaning: "Its rows are not produced. A person chose that, so nothing stops; it is a note.",
         remedy: "if it should be an outbox: name it in [[outbox]] and restart; for the rows \
-                 committed until then, {rewrite}. if not: nothing to do, provided that the router \
+                 committed until then, {rewrite}; if not: nothing to do, provided that the router \
                  had sent all of its rows",
         cases: &[],
     },

@@ -47,7 +47,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::RowTooLarge.as_str(),
         title: "the row is larger than limits.row_bytes",
-        meaning: "The limit bounds the router's memory. The router stops at the row.",
+        meaning: "The limit bounds the router's memory. The router stops at the row and tries it again \
+                  every 30 s.",
         remedy: "set limits.row_bytes above {bytes} bytes (and limits.window_bytes to no less), \
                  see that the topic's max.message.bytes allows it, and restart",
         cases: &[],
@@ -66,14 +67,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PresetUnclear.as_str(),
         title: "no preset fits the table, or more than one does",
         meaning: "With preset = \"auto\" the table's columns decide, and these decide nothing. \
-                  The router stops at the table's first row.",
+                  The router stops at the table's first row and tries it again every 30 s.",
         remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \
                  \"new_name\"] in its [[outbox]] block, and restart",
         cases: &[case_remedy(
             Case::PresetsBothFit,
-            "two presets fit",
-            "name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block, and \
-             restart",
+            "more than one preset fits",
+            "name one, {presets}, in its [[outbox]] block, and restart",
         )],
     },
     Explanation {
@@ -81,7 +81,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a column's type has a text that cannot be produced as it is",
         meaning: "In format \"debezium\" the value must be what Debezium's StringConverter \
                   writes, and for this type PostgreSQL's text differs. The router stops at the \
-                  table's first row.",
+                  table's first row and tries it again every 30 s.",
         remedy: "use format = \"plain\" and restart; for rows to come, make the column text, \
                  varchar, uuid, an integer, json, jsonb or bytea",
         cases: &[],
@@ -99,7 +99,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ValueForm.as_str(),
         title: "a value arrived in a form that an INSERT in text mode never has",
         meaning: "The stream breaks a rule of pgoutput. The router ends the session and replays; \
-                  the third time at the same position it stops.",
+                  when this happens for the third time at one position, its state is failed, and it \
+                  tries again every 30 s.",
         remedy: "",
         cases: &[case_remedy(
             Case::ByteaForm,
@@ -112,7 +113,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::TooManyTopics.as_str(),
         title: "more topics than one router follows",
-        meaning: "Each topic costs memory in router and brokers; the limit is 65,536.",
+        meaning: "Each topic costs memory in router and brokers; the limit is 65,536. The router stops \
+                  at the row and tries it again every 30 s.",
         remedy: "use a topic template with fewer results, such as one topic for all, and restart",
         cases: &[],
     },

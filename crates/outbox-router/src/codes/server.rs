@@ -33,8 +33,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::TlsHandshake,
                 "the TLS handshake fails",
-                "give the server's certificate or its authority as sslrootcert; verify-full needs \
-                 the host in its subjectAltName",
+                "give the server's certificate, or that of its authority, as sslrootcert; \
+                 verify-full needs the host in its subjectAltName",
             ),
             case_remedy(
                 Case::TlsAnswer,
@@ -118,7 +118,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the role may not replicate",
         meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is \
                   asked again every 30 s.",
-        remedy: "alter role {role} replication (on amazon rds: grant rds_replication to {role})",
+        remedy: "alter role {role} replication (on Amazon RDS: grant rds_replication to {role})",
         cases: &[case_remedy(
             Case::CommandMayNotReplicate,
             "it is the role of a command",
@@ -130,7 +130,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "wal_level is not logical",
         meaning: "Logical decoding needs more in the WAL than replication does. Changing \
                   wal_level needs a restart of PostgreSQL.",
-        remedy: "alter system set wal_level = logical; then restart postgresql",
+        remedy: "alter system set wal_level = logical; then restart PostgreSQL",
         cases: &[],
     },
     Explanation {
@@ -138,12 +138,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "PostgreSQL has no free connection, walsender or slot",
         meaning: "The router tries again with a pause that grows to 5 s.",
         remedy: "alter system set max_connections = N (or max_wal_senders, \
-                 max_replication_slots), then restart postgresql",
+                 max_replication_slots), then restart PostgreSQL",
         cases: &[case_remedy(
             Case::NoFreeSlot,
             "all max_replication_slots are in use",
             "drop a slot that is no longer needed (select pg_drop_replication_slot('NAME')), or \
-             alter system set max_replication_slots = N, then restart postgresql",
+             alter system set max_replication_slots = N, then restart PostgreSQL",
         )],
     },
     Explanation {
@@ -163,7 +163,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::Protocol.as_str(),
         title: "what arrives is not the replication protocol",
         meaning: "The stream or an answer breaks the protocol. The router ends the session and \
-                  replays from the slot; the third time at the same position it stops.",
+                  replays from the slot; when this happens for the third time at one position, its \
+                  state is failed, and it tries again every 30 s.",
         remedy: "",
         cases: &[case_remedy(
             Case::NotPostgres,
@@ -175,8 +176,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerError.as_str(),
         title: "PostgreSQL reports an error that has no code of its own",
         meaning: "The message holds the server's text and its SQLSTATE (manual, \"PostgreSQL \
-                  Error Codes\"). In a stream the router ends the session and replays; the third \
-                  time at the same position it stops.",
+                  Error Codes\"). In a stream the router ends the session and replays; when \
+                  this happens for the third time at one position, its state is failed, and it \
+                  tries again every 30 s.",
         remedy: "",
         cases: &[
             case_remedy(

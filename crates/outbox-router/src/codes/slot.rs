@@ -11,8 +11,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Before the first session it has not been created yet, and is looked for every \
                   30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
                   for good, and the router stops until a person accepts that.",
-        remedy: "before the first event: {setup} creates it; later: the same, which brings \
-                 nothing of what was committed before, so {rewrite}, then {accept}",
+        remedy: "before the first event: {setup} creates it; later: {setup} creates a new one, \
+                 which does not contain what was committed before: {rewrite}, then {accept}",
         cases: &[],
     },
     Explanation {

@@ -1,13 +1,15 @@
 //! Fills the names of a failure into the text of a remedy.
 
-use relay::{Name, Names, source::publication::statements};
+use relay::{Name, Names, Preset, source::publication::statements};
 
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
+/// Stands for the presets that a table may name.
+const PRESETS: &str = "presets";
 
 /// What several remedies contain, by its placeholder.
 const SHARED: [(&str, &str); 3] = [
-    ("rewrite", "write the missing rows to the table once more (README, \"Operations\", step 2)"),
+    ("rewrite", "insert the missing rows again (README, \"Operations\", step 2)"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
 ];
@@ -29,6 +31,7 @@ pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
         .map(|piece| match piece {
             Piece::Text(text) => text.to_owned(),
             Piece::Placeholder(ACCEPT) => accept(gap),
+            Piece::Placeholder(PRESETS) => presets(),
             Piece::Placeholder(name) if let Some(text) = shared(name) => text.to_owned(),
             Piece::Placeholder(name) => {
                 let value = Name::parse(name).and_then(|name| names.get(name));
@@ -41,6 +44,10 @@ pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
 fn accept(gap: Option<&str>) -> String {
     let gap = gap.map(|gap| format!(" --gap {gap}")).unwrap_or_default();
     format!("outbox-router accept{gap}")
+}
+
+fn presets() -> String {
+    Preset::CONCRETE.map(|preset| format!("preset = \"{}\"", preset.as_str())).join(" or ")
 }
 
 fn unknown(name: &str) -> String {
@@ -82,6 +89,6 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, after) = text.strip_prefix('{')?.split_once('}')?;
-    (name == ACCEPT || shared(name).is_some() || Name::parse(name).is_some())
+    (name == ACCEPT || name == PRESETS || shared(name).is_some() || Name::parse(name).is_some())
         .then_some((name, after))
 }

@@ -18,7 +18,7 @@ fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[test]
 fn every_code_is_explained_once() {
     let of_core = Code::ALL.iter().map(|code| code.as_str());
-    let of_configuration = config::Code::ALL.iter().map(|code| code.as_str());
+    let of_configuration = config::ConfigCode::ALL.iter().map(|code| code.as_str());
     let codes: BTreeSet<&str> = of_core.chain(of_configuration).collect();
     let documented: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
     assert_eq!(documented.len(), codes.len(), "an explanation too many");
@@ -94,8 +94,8 @@ fn a_gap_ends_with_the_command_that_accepts_it() {
     let withheld =
         Failure::new(Code::PublicationFiltersRows, "filtered").naming(Name::AddAgain, "add again");
     assert_eq!(hint(&withheld).unwrap(), "add again");
-    let rewrite = "add again; write the missing rows to the table once more (README, \
-                   \"Operations\", step 2), then outbox-router accept";
+    let rewrite = "add again; insert the missing rows again (README, \"Operations\", step 2), \
+                   then outbox-router accept";
     let failure = gap(withheld).failure;
     assert_eq!(hint(&failure).unwrap(), rewrite);
     assert_eq!(hint_of_open(&failure, "P023@0/5").unwrap(), format!("{rewrite} --gap P023@0/5"));
@@ -125,11 +125,16 @@ fn json_in_a_remedy_is_text() {
     assert!(hint(&failure).unwrap().starts_with(r#"echo '{"version":1}' > state.json; "#));
 }
 
+fn explained(code: &str) -> String {
+    let mut text = String::new();
+    explain(explanation(code).unwrap(), &mut text).unwrap();
+    text
+}
+
 #[test]
 fn an_explanation_has_every_case() {
     for explanation in explanations() {
-        let mut text = String::new();
-        explain(explanation, &mut text).unwrap();
+        let text = explained(explanation.code);
         assert!(text.starts_with(&format!("{}: {}\n", explanation.code, explanation.title)));
         for case_remedy in explanation.cases {
             assert!(text.contains(case_remedy.when), "{text}");
@@ -139,14 +144,42 @@ fn an_explanation_has_every_case() {
 
 #[test]
 fn the_command_that_creates_the_state_topic_makes_it_compacted() {
-    let mut text = String::new();
-    explain(explanation("K010").unwrap(), &mut text).unwrap();
+    let text = explained("K010");
     assert!(text.contains("--partitions 1 --config cleanup.policy=compact "), "{text}");
 }
 
 #[test]
 fn where_most_failures_need_nothing_an_explanation_says_so() {
-    let mut text = String::new();
-    explain(explanation("P001").unwrap(), &mut text).unwrap();
+    let text = explained("P001");
     assert!(text.contains("\nThere is nothing to type, unless:\n"), "{text}");
+}
+
+#[test]
+fn an_explanation_says_what_follows_the_repair_of_a_gap() {
+    let closing = "\nIf the router reported it as a gap, repairing is half of it: insert the missing \
+                   rows again (README, \"Operations\", step 2), then outbox-router accept.\n";
+    for (code, follows) in [("P023", true), ("P030", true), ("P014", false), ("P028", false)] {
+        assert_eq!(explained(code).contains(closing), follows, "{code}");
+    }
+}
+
+#[test]
+fn an_explanation_with_a_tool_of_kafka_says_how_it_authenticates() {
+    for (code, has_tool) in [("K001", true), ("K020", true), ("K021", false), ("P001", false)] {
+        assert_eq!(explained(code).contains(KAFKA_TOOLS), has_tool, "{code}");
+    }
+}
+
+#[test]
+fn a_case_without_a_remedy_says_so() {
+    let expected = "\nIf the router's producer is being replaced:\n  nothing to type\n";
+    assert!(explained("K001").contains(expected), "{}", explained("K001"));
+}
+
+#[test]
+fn the_remedy_of_two_presets_names_every_preset() {
+    let failure = Failure::of(Case::PresetsBothFit, "both fit");
+    let expected = "name one, preset = \"default\" or preset = \"debezium\", in its [[outbox]] \
+                    block, and restart";
+    assert_eq!(hint(&failure).unwrap(), expected);
 }

@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, ffi::OsString};
 
 use super::{
-    error::{Code, ConfigError, Place},
+    error::{ConfigCode, ConfigError, Place},
     tree::{Origin, Override, PROPERTIES, PathPart},
 };
 
@@ -80,7 +80,7 @@ fn property(name: &str) -> Vec<PathPart> {
 pub(super) fn flag(argument: &str) -> Result<Override, ConfigError> {
     let Some((key, value)) = argument.split_once('=') else {
         // Not quoted, because the argument may be a value whose key was forgotten.
-        return Err(ConfigError::new(Code::Override, "--set takes key=value")
+        return Err(ConfigError::new(ConfigCode::Override, "--set takes key=value")
             .hint("for example --set limits.window_events=1000"));
     };
     let key = key.trim();
@@ -91,7 +91,7 @@ pub(super) fn flag(argument: &str) -> Result<Override, ConfigError> {
         None => key.split('.').map(PathPart::parse).collect(),
     };
     if key.is_empty() {
-        return Err(ConfigError::new(Code::Override, "the key before the = is empty")
+        return Err(ConfigError::new(ConfigCode::Override, "the key before the = is empty")
             .at(Place::Flag(String::new())));
     }
     Ok(Override { path, text: value.to_owned(), origin: Origin::Flag(key.to_owned()) })

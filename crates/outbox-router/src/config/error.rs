@@ -8,7 +8,7 @@ use super::source::Excerpt;
 
 /// A stable code, as in logs and documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Code {
+pub enum ConfigCode {
     /// The file cannot be read.
     FileUnreadable,
     /// The file is not TOML.
@@ -34,7 +34,7 @@ pub enum Code {
     Unusable,
 }
 
-impl Code {
+impl ConfigCode {
     /// Every code there is.
     pub const ALL: &'static [Self] = &[
         Self::FileUnreadable,
@@ -68,7 +68,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ConfigCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -91,8 +91,8 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// Its code.
-    pub code: Code,
-    /// What is wrong with which key; lowercase, no full stop.
+    pub code: ConfigCode,
+    /// What is wrong with which key; begins in lower case, no full stop.
     pub message: String,
     /// Where it was set.
     pub place: Place,
@@ -102,7 +102,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// A problem that is not tied to one place.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ConfigCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), place: Place::Nowhere, hint: None }
     }
 
@@ -165,7 +165,7 @@ impl From<ConfigError> for ConfigErrors {
 /// sentence that begins with key and value: ``postgres.slot "A-B"`` *is no slot name*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
-    pub(super) code: Code,
+    pub(super) code: ConfigCode,
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
@@ -173,12 +173,12 @@ pub(super) struct Rejection {
 impl Rejection {
     /// The key does not take this value.
     pub(super) fn value(message: impl Into<String>) -> Self {
-        Self { code: Code::Value, message: message.into(), hint: None }
+        Self { code: ConfigCode::Value, message: message.into(), hint: None }
     }
 
     /// The unit is missing or wrong.
     pub(super) fn unit(message: impl Into<String>) -> Self {
-        Self { code: Code::Unit, message: message.into(), hint: None }
+        Self { code: ConfigCode::Unit, message: message.into(), hint: None }
     }
 
     /// Adds what to write instead.

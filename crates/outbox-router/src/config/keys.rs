@@ -27,7 +27,7 @@ use super::{
     print::Lines,
     read::{Problems, Section},
     secret::Secret,
-    table::{Table, tables},
+    table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
 };
 
@@ -40,11 +40,17 @@ const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-const PRESETS: &[(&str, Preset)] = &[
-    (Preset::Auto.as_str(), Preset::Auto),
-    (Preset::Default.as_str(), Preset::Default),
-    (Preset::Debezium.as_str(), Preset::Debezium),
-];
+/// `auto`, and every preset that it chooses from.
+const PRESETS: [(&str, Preset); Preset::CONCRETE.len() + 1] = {
+    let mut presets = [(Preset::Auto.as_str(), Preset::Auto); Preset::CONCRETE.len() + 1];
+    let (_, mut left) = presets.split_at_mut(1);
+    let mut concrete = Preset::CONCRETE.as_slice();
+    while let ([place, places @ ..], [preset, others @ ..]) = (left, concrete) {
+        *place = (preset.as_str(), *preset);
+        (left, concrete) = (places, others);
+    }
+    presets
+};
 const FORMATS: &[(&str, Format)] = &[("plain", Format::Plain), ("debezium", Format::Debezium)];
 const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now", Timestamp::Now)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
@@ -123,7 +129,7 @@ tables! {
         /// Which column is what. auto: the one preset whose columns the table has;
         /// default: id, aggregate_type, aggregate_id, event_type, payload [, headers, traceparent,
         /// tracestate]; debezium: id, aggregatetype, aggregateid, type, payload.
-        preset: Preset = Preset::Auto, choice(PRESETS);
+        preset: Preset = Preset::Auto, choice(&PRESETS);
         /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
         /// debezium: byte for byte what Debezium's EventRouter with String converters writes.
         format: Format = Format::Plain, choice(FORMATS);
@@ -207,8 +213,8 @@ tables! {
         /// The largest row. A larger one stops the router at that row.
         row_bytes: u64 = 16 * MIB, size(64 * KIB..=900 * MIB);
         // The default is below the 30 s after which Kubernetes kills a process.
-        /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit
-        /// code is 75.
+        /// How long SIGTERM waits for the acknowledgement of what was read. The exit code is 75
+        /// where the router stopped with events that were read and not confirmed.
         shutdown: Duration = Duration::from_secs(25), duration(SECOND..=HOUR);
     }
 

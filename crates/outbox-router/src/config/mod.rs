@@ -31,7 +31,7 @@ use std::path::Path;
 
 pub use entry::{Content, KeyEntry, KeyType, Secrecy};
 pub use environment::{Environment, PREFIX, variable};
-pub use error::{Code, ConfigError, ConfigErrors, Place};
+pub use error::{ConfigCode, ConfigError, ConfigErrors, Place};
 pub use keys::{
     AdminSection, BytesBehind, Config, CreateTopics, KEYS, KafkaSection, LimitsSection, LogSection,
     MonitorSection, PostgresSection, default_table,
@@ -46,7 +46,7 @@ pub use values::{LogFormat, Properties};
 use print::Lines;
 use read::{Problems, Section};
 use source::SourceFile;
-use table::Table;
+use table::DeclaredTable;
 
 /// A configuration, and where each of its values was set.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub fn load(
     let mut problems = Problems::new(source.as_ref(), &KEYS);
     let flags = flags.iter().map(|flag| environment::flag(flag));
     for change in environment.overrides().into_iter().map(Ok).chain(flags) {
-        if let Err(error) = change.and_then(|change| tree::lay(&mut tree, change)) {
+        if let Err(error) = change.and_then(|change| tree::apply(&mut tree, change)) {
             problems.push(error);
         }
     }
@@ -82,7 +82,7 @@ pub fn load(
     let places = Places::of(&tree, source.as_ref());
     let config = Config::read(Section::root(tree), &mut problems);
     validate::validate(&config, &mut problems);
-    problems.or(Loaded { config, places })
+    problems.into_result(Loaded { config, places })
 }
 
 /// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as
@@ -96,7 +96,7 @@ pub fn effective(config: &Config) -> String {
 fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let message = format!("cannot read {}: {error}", path.display());
-        ConfigError::new(Code::FileUnreadable, message)
+        ConfigError::new(ConfigCode::FileUnreadable, message)
             .hint("--config FILE or OUTBOX_ROUTER_CONFIG names the file; none is needed at all")
     })?;
     Ok(SourceFile { path: path.to_owned(), text, known: &KEYS })

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::{
     entry::KeyEntry,
-    error::{Code, ConfigError, ConfigErrors, Rejection},
+    error::{ConfigCode, ConfigError, ConfigErrors, Rejection},
     quantity::{NotAQuantity, Quantity},
     secret::{HIDDEN, Secret},
     source::SourceFile,
@@ -39,7 +39,7 @@ impl<'f> Problems<'f> {
     }
 
     /// `value`, unless there were problems.
-    pub(super) fn or<T>(self, value: T) -> Result<T, ConfigErrors> {
+    pub(super) fn into_result<T>(self, value: T) -> Result<T, ConfigErrors> {
         if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
     }
 }
@@ -75,8 +75,10 @@ impl Section {
         problems: &mut Problems<'_>,
     ) {
         let (path, kind) = (self.path_of(key), node.value.kind());
-        let mut error =
-            ConfigError::new(Code::WrongType, format!("{path} must be {expected}, not {kind}"));
+        let mut error = ConfigError::new(
+            ConfigCode::WrongType,
+            format!("{path} must be {expected}, not {kind}"),
+        );
         error.hint = hint.into();
         problems.report(error, &node.origin);
     }
@@ -303,7 +305,7 @@ impl Section {
                 path => format!("in {path}"),
             };
             let message = format!("there is no key {name} {place}");
-            let mut error = ConfigError::new(Code::UnknownKey, message);
+            let mut error = ConfigError::new(ConfigCode::UnknownKey, message);
             let likely = suggest::elsewhere(name, problems.known)
                 .or_else(|| suggest::nearest(name, self.asked.iter().copied()));
             error.hint = likely.map(|key| format!("did you mean {key}?"));

@@ -6,7 +6,7 @@ use std::{io::Read, path::Path};
 
 use super::{
     environment::Environment,
-    error::{Code, ConfigError},
+    error::{ConfigCode, ConfigError},
     read::Problems,
     tree::{Node, Quoting, Table, Text, Value},
 };
@@ -41,23 +41,26 @@ fn resolve_node(
         }
         Value::Text(text) => match expand(&text.text, environment) {
             Ok(expanded) => *text = expanded,
-            Err(dead) => {
-                let error = ConfigError::new(Code::Reference, format!("{path}: {}", dead.message));
-                problems.report(error.hint(dead.hint), &node.origin);
+            Err(unresolved) => {
+                let error = ConfigError::new(
+                    ConfigCode::Reference,
+                    format!("{path}: {}", unresolved.message),
+                );
+                problems.report(error.hint(unresolved.hint), &node.origin);
             }
         },
     }
 }
 
 /// A reference that cannot be resolved.
-struct Dead {
+struct Unresolved {
     message: String,
     hint: &'static str,
 }
 
 const LITERAL: &str = "${env:NAME} and ${file:/path} are resolved; a literal ${ is written $${";
 
-fn expand(text: &str, environment: &Environment) -> Result<Text, Dead> {
+fn expand(text: &str, environment: &Environment) -> Result<Text, Unresolved> {
     let mut expanded = String::new();
     let mut quoting = Quoting::Allowed;
     let mut rest = text;
@@ -70,7 +73,7 @@ fn expand(text: &str, environment: &Environment) -> Result<Text, Dead> {
         }
         expanded.push_str(before);
         let Some((name, after)) = after.split_once('}') else {
-            return Err(Dead { message: "a ${ is never closed".to_owned(), hint: LITERAL });
+            return Err(Unresolved { message: "a ${ is never closed".to_owned(), hint: LITERAL });
         };
         match name.split_once(':') {
             Some(("env", name)) => expanded.push_str(variable(name, environment)?),
@@ -90,31 +93,32 @@ fn expand(text: &str, environment: &Environment) -> Result<Text, Dead> {
 }
 
 /// The text is quoted only where it looks like a name, because it may be part of a password.
-fn unknown(name: &str) -> Dead {
+fn unknown(name: &str) -> Unresolved {
     let plain = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     let shown = if plain { format!("${{{name}}}") } else { "a ${…}".to_owned() };
-    Dead { message: format!("{shown} has no meaning here"), hint: LITERAL }
+    Unresolved { message: format!("{shown} has no meaning here"), hint: LITERAL }
 }
 
-fn variable<'e>(name: &str, environment: &'e Environment) -> Result<&'e str, Dead> {
-    environment.get(name).ok_or_else(|| Dead {
+fn variable<'e>(name: &str, environment: &'e Environment) -> Result<&'e str, Unresolved> {
+    environment.get(name).ok_or_else(|| Unresolved {
         message: format!("the environment variable {name} is not set"),
         hint: "set it where the router is started",
     })
 }
 
 /// The file's text without the line end that editors and `echo` leave.
-fn file(path: &str) -> Result<String, Dead> {
-    let dead = |what: String| Dead {
+fn file(path: &str) -> Result<String, Unresolved> {
+    let unreadable = |what: String| Unresolved {
         message: format!("cannot read {path}: {what}"),
         hint: "the path in ${file:…} must be readable by the router's user",
     };
-    let opened = std::fs::File::open(Path::new(path)).map_err(|error| dead(error.to_string()))?;
+    let opened =
+        std::fs::File::open(Path::new(path)).map_err(|error| unreadable(error.to_string()))?;
     let mut text = String::new();
     let read = opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    let length = read.map_err(|error| dead(error.to_string()))?;
+    let length = read.map_err(|error| unreadable(error.to_string()))?;
     if u64::try_from(length).is_ok_and(|length| length > FILE_BYTES_MAX) {
-        return Err(dead("it is larger than 1MiB".to_owned()));
+        return Err(unreadable("it is larger than 1MiB".to_owned()));
     }
     let end = text.trim_end_matches(['\r', '\n']).len();
     text.truncate(end);
@@ -129,7 +133,9 @@ mod tests {
         let variables = [("USER_NAME", "u${env:X}"), ("EMPTY", "")];
         let environment =
             Environment::new(variables.map(|(name, value)| (name.into(), value.into())));
-        expand(text, &environment).map(|t| (t.text, t.quoting)).map_err(|dead| dead.message)
+        expand(text, &environment)
+            .map(|t| (t.text, t.quoting))
+            .map_err(|unresolved| unresolved.message)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// A declared table.
-pub(super) trait Table: Sized {
+pub(super) trait DeclaredTable: Sized {
     /// Every key with its default.
     fn defaults() -> Self;
 
@@ -74,7 +74,7 @@ macro_rules! tables {
         }
         $($rest:tt)*
     ) => {
-        impl Table for $name {
+        impl DeclaredTable for $name {
             fn defaults() -> Self {
                 Self { $($field: $default,)* }
             }

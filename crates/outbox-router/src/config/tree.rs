@@ -9,7 +9,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::error::{Code, ConfigError, Place};
+use super::error::{ConfigCode, ConfigError, Place};
 use super::source::SourceFile;
 
 /// Where the names of librdkafka's properties begin.
@@ -99,8 +99,11 @@ pub(super) fn parse(file: &SourceFile) -> Result<Table, ConfigError> {
     let document = DeTable::parse(&file.text).map_err(|error| {
         let end = file.text.len();
         let span = error.span().unwrap_or(end..end);
-        ConfigError::new(Code::Syntax, format!("this is not TOML: {}", describe(error.message())))
-            .at(Place::File(Box::new(file.excerpt(&span))))
+        ConfigError::new(
+            ConfigCode::Syntax,
+            format!("this is not TOML: {}", describe(error.message())),
+        )
+        .at(Place::File(Box::new(file.excerpt(&span))))
     })?;
     let mut table = members(document.into_inner());
     let [kafka, properties] = PROPERTIES;
@@ -171,7 +174,7 @@ fn join_names(
         let place = member.key.place(Some(file));
         if joined.insert(name.clone(), member).is_some() {
             let message = format!("kafka.properties sets {name} twice");
-            return Err(ConfigError::new(Code::Syntax, message).at(place));
+            return Err(ConfigError::new(ConfigCode::Syntax, message).at(place));
         }
     }
     Ok(())
@@ -199,14 +202,13 @@ impl PathPart {
 }
 
 /// Applies one override to the tree. It replaces whatever is at its place.
-pub(super) fn lay(table: &mut Table, change: Override) -> Result<(), ConfigError> {
+pub(super) fn apply(table: &mut Table, change: Override) -> Result<(), ConfigError> {
     let Override { path, text, origin } = change;
     let leaf = Value::Text(Text { text, quoting: Quoting::Allowed });
     let mut steps = path.into_iter();
     let Some(PathPart::Member(first)) = steps.next() else {
-        return Err(
-            ConfigError::new(Code::Override, "a key begins with a name").at(origin.place(None))
-        );
+        return Err(ConfigError::new(ConfigCode::Override, "a key begins with a name")
+            .at(origin.place(None)));
     };
     let rest: Vec<PathPart> = steps.collect();
     let member = table.entry(first).or_insert_with(|| Member {
@@ -250,7 +252,7 @@ fn place(
             match items.get_mut(*index) {
                 Some(item) => place(item, rest, leaf, origin),
                 None => Err(ConfigError::new(
-                    Code::Override,
+                    ConfigCode::Override,
                     format!("there is no item {index}: the list has {count}"),
                 )
                 .at(origin.place(None))

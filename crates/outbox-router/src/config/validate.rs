@@ -3,7 +3,7 @@
 use relay::{ColumnNames, OutboxTable, Preset, Role, map_columns};
 
 use super::{
-    error::{Code, ConfigError},
+    error::{ConfigCode, ConfigError},
     keys::Config,
     quantity::print_size,
     read::Problems,
@@ -17,7 +17,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
         let message =
             format!("limits.window_bytes ({window}) is smaller than limits.row_bytes ({row})");
         problems.push(
-            ConfigError::new(Code::Contradiction, message)
+            ConfigError::new(ConfigCode::Contradiction, message)
                 .hint("one row of the largest size must fit into the window"),
         );
     }
@@ -29,7 +29,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
              monitor.bytes_behind.critical ({critical})"
         );
         problems.push(
-            ConfigError::new(Code::Contradiction, message)
+            ConfigError::new(ConfigCode::Contradiction, message)
                 .hint("the warning must come before the error"),
         );
     }
@@ -38,7 +38,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             let message =
                 format!("outbox[{first}] and outbox[{index}] are both the table {}", outbox.name);
             problems.push(
-                ConfigError::new(Code::Contradiction, message)
+                ConfigError::new(ConfigCode::Contradiction, message)
                     .hint("one [[outbox]] for each table"),
             );
         }
@@ -47,7 +47,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             let roles = roles.join(", ");
             let message = format!("outbox[{index}].columns leaves out {roles}");
             problems.push(
-                ConfigError::new(Code::Contradiction, message)
+                ConfigError::new(ConfigCode::Contradiction, message)
                     .hint("an empty list is for columns that an event can do without"),
             );
         }
@@ -56,14 +56,14 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
         {
             let message = format!("outbox[{index}].topic is the kafka.state_topic ({state})");
             problems.push(
-                ConfigError::new(Code::Contradiction, message)
+                ConfigError::new(ConfigCode::Contradiction, message)
                     .hint("the record in the state topic is not for consumers"),
             );
         }
         if outbox.headers.id == outbox.headers.event_type {
             let name = &outbox.headers.id;
             let message = format!("outbox[{index}].headers gives two headers the name {name:?}");
-            problems.push(ConfigError::new(Code::Contradiction, message));
+            problems.push(ConfigError::new(ConfigCode::Contradiction, message));
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct SettingRefused {
 
 impl fmt::Display for SettingRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kafka property {} refused: {}", self.key, self.why)
+        write!(f, "Kafka property {} refused: {}", self.key, self.why)
     }
 }
 

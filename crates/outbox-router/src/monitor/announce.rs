@@ -59,9 +59,9 @@ pub(super) fn announce(crossing: Crossing, what: &Announced<'_>) {
 fn waits_for(blame: Blame) -> &'static str {
     match blame {
         Blame::Nobody => "it is being read",
-        Blame::Postgres => "it waits for postgresql",
+        Blame::Postgres => "it waits for PostgreSQL",
         Blame::Router => "it waits for this router",
-        Blame::Kafka => "it waits for kafka",
+        Blame::Kafka => "it waits for Kafka",
         Blame::Holder => "it waits for the router that holds the slot",
     }
 }
@@ -71,19 +71,19 @@ fn time_left(slot: &SlotHealth, seconds: Option<f64>) -> String {
         return "the slot is lost".to_owned();
     }
     let Some(safe) = slot.safe_wal_bytes else {
-        return "postgresql keeps its wal without limit, until the disk is full".to_owned();
+        return "PostgreSQL keeps its WAL without limit, until the disk is full".to_owned();
     };
     let safe = wording::bytes(safe);
     match seconds.map(Duration::try_from_secs_f64) {
-        None => format!("postgresql invalidates the slot after {safe} more"),
+        None => format!("PostgreSQL invalidates the slot after {safe} more"),
         Some(Ok(time)) => {
             format!(
-                "postgresql invalidates the slot after {safe} more, in about {}",
+                "PostgreSQL invalidates the slot after {safe} more, in about {}",
                 wording::roughly(time)
             )
         }
         Some(Err(_)) => {
-            format!("postgresql invalidates the slot after {safe} more, but it does not grow")
+            format!("PostgreSQL invalidates the slot after {safe} more, but it does not grow")
         }
     }
 }

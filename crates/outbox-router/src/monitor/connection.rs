@@ -80,6 +80,6 @@ pub(super) fn unanswered(what: &str) -> Failure {
     let seconds = ANSWER_WITHIN.as_secs();
     Failure::new(
         Code::ServerUnreachable,
-        format!("postgresql did not answer {what} within {seconds} s"),
+        format!("PostgreSQL did not answer {what} within {seconds} s"),
     )
 }

@@ -65,7 +65,7 @@ pub fn may_not_replicate(role: &str) -> Failure {
 }
 
 fn is_standby() -> Failure {
-    let what = "this postgresql is a standby server, the slot is read on the primary";
+    let what = "this PostgreSQL is a standby server, the slot is read on the primary";
     Failure::of(Case::Standby, what)
 }
 
@@ -95,7 +95,7 @@ pub fn outdated(version: i32) -> Option<Failure> {
     let (_, since) = PUBLICATIONS_SINCE.into_iter().find(|(known, _)| *known == major)?;
     (minor < since).then(|| {
         let what = format!(
-            "postgresql {major}.{minor} goes on with the former publication for what comes after a \
+            "PostgreSQL {major}.{minor} continues with the former publication for what comes after a \
              transaction that was open while the publication was altered: rows may be left out then, and the catalog does not show it"
         );
         Failure::new(Code::ServerOutdated, what).naming(Name::Version, format!("{major}.{since}"))
@@ -131,6 +131,6 @@ mod tests {
         assert!(
             ![130_021, 140_018, 150_013, 160_009, 170_005, 180_000].into_iter().any(is_reported)
         );
-        assert!(outdated(170_004).unwrap().message.starts_with("postgresql 17.4 goes on"));
+        assert!(outdated(170_004).unwrap().message.starts_with("PostgreSQL 17.4 continues"));
     }
 }

@@ -68,7 +68,7 @@ async fn setup_creates_the_first_record_and_then_keeps_it() {
     assert_eq!((first.catalog.relations.len(), first.tables.len()), (1, 1));
 
     let again = fixture.run_command(&SETUP).await;
-    let known = format!("record: there already, everything before {} is ack", first.position);
+    let known = format!("record: exists already, everything before {} is ack", first.position);
     assert!(done(&again).contains(&known), "{}", again.out);
     assert!(!again.out.contains("is open"), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
@@ -87,17 +87,17 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
-        ") without a record: whether anything before that is missing in kafka is not known\n    \
-         hint: compare the ids in the outbox table with the ids in the topics, write the missing \
-         rows to the table once more (README, \"Operations\", step 2) where some are missing, then \
-         outbox-router accept --gap {name}\n"
+        ") without a record: whether anything before that is missing in Kafka is not known\n    \
+         hint: compare the ids in the outbox table with the ids in the topics, and \
+         insert the missing rows again (README, \"Operations\", step 2); then outbox-router \
+         accept --gap {name}\n"
     );
     assert!(done(&made).contains("record: created in "), "{}", made.out);
     assert!(made.out.contains(&expected) && made.out.contains(&closes), "{}", made.out);
 
     // An init container types it before every start.
     let again = fixture.run_command(&SETUP).await;
-    assert!(done(&again).contains("record: there already, "), "{}", again.out);
+    assert!(done(&again).contains("record: exists already, "), "{}", again.out);
     assert!(again.out.contains(&expected) && again.out.contains(&closes), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
     let accepted = fixture.run_command(&["accept", "--yes", "--by", "ann"]).await;
@@ -135,7 +135,7 @@ async fn without_kafka_setup_does_its_part_and_reports_what_is_missing() {
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: created at "), "{}", failed.out);
     assert!(!failed.out.contains("next: "), "{}", failed.out);
-    let expected = "error: K022: postgresql is set up, but the first record is missing in the \
+    let expected = "error: K022: PostgreSQL is set up, but the first record is missing in the \
                 state topic outbox-router.state: K001: ";
     assert!(failed.err.starts_with(expected), "{}", failed.err);
     assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
@@ -153,13 +153,13 @@ async fn the_record_of_a_retired_pipeline_is_deleted_with_its_slot() {
     // What is in WAL and not published is nobody's to deliver.
     fixture.server.sql("create table other (id int); insert into other values (1)");
     let skipped = fixture.run_command(&["teardown"]).await;
-    assert!(done(&skipped).contains("-- the record in kafka is deleted by --apply alone\n"));
+    assert!(done(&skipped).contains("-- the record in Kafka is deleted by --apply alone\n"));
     let dropped = fixture.run_command(&TEARDOWN).await;
     assert!(done(&dropped).contains("slot outbox_router: dropped\n"), "{}", dropped.out);
     assert!(dropped.out.contains("record: deleted\n"), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, None);
     let again = fixture.run_command(&TEARDOWN).await;
-    assert!(done(&again).contains("record: not there\n"), "{}", again.out);
+    assert!(done(&again).contains("record: does not exist\n"), "{}", again.out);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_record_of_rows_that_may_be_missing_is_kept() {
         "P014: ",
         "P015: ",
         "P022: ",
-        "P010: the slot outbox_router was not there: whether it had delivered every committed row \
+        "P010: the slot outbox_router did not exist: whether it had delivered every committed row \
          is not known",
     ] {
         done(&fixture.run_command(&SETUP).await);
@@ -219,7 +219,7 @@ async fn a_record_is_deleted_if_forget_is_given() {
     let expected = "record: deleted, and this is forgotten with it: P014: something happened; rows";
     assert!(done(&forgotten).contains(expected), "{}", forgotten.out);
     assert_eq!(fixture.kafka.record().await, None);
-    assert!(done(&fixture.run_command(&forget).await).contains("record: not there\n"));
+    assert!(done(&fixture.run_command(&forget).await).contains("record: does not exist\n"));
 }
 
 /// A server before version 15 sends two messages of every transaction of another table; any server
@@ -274,7 +274,7 @@ async fn the_record_of_a_slot_that_has_not_delivered_everything_is_kept() {
     assert!(refused.out.contains(expected), "{}", refused.out);
     let dropped = fixture.server.run_command_answering(&line, "outbox_router\n").await;
     let kept = "record: kept, so that this is not forgotten: P010: the slot outbox_router was \
-                dropped before it had delivered every committed row: the rest is missing in kafka\n";
+                dropped before it had delivered every committed row: the rest is missing in Kafka\n";
     assert!(done(&dropped).contains(expected) && dropped.out.contains(kept), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, Some(first.clone()));
     let again = fixture.run_command(&SETUP).await;
@@ -311,7 +311,7 @@ async fn without_kafka_the_slot_is_still_dropped() {
     let failed = server.run_command(&line).await;
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: dropped\n"), "{}", failed.out);
-    let there = "error: K001: what was in postgresql is dropped, but the record in kafka is still";
+    let there = "error: K001: what was in PostgreSQL is dropped, but the record in Kafka is still";
     assert!(failed.err.starts_with(there), "{}", failed.err);
     assert_eq!(failed.err.matches("kafka-broker-api-versions.sh").count(), 1, "{}", failed.err);
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");

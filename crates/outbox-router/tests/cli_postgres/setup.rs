@@ -21,13 +21,13 @@ async fn what_setup_creates_is_found_by_the_next_setup() {
     let second = server.run_command(&line).await;
     assert_eq!(second.exit, Exit::Done);
     let lines: Vec<&str> = second.out.lines().collect();
-    assert_eq!(lines[0], "table public.outbox: there already");
-    assert_eq!(lines[1], "role router: there already, may log in and replicate");
+    assert_eq!(lines[0], "table public.outbox: exists already");
+    assert_eq!(lines[1], "role router: exists already, may log in and replicate");
     assert_eq!(
         lines[2],
-        "publication outbox_router: there already, publishes inserts on every outbox table"
+        "publication outbox_router: exists already, publishes inserts on every outbox table"
     );
-    assert!(lines[3].starts_with("slot outbox_router: there already, at 0/"), "{lines:?}");
+    assert!(lines[3].starts_with("slot outbox_router: exists already, at 0/"), "{lines:?}");
 
     let publication = "select pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, \
                        puballtables from pg_publication";
@@ -58,7 +58,7 @@ async fn the_printed_sql_creates_what_apply_would() {
     server.script(&printed.out);
     let found = server.run_command(&["setup", "--apply", "--role", "router"]).await;
     assert_eq!(found.exit, Exit::Done, "{found:?}");
-    assert_eq!(found.out.matches("there already").count(), 4, "{}", found.out);
+    assert_eq!(found.out.matches("exists already").count(), 4, "{}", found.out);
     let undo = server.run_command(&["teardown", "--role", "router"]).await;
     server.script(&undo.out);
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
@@ -150,7 +150,7 @@ async fn a_missing_table_is_added_to_the_publication_and_unexpected_ones_are_nam
     server.sql("create publication outbox_router for table other, tables in schema s");
     let fitted = server.run_command(&["setup", "--apply"]).await;
     assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
-    assert!(fitted.out.contains("there already, public.outbox added\n"), "{}", fitted.out);
+    assert!(fitted.out.contains("exists already, public.outbox added\n"), "{}", fitted.out);
     assert!(fitted.out.contains("it also publishes public.other,"), "{}", fitted.out);
     assert!(fitted.out.contains("it also publishes s.more,"), "{}", fitted.out);
     let again = server.run_command(&["setup", "--apply"]).await;
@@ -167,14 +167,14 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
     make("logical_replication_slot('foreign_plugin', 'test_decoding')");
     make("logical_replication_slot('orphan', 'pgoutput')");
     let cases = [
-        ("physical", "P013: the slot physical is there already, but it is physical"),
+        ("physical", "P013: the slot physical exists already, but it is physical"),
         (
             "foreign_plugin",
-            "P013: the slot foreign_plugin is there already, but of the plug-in test_decoding, not pgoutput",
+            "P013: the slot foreign_plugin exists already, but of the plug-in test_decoding, not pgoutput",
         ),
         (
             "orphan",
-            "P020: the slot orphan is there already, but the publication outbox_router is not",
+            "P020: the slot orphan exists already, but the publication outbox_router does not",
         ),
     ];
     for (slot, message) in cases {
@@ -187,7 +187,7 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
     let url = format!("host=127.0.0.1 port={} user=postgres dbname=elsewhere", server.port);
     let line = ["setup", "--apply", "--set", "postgres.slot=orphan"];
     let refused = run_command_at(&url, &line, "").await;
-    let message = "error: P013: the slot orphan is there already, but of the database postgres, not elsewhere\n";
+    let message = "error: P013: the slot orphan exists already, but of the database postgres, not elsewhere\n";
     assert!(refused.err.starts_with(message), "{}", refused.err);
 }
 
@@ -239,7 +239,7 @@ async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
     assert_eq!(
         refused.err,
         "error: P004: wal_level is replica, not logical\n  hint: alter system set wal_level = \
-         logical; then restart postgresql\n"
+         logical; then restart PostgreSQL\n"
     );
     assert_eq!(server.sql("select count(*) from pg_class where relname = 'outbox'"), "0");
 }

@@ -35,7 +35,7 @@ async fn what_setup_created_is_dropped_and_the_table_is_kept() {
 
     let again = server.run_command(&["teardown", "--apply", "--yes", "--role", "router"]).await;
     assert_eq!(again.exit, Exit::Done, "{again:?}");
-    assert_eq!(again.out.matches(": not there\n").count(), 3, "{}", again.out);
+    assert_eq!(again.out.matches(": does not exist\n").count(), 3, "{}", again.out);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The page of error codes.
 
-use outbox_router::codes::{Explanation, explanations, typed};
+use outbox_router::codes::{Explanation, KAFKA_TOOLS, after_repair, explanations, typed};
 
 const HEAD: &str = "\
 # Errors
@@ -12,13 +12,17 @@ page is generated from the tables in [`codes/`](../crates/outbox-router/src/code
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
 the page is not current.
 
+*Stops* means that nothing more is sent. The process stays up, unless `--exit-on-fatal` ends it, and tries again
+every 30 s; at a gap it continues only after `outbox-router accept`. *The record* is what the code and
+`/status.json` call the witness.
+
 `P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a
 code that was removed is not used again.
 ";
 
 /// The whole page.
 pub(crate) fn page() -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = format!("{HEAD}\n{}\n", escaped(KAFKA_TOOLS));
     let mut letter = None;
     for explanation in explanations() {
         let first = explanation.code.chars().next();
@@ -47,6 +51,9 @@ fn entry(explanation: &Explanation) -> String {
     entry.push_str(separator);
     for case in *cases {
         entry.push_str(&format!("* If {}: {}\n", case.when, escaped(&typed(case.remedy))));
+    }
+    if let Some(closing) = after_repair(explanation) {
+        entry.push_str(&format!("\n{}\n", escaped(&closing)));
     }
     entry
 }

@@ -138,8 +138,8 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
         " WARN ",
         "slot \"s_x\" is ",
         "more than warning (1.0 MiB)",
-        "waits for kafka",
-        "postgresql invalidates the slot after",
+        "waits for Kafka",
+        "PostgreSQL invalidates the slot after",
         "outbox-router status",
     ] {
         assert!(lines[0].contains(part), "{part} in {lines:?}");

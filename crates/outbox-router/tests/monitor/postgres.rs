@@ -67,7 +67,7 @@ impl Postgres {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
-        panic!("postgresql does not start:\n{log}");
+        panic!("PostgreSQL does not start:\n{log}");
     }
 
     fn data(&self) -> PathBuf {

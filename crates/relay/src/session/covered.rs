@@ -87,7 +87,7 @@ impl Covered {
             CoveredProgress::Due if end_lsn <= self.last.commit_lsn => {}
             CoveredProgress::Due | CoveredProgress::Seen => {
                 let what =
-                    format!("a transaction came that kafka has never had, ending at {end_lsn}");
+                    format!("a transaction came that Kafka has never had, ending at {end_lsn}");
                 return Err(self.another_history(&what));
             }
         }
@@ -110,7 +110,7 @@ impl Covered {
         Failure::new(
             Code::HistoryChanged,
             format!(
-                "up to {} everything is in kafka, but {what}: the server was restored to an earlier state",
+                "up to {} everything is in Kafka, but {what}: the server was restored to an earlier state",
                 self.until
             ),
         )

@@ -122,7 +122,7 @@ impl Gap {
     pub(crate) fn of_another_history(failure: Failure, from: Lsn, to: Mark) -> Self {
         let mut failure = failure.flattened();
         failure.message = format!(
-            "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
+            "{}; what was committed after {from} and up to {to} may be in Kafka without being in this database",
             failure.message
         );
         Self::with_message(failure, Interval { from: Some(Mark { lsn: from, at: None }), to })
@@ -132,5 +132,5 @@ impl Gap {
 /// The end of every gap's message.
 fn at_risk(Interval { from, to }: &Interval) -> String {
     let after = from.as_ref().map_or_else(String::new, |from| format!("after {from} and "));
-    format!("; rows committed {after}up to {to} may be missing in kafka")
+    format!("; rows committed {after}up to {to} may be missing in Kafka")
 }

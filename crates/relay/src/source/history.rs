@@ -73,7 +73,7 @@ pub fn continues(
     let Some(known) = &witness.history else { return Ok(Continuation::Same) };
     if known.system_id != server.history.system_id {
         let what = format!(
-            "this is another database cluster (system identifier {}, kafka's records come from {})",
+            "this is another database cluster (system identifier {}, Kafka's records come from {})",
             server.history.system_id, known.system_id
         );
         // Two installations that share a Kafka cluster share a record if their name, database and
@@ -89,7 +89,7 @@ pub fn continues(
             witness,
             Lsn::ZERO,
             format!(
-                "the server is on timeline {}, kafka's records come from timeline {}",
+                "the server is on timeline {}, Kafka's records come from timeline {}",
                 server.history.timeline, known.timeline
             ),
         )),
@@ -107,7 +107,7 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
         return Ok(());
     }
     let what = format!(
-        "the server's wal ends at {}, but up to {position} everything is in kafka: the server was restored to an earlier state",
+        "the server's WAL ends at {}, but up to {position} everything is in Kafka: the server was restored to an earlier state",
         server.wal_end
     );
     let failure = Failure::new(Code::HistoryChanged, what);
@@ -126,7 +126,7 @@ fn promoted(
             witness,
             Lsn::ZERO,
             format!(
-                "the server's timeline {now} does not come from timeline {}, which kafka's records come from",
+                "the server's timeline {now} does not come from timeline {}, which Kafka's records come from",
                 known.timeline
             ),
         ));
@@ -142,7 +142,7 @@ fn promoted(
         witness,
         left,
         format!(
-            "timeline {now} left timeline {} at {left}, but up to {last} kafka has its transactions: the promotion lost them",
+            "timeline {now} left timeline {} at {left}, but up to {last} Kafka has its transactions: the promotion lost them",
             known.timeline
         ),
     ))

@@ -38,7 +38,7 @@ impl RowMovePrivileges {
             Code::RowsMove,
             format!(
                 "rows of the partitioned table {table} can move to another partition, because \
-                 {roles} may update {columns}: postgresql publishes a row that moves as a new \
+                 {roles} may update {columns}: PostgreSQL publishes a row that moves as a new \
                  insert, so its event goes out again"
             ),
         )

@@ -1,4 +1,4 @@
-//! `accept`: a person states that the rows that a gap lost are known, and the router goes on.
+//! `accept`: a person states that the rows that a gap lost are known, and the router continues.
 //!
 //! An acceptance writes a baseline as complete as the first one, so slot, publication and tables
 //! must be right *now*: whatever changes after they were read is noticed at the next start. They
@@ -80,7 +80,9 @@ pub(super) async fn accept(
             return Ok(Exit::Usage);
         }
         (Confirmation::Ask, Audience::Person) => {
-            if !confirmed(config.postgres.slot.as_str(), terminal)? {
+            let slot = config.postgres.slot.as_str();
+            let question = format!("type {slot}, the slot's name, to accept it: ");
+            if !terminal.confirms(slot, &question)? {
                 writeln!(terminal.err, "nothing was accepted")?;
                 return Ok(Exit::Failure);
             }
@@ -124,7 +126,7 @@ async fn read_facts(
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let record = record::found(config, &recorded, &stored.cluster, &reading);
+    let record = record::with_gaps_found(config, &recorded, &stored.cluster, &reading);
     Ok(Facts { stored, recorded, record, reading })
 }
 
@@ -166,14 +168,6 @@ fn decide(
     facts.record.may_accept(&known, &baseline)?;
     let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
     Ok(facts.record.accept(chosen, begin, &by))
-}
-
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
-    write!(terminal.out, "type {slot}, the slot's name, to accept it: ")?;
-    terminal.out.flush()?;
-    let mut answer = String::new();
-    terminal.input.read_line(&mut answer)?;
-    Ok(answer.trim() == slot)
 }
 
 /// `user@host`, as far as the environment and the system say.

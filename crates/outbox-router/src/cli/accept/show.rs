@@ -71,8 +71,9 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     }
     writeln!(
         out,
-        "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
-         is not in kafka, it will not send: publish it from the table, if that is not done yet.",
+        "\nThe router continues from {}, where the slot stands. What was committed before that and\n\
+         is not in Kafka, it will not send: insert the missing rows again (README, \"Operations\",\n\
+         step 2), if that is not done yet.",
         next.position
     )?;
     if gaps().any(Gap::leaves_rows_out) {
@@ -85,7 +86,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     writeln!(
         out,
         "A row's time is that of its transaction's beginning: begin earlier, by your longest\n\
-         transaction. What is in kafka already comes twice, under the same id."
+         transaction. What is in Kafka already comes twice, under the same id."
     )
 }
 
@@ -112,7 +113,10 @@ pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::
     if !has_gap {
         writeln!(out, "a router that runs takes note of it within seconds")?;
     } else if next.gaps.is_empty() {
-        writeln!(out, "a router that runs goes on within a few seconds; else: outbox-router run")?;
+        writeln!(
+            out,
+            "a router that runs continues within a few seconds; else: outbox-router run"
+        )?;
     }
     Ok(())
 }
@@ -124,10 +128,10 @@ pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
 
 /// A gap that `--gap` names is not open; lists what is.
 pub(super) fn unknown(named: &[GapName], open: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
-    let is_open = |name: &&GapName| {
+    let is_not_open = |name: &&GapName| {
         !open.iter().any(|open| open.code() == name.code && open.lsn() == name.lsn)
     };
-    for name in named.iter().filter(is_open) {
+    for name in named.iter().filter(is_not_open) {
         writeln!(out, "error: {name} is not open")?;
     }
     for open in open {

@@ -45,7 +45,10 @@ pub(super) async fn record(
     let Some((records, reading, stored)) = found else { return Ok(()) };
     match &stored.record {
         Some(known) => {
-            report_existing(&record::found(config, known, &stored.cluster, &reading), out)?;
+            report_existing(
+                &record::with_gaps_found(config, known, &stored.cluster, &reading),
+                out,
+            )?;
         }
         None => make(&records, &stored, made, config, reading, out).await?,
     }
@@ -92,7 +95,7 @@ async fn make(
 
 /// Reports the record that exists, which stays as it is.
 fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
+    writeln!(out, "record: exists already, everything before {} is acknowledged", known.position)?;
     report_open(known, out)
 }
 
@@ -111,6 +114,6 @@ fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
 /// PostgreSQL is set up, but the first record could not be written.
 fn missing(topic: &TopicName, failure: Failure) -> Failure {
     let what =
-        format!("postgresql is set up, but the first record is missing in the state topic {topic}");
+        format!("PostgreSQL is set up, but the first record is missing in the state topic {topic}");
     Failure::of(Case::FirstRecordUnwritten, what).caused_by(failure)
 }

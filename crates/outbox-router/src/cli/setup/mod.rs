@@ -25,10 +25,6 @@ use super::{
 use crate::config::Config;
 use slot::SlotOrigin;
 
-/// Statements on tables wait no longer than this for a lock, because the application's writers
-/// queue behind them meanwhile.
-const TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
-
 /// Prints the SQL, or runs it and creates the first record.
 pub(super) async fn setup(
     args: &SetupArgs,
@@ -53,12 +49,12 @@ async fn apply(
     let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
     let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let version = with_connection(access, "setup", async |client| {
-        client.batch_execute(TIMEOUTS).await?;
+        client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let slot = slot::find(client, name).await?;
         if let Some(slot) = &slot {
-            slot.fits(name)?;
+            slot.check_fits(name)?;
         }
         let known = publication::find(client, publication, version).await?;
         if slot.is_some() && known.is_none() {
@@ -79,7 +75,7 @@ async fn apply(
     let (version, slot) = Box::pin(version).await?;
     let made = match slot {
         Some(slot) => {
-            writeln!(out, "slot {name}: there already, at {}", slot.position)?;
+            writeln!(out, "slot {name}: exists already, at {}", slot.position)?;
             SlotOrigin::Before
         }
         None => {
@@ -104,7 +100,7 @@ async fn make_table(
     let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
     let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
     match (kind.as_deref(), missing) {
-        (Some("r" | "p"), _) => writeln!(out, "table {name}: there already")?,
+        (Some("r" | "p"), _) => writeln!(out, "table {name}: exists already")?,
         (Some(_), _) => {
             let message = format!("{name} is no table that can be published");
             return Err(Failure::of(Case::NoTable, message).into());
@@ -140,11 +136,11 @@ async fn make_role(
             } else {
                 ""
             };
-            writeln!(out, "role {role}: there already, may log in and replicate{remark}")?;
+            writeln!(out, "role {role}: exists already, may log in and replicate{remark}")?;
         }
         Some(_) => {
             client.batch_execute(&sql::alter_role(role)).await?;
-            writeln!(out, "role {role}: there already, may now log in and replicate")?;
+            writeln!(out, "role {role}: exists already, may now log in and replicate")?;
         }
     }
     client.batch_execute(&sql::grant_connect(&database, role)).await?;

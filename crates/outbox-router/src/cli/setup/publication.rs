@@ -111,13 +111,13 @@ pub(super) async fn fit(
     if missing.is_empty() {
         writeln!(
             out,
-            "publication {name}: there already, publishes inserts on every outbox table"
+            "publication {name}: exists already, publishes inserts on every outbox table"
         )?;
     } else {
         client.batch_execute(&statements::add(name, &missing)).await?;
         let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let missing = missing.join(", ");
-        writeln!(out, "publication {name}: there already, {missing} added")?;
+        writeln!(out, "publication {name}: exists already, {missing} added")?;
         writeln!(out, "  rows written to {missing} before now are not delivered")?;
     }
     for other in publication.members.iter().filter(|member| !tables.contains(&member.name)) {
@@ -163,7 +163,7 @@ impl ExistingPublication {
 /// that the slot still has to send.
 pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
     let message = format!(
-        "the slot {slot} is there already, but the publication {publication} is not: created now, it \
+        "the slot {slot} exists already, but the publication {publication} does not: created now, it \
          would not exist in the WAL that the slot still has to send"
     );
     Failure::of(Case::SlotBeforePublication, message)

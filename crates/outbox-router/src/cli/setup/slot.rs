@@ -51,9 +51,9 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Option<ExistingS
 
 impl ExistingSlot {
     /// Refuses a slot that the router could not read from.
-    pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
-            let message = format!("the slot {name} is there already, but {what}");
+            let message = format!("the slot {name} exists already, but {what}");
             Failure::of(Case::SlotUnfit, message).naming(Name::Slot, name)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {
@@ -70,7 +70,7 @@ impl ExistingSlot {
         if self.wal_status.as_deref() == Some("lost") {
             let message = format!(
                 "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
-                 after {} may be missing in kafka",
+                 after {} may be missing in Kafka",
                 self.position
             );
             return Err(Failure::new(Code::SlotLost, message).naming(Name::Slot, name));

@@ -92,7 +92,7 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
         },
         Ok(Err(failure)) => Recorded::Unknown(format!("{failure:#}")),
         Err(_) => {
-            Recorded::Unknown(format!("kafka did not answer within {} s", KAFKA_TIMEOUT.as_secs()))
+            Recorded::Unknown(format!("Kafka did not answer within {} s", KAFKA_TIMEOUT.as_secs()))
         }
     }
 }

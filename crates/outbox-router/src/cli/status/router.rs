@@ -1,4 +1,4 @@
-//! What the router reports in its `/status.json`: why it does not go on, and what its monitor
+//! What the router reports in its `/status.json`: why it does not continue, and what its monitor
 //! finds.
 
 use relay::{Class, Code, State};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::finding::Finding;
 
-/// Why the router does not go on; `None` unless its state is blocked or failed.
+/// Why the router does not continue; `None` unless its state is blocked or failed.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
     let router = router?;
     let state = state(router)?;

@@ -156,7 +156,7 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
     }
     let is_gap = |open: &OpenEntry| open.code() != Code::WitnessMissing.as_str();
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
-        "outbox-router run; it goes on when what is open was accepted"
+        "outbox-router run; it continues when what is open was accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {
         "outbox-router run"
     } else {
@@ -210,7 +210,7 @@ pub(super) fn is_lost(slot: &SlotSample) -> bool {
 }
 
 /// Bytes behind below which the router keeps up: so much is always under way.
-const UNDER_WAY: u64 = 1 << 20;
+const KEEPS_UP_BYTES: u64 = 1 << 20;
 
 /// Who has to act, as the router itself reports it.
 fn router_blame(status: &StatusReading) -> Option<Who> {
@@ -236,7 +236,7 @@ fn blame(slot: &SlotSample, stuck: Option<&Finding>, status: &StatusReading) -> 
             why.unwrap_or_else(|| "it is not running, or cannot reach PostgreSQL".to_owned()),
         );
     };
-    if slot.bytes_behind < UNDER_WAY {
+    if slot.bytes_behind < KEEPS_UP_BYTES {
         return Who::Nobody.because("it keeps up");
     }
     let Some(unsent) = holder.unsent_bytes else {

@@ -15,7 +15,7 @@ const PEEK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many messages each reading asks for, until one of them is an insert. The first reading
 /// suffices for most slots. A slot that has to send five million transactions without an insert is
 /// given up, because its server would keep half a gigabyte for the answer.
-const CHANGES_PEEKED: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+const MESSAGES_PEEKED: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
 pub(super) enum Backlog {
@@ -54,12 +54,12 @@ impl Backlog {
     ///
     /// # Errors
     /// It had not, or that is not known.
-    pub(super) fn is_delivered(&self, slot: &str) -> Result<(), Failure> {
+    pub(super) fn check_delivered(&self, slot: &str) -> Result<(), Failure> {
         let message = match self {
             Self::Nothing => return Ok(()),
             Self::Rows => format!(
                 "the slot {slot} was dropped before it had delivered every committed row: the \
-                 rest is missing in kafka"
+                 rest is missing in Kafka"
             ),
             Self::Unknown(why) => unknown(slot, why),
         };
@@ -74,7 +74,7 @@ fn unknown(slot: &str, why: &Failure) -> String {
 async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {
     client.batch_execute("begin").await?;
     let until = Instant::now() + PEEK_TIMEOUT;
-    for messages in CHANGES_PEEKED {
+    for messages in MESSAGES_PEEKED {
         // A `statement_timeout` of 0 would be no limit.
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         client.batch_execute(&format!("set local statement_timeout = {left}")).await?;

@@ -64,7 +64,7 @@ fn print(
             writeln!(out, "{statement};")?;
         }
     }
-    writeln!(out, "-- the record in kafka is deleted by --apply alone")?;
+    writeln!(out, "-- the record in Kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }
@@ -90,7 +90,9 @@ async fn apply(
     match args.confirmation {
         Confirmation::Yes => {}
         Confirmation::Ask => {
-            if !confirmed(slot, terminal)? {
+            let question =
+                format!("what it has not delivered will be lost; type {slot} to drop it: ");
+            if !terminal.confirms(slot, &question)? {
                 writeln!(terminal.err, "nothing was dropped")?;
                 return Ok(None);
             }
@@ -100,18 +102,18 @@ async fn apply(
             }
         }
     }
-    client.batch_execute("set lock_timeout = '5s'; set statement_timeout = '60s'").await?;
+    client.batch_execute(sql::TIMEOUTS).await?;
     if backlog.is_some() {
         client.batch_execute(&sql::drop_slot(slot)).await?;
         writeln!(terminal.out, "slot {slot}: dropped")?;
     } else {
-        writeln!(terminal.out, "slot {slot}: not there")?;
+        writeln!(terminal.out, "slot {slot}: does not exist")?;
     }
     if exists(client, "select from pg_publication where pubname = $1", publication).await? {
         client.batch_execute(&sql::drop_publication(publication)).await?;
         writeln!(terminal.out, "publication {publication}: dropped")?;
     } else {
-        writeln!(terminal.out, "publication {publication}: not there")?;
+        writeln!(terminal.out, "publication {publication}: does not exist")?;
     }
     if let Some(role) = &args.role {
         drop_role(client, role, terminal).await?;
@@ -134,14 +136,6 @@ fn refuse_active(row: &Row, slot: &str) -> Result<(), TaskError> {
     Err(Failure::of(Case::SlotNeeded, message).naming(Name::Pid, pid).into())
 }
 
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
-    write!(terminal.out, "what it has not delivered will be lost; type {slot} to drop it: ")?;
-    terminal.out.flush()?;
-    let mut answer = String::new();
-    terminal.input.read_line(&mut answer)?;
-    Ok(answer.trim() == slot)
-}
-
 async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, TaskError> {
     Ok(client.query_opt(query, &[&name]).await?.is_some())
 }
@@ -152,7 +146,7 @@ async fn drop_role(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), TaskError> {
     if !exists(client, "select from pg_roles where rolname = $1", role).await? {
-        writeln!(terminal.out, "role {role}: not there")?;
+        writeln!(terminal.out, "role {role}: does not exist")?;
         return Ok(());
     }
     let database: String =

@@ -68,16 +68,16 @@ impl Retiring {
         };
         let stored = records.read().await.map_err(still_there)?;
         let Some(record) = &stored.record else {
-            writeln!(out, "record: not there")?;
+            writeln!(out, "record: does not exist")?;
             return Ok(());
         };
         let slot = config.postgres.slot.as_str();
         let as_left = match dropped {
             Dropped::Now(backlog) => reading
-                .and_then(|reading| record::is_as_left(config, record, &stored.cluster, reading))
-                .and_then(|()| backlog.is_delivered(slot)),
+                .and_then(|reading| record::check_as_left(config, record, &stored.cluster, reading))
+                .and_then(|()| backlog.check_delivered(slot)),
             Dropped::Before => {
-                record::nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
+                record::check_nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
             }
         };
         match (as_left, gaps) {
@@ -93,8 +93,8 @@ impl Retiring {
                 writeln!(out, "record: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
-                    "  for a new slot: outbox-router setup --apply; publish the missing rows from \
-                     the table; then outbox-router accept"
+                    "  for a new slot: outbox-router setup --apply; insert the missing rows again \
+                     (README, \"Operations\", step 2); then outbox-router accept"
                 )?;
                 writeln!(
                     out,
@@ -112,14 +112,14 @@ async fn read_source(
     records: &Records,
 ) -> Result<SourceReading, Failure> {
     let reading = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
-    record::same_database(records, &reading)?;
+    record::check_same_database(records, &reading)?;
     Ok(reading)
 }
 
 /// The slot was dropped before, perhaps by an earlier run of this command.
 fn delivered_unknown(slot: &str) -> Failure {
     let message = format!(
-        "the slot {slot} was not there: whether it had delivered every committed row is not known"
+        "the slot {slot} did not exist: whether it had delivered every committed row is not known"
     );
     Failure::new(Code::SlotMissing, message)
 }
@@ -128,7 +128,7 @@ fn delivered_unknown(slot: &str) -> Failure {
 fn still_there(failure: Failure) -> Failure {
     Failure::new(
         failure.code,
-        "what was in postgresql is dropped, but the record in kafka is still there, which does no \
+        "what was in PostgreSQL is dropped, but the record in Kafka is still there, which does no \
          harm (where the same pipeline is set up again, setup says what is open, and outbox-router \
          accept closes it)",
     )

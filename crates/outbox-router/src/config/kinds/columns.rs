@@ -7,10 +7,10 @@ use super::super::{
     names::identifier,
     print::{Lines, quoted},
     read::{Problems, Section},
-    table::Table,
+    table::DeclaredTable,
 };
 
-impl Table for ColumnNames {
+impl DeclaredTable for ColumnNames {
     fn defaults() -> Self {
         Self::default()
     }

@@ -5,7 +5,7 @@ use super::{
         entry::{Content, KeyEntry},
         print::Lines,
         read::{Problems, Section},
-        table::Table,
+        table::DeclaredTable,
     },
     kind::{KeyName, Kind, Named},
 };
@@ -23,7 +23,7 @@ pub(in super::super) const fn group() -> Single {
     Single(Content::Group)
 }
 
-impl<T: Table> Kind<T> for Single {
+impl<T: DeclaredTable> Kind<T> for Single {
     fn read(&self, key: KeyName, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
         Some(T::read(from.section(key, problems), problems))
     }
@@ -52,7 +52,7 @@ pub(in super::super) const fn sections(none: &'static str) -> Several {
     Several { none }
 }
 
-impl<T: Table> Kind<Vec<T>> for Several {
+impl<T: DeclaredTable> Kind<Vec<T>> for Several {
     fn read(
         &self,
         key: KeyName,
@@ -86,7 +86,7 @@ pub(in super::super) const fn inline() -> Inline {
     Inline
 }
 
-impl<T: Table> Kind<Option<T>> for Inline {
+impl<T: DeclaredTable> Kind<Option<T>> for Inline {
     fn read(
         &self,
         key: KeyName,
@@ -109,7 +109,12 @@ impl<T: Table> Kind<Option<T>> for Inline {
     }
 }
 
-fn list<T: Table>(key: Named, separator: &str, content: Content, entries: &mut Vec<KeyEntry>) {
+fn list<T: DeclaredTable>(
+    key: Named,
+    separator: &str,
+    content: Content,
+    entries: &mut Vec<KeyEntry>,
+) {
     let Named { name, help } = key;
     let prefix = format!("{name}{separator}");
     entries.push(KeyEntry { name, help, content });

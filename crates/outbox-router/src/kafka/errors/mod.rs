@@ -45,7 +45,7 @@ const MEANINGS: &[Meaning] = &[
             E::RebootstrapRequired,
         ],
         case: None,
-        message: "kafka at {brokers} cannot be reached or cannot answer: {reason}",
+        message: "Kafka at {brokers} cannot be reached or cannot answer: {reason}",
     },
     Meaning {
         code: Code::KafkaAuthentication,
@@ -57,7 +57,7 @@ const MEANINGS: &[Meaning] = &[
             E::IllegalSASLState,
         ],
         case: None,
-        message: "kafka at {brokers} and the router do not accept each other's credentials: {reason}",
+        message: "Kafka at {brokers} and the router do not accept each other's credentials: {reason}",
     },
     Meaning {
         code: Code::TopicMissing,
@@ -127,7 +127,7 @@ const MEANINGS: &[Meaning] = &[
         code: Code::ClusterForbidden,
         errors: &[E::ClusterAuthorizationFailed],
         case: None,
-        message: "kafka at {brokers} does not allow this principal to produce idempotently: {reason}",
+        message: "Kafka at {brokers} does not allow this principal to produce idempotently: {reason}",
     },
 ];
 
@@ -214,7 +214,7 @@ impl Cluster {
     /// The failure for a success report without an offset.
     pub(super) fn ack_without_offset(&self, topic: Option<&str>) -> Failure {
         let message = format!(
-            "topic {}: records were acknowledged without an offset: kafka stored later ones and may \
+            "topic {}: records were acknowledged without an offset: Kafka stored later ones and may \
              have lost these; they are replayed",
             topic.unwrap_or("(unknown)")
         );

@@ -225,7 +225,7 @@ impl<C> Monitor<C> {
     /// Evaluates a reading: ends a reported trouble, checks slot and catalog, measures the slot.
     fn take(&mut self, reading: MonitorReading) {
         if self.report.trouble.take().is_some() {
-            tracing::info!(slot = %self.settings.slot, "the monitor sees postgresql again");
+            tracing::info!(slot = %self.settings.slot, "the monitor sees PostgreSQL again");
         }
         self.stop = None;
         let at = self.report.ticked_at;

@@ -123,7 +123,7 @@ impl ConnInfo {
             (Some(_), Some(_), Host::Unix(_)) => {
                 return Err(ConnInfoError::Value {
                     name: "hostaddr",
-                    expected: "left out when host is the directory of a unix socket",
+                    expected: "left out when host is the directory of a Unix socket",
                 });
             }
             (_, _, host) => host,

@@ -111,7 +111,7 @@ impl Announcer {
                     code,
                     hint,
                     lsn,
-                    "the router stopped: {}",
+                    "the router failed: {}",
                     reason.message_with_causes()
                 );
             }

@@ -126,8 +126,8 @@ impl WitnessChange {
             Self::NoneKept => tracing::warn!(
                 hint = "set kafka.state_topic",
                 "kafka.state_topic is empty, so no record is kept: what happens while no router \
-                 runs (a slot that is moved, another server or kafka cluster, a restored backup) \
-                 is not noticed, a restart forgets every gap, and what postgresql sends again \
+                 runs (a slot that is moved, another server or Kafka cluster, a restored backup) \
+                 is not noticed, a restart forgets every gap, and what PostgreSQL sends again \
                  after a crash of its own is produced again"
             ),
             Self::BeganWithout(mark) => tracing::warn!(
@@ -135,7 +135,7 @@ impl WitnessChange {
                 hint = hint_of_beginning(mark),
                 lsn = %mark.lsn,
                 "this pipeline began at {mark} without a record in the state topic: whether \
-                 anything before that is missing in kafka, no router knows"
+                 anything before that is missing in Kafka, no router knows"
             ),
             Self::GapUnrecorded(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),

@@ -188,7 +188,7 @@ pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
     let failure = Failure::new(
         Code::ClusterChanged,
         format!(
-            "this is kafka cluster {cluster}, and the acknowledged events are in cluster {}",
+            "this is Kafka cluster {cluster}, and the acknowledged events are in cluster {}",
             witness.cluster
         ),
     );

@@ -64,7 +64,7 @@ fn of_publication(
             Case::AlterationKnown,
             format!(
                 "publication \"{name}\" was altered between two readings; if inserts were withheld \
-                 meanwhile, rows committed after {from} and up to {to} are missing in kafka"
+                 meanwhile, rows committed after {from} and up to {to} are missing in Kafka"
             ),
         )
     })

@@ -61,7 +61,7 @@ pub(super) fn renamed_back<'a>(
             format!(
                 "table {} was renamed and renamed back between two readings, or given to another \
                  owner; if another table had its name meanwhile, its rows committed after {from} \
-                 and up to {to} are missing in kafka",
+                 and up to {to} are missing in Kafka",
                 now.name
             ),
         ))

@@ -31,7 +31,7 @@ impl Comparison<'_> {
         };
         let quoted = partition.name.as_ref().map_or_else(|| name.clone(), quote_table);
         let what = format!(
-            "partition {name} of table {table} is {is}: its rows are not in the wal, and so not in \
+            "partition {name} of table {table} is {is}: its rows are not in the WAL, and so not in \
              publication \"{}\"",
             self.watched.publication
         );
@@ -73,7 +73,7 @@ impl Comparison<'_> {
         let names = rewritten(before, now, published, ToastOrigin::WithoutColumns)?;
         Some(Failure::of(
             Case::UnloggedMeanwhile,
-            format!("{names} was unlogged for a while: what was written then is in no wal"),
+            format!("{names} was unlogged for a while: what was written then is in no WAL"),
         ))
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn explained<'a>(
             Case::Rewritten,
             format!(
                 "{names} was rewritten by alter table between two readings; if it was unlogged \
-                 meanwhile, rows committed after {from} and up to {to} are missing in kafka"
+                 meanwhile, rows committed after {from} and up to {to} are missing in Kafka"
             ),
         ))
     })

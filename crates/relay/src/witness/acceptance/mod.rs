@@ -127,7 +127,7 @@ impl Witness {
             Code::PublicationReplaced,
             format!(
                 "the slot stands at {confirmed}, and at {found_at} the publication was not yet as it \
-                 is now: wal is decoded with the publications of its time, so this slot sends \
+                 is now: WAL is decoded with the publications of its time, so this slot sends \
                  nothing, or not all"
             ),
         ))

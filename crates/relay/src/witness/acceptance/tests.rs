@@ -234,7 +234,7 @@ fn a_gap_that_leaves_rows_out_lasts_until_the_next_check() {
     assert_eq!(ends(&shown), [5_000, 1_000], "the slot ends what it does not send");
     assert_eq!(
         shown.gaps[0].failure.message,
-        "out; rows committed after 0/2BC and up to 0/1388 (2025-12-31T00:00:00Z) may be missing in kafka"
+        "out; rows committed after 0/2BC and up to 0/1388 (2025-12-31T00:00:00Z) may be missing in Kafka"
     );
     assert_eq!(record.with_found(&[], &mark(900)), record, "of a server that is further back");
     let interval = Interval { from: None, to: mark(700) };
