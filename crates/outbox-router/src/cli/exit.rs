@@ -13,7 +13,7 @@ pub enum Exit {
     Usage,
     /// A bug in this program.
     Bug,
-    /// The deadline of the shutdown passed with events unacknowledged.
+    /// Stopped; events that were read are not confirmed, and the server sends them again.
     Unconfirmed,
     /// The configuration is wrong.
     Configuration,

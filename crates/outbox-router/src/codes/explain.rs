@@ -35,7 +35,8 @@ pub fn after_repair(explanation: &Explanation) -> Option<String> {
 /// Those of `out`.
 pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
-    writeln!(out, "{code}: {title}\n\n{meaning}")?;
+    let class = Code::parse(code).map(|code| format!(" ({})", code.class().as_str()));
+    writeln!(out, "{code}: {title}{}\n\n{meaning}", class.unwrap_or_default())?;
     match (*remedy, cases.is_empty()) {
         ("", true) => writeln!(out, "\nThere is nothing to type.")?,
         ("", false) => writeln!(out, "\nThere is nothing to type, unless:")?,

@@ -255,7 +255,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicTimestamps.as_str(),
         title: "a topic's limits may refuse or delete what an outage delays",
         meaning: "Records carry the time of the commit. After an outage they are old, and this \
-                  topic refuses old records or deletes them soon. It is a warning; nothing stops.",
+                  topic refuses old records or deletes them soon.",
         remedy: "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
                  --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
                  --add-config {settings}",

@@ -226,7 +226,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::RowsMove.as_str(),
         title: "rows may move between partitions",
         meaning: "An update of the partition key moves a row by a delete and an insert, and the \
-                  insert is sent as an event again. Nothing stops; it is a note.",
+                  insert is sent as an event again.",
         remedy: "partition by columns that nobody updates, such as the time of insertion; where \
                  nobody needs to update them: revoke update on {quoted_table} from {role}",
         cases: &[],
@@ -250,7 +250,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::MonitorElsewhere.as_str(),
         title: "the monitor reaches another server than the stream comes from",
         meaning: "What the monitor reads says nothing about the stream's server, so its checks \
-                  are suspended.",
+                  are suspended; the stream continues.",
         remedy: "see which servers the host of postgres.url resolves to, and what stands in \
                  between",
         cases: &[],
@@ -260,7 +260,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "this minor version may withhold rows after a publication is altered",
         meaning: "Before 13.21, 14.18, 15.13, 16.9 and 17.5 a transaction that was open while a \
                   publication was altered continues with the former version of it (release notes of \
-                  these versions). Nothing stops; it is a note.",
+                  these versions).",
         remedy: "update to {version}; until then alter a publication, or add a table to it, only \
                  while nothing writes to any table of the database",
         cases: &[],
@@ -268,7 +268,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::TableUnconfigured.as_str(),
         title: "a table that was an outbox is not configured any more",
-        meaning: "Its rows are not produced. A person chose that, so nothing stops; it is a note.",
+        meaning: "Its rows are not produced. A person chose that.",
         remedy: "if it should be an outbox: name it in [[outbox]] and restart; for the rows \
                  committed until then, {rewrite}; if not: nothing to do, provided that the router \
                  had sent all of its rows",

@@ -135,7 +135,7 @@ fn explained(code: &str) -> String {
 fn an_explanation_has_every_case() {
     for explanation in explanations() {
         let text = explained(explanation.code);
-        assert!(text.starts_with(&format!("{}: {}\n", explanation.code, explanation.title)));
+        assert!(text.starts_with(&format!("{}: {}", explanation.code, explanation.title)));
         for case_remedy in explanation.cases {
             assert!(text.contains(case_remedy.when), "{text}");
         }

@@ -1,6 +1,7 @@
 //! The page of error codes.
 
 use outbox_router::codes::{Explanation, KAFKA_TOOLS, after_repair, explanations, typed};
+use relay::Code;
 
 const HEAD: &str = "\
 # Errors
@@ -11,6 +12,12 @@ commands print the same remedies with the names filled in; here, words in capita
 page is generated from the tables in [`codes/`](../crates/outbox-router/src/codes/mod.rs) by
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
 the page is not current.
+
+The word after a code's title is its class. *Transport*: it passes by itself, and the router tries until it does.
+*Replay*: the session begins again from the slot; the third time at one position it counts as mendable.
+*Mendable*: somebody has to repair the cause; the router tries again every 30 s. *Gap*: rows may be missing; the
+router waits until somebody accepts that. *Note*: it is reported, and nothing stops. Codes of the configuration have
+no class: the command ends with exit code 78.
 
 *Stops* means that nothing more is sent. The process stays up, unless `--exit-on-fatal` ends it, and tries again
 every 30 s; at a gap it continues only after `outbox-router accept`. *The record* is what the code and
@@ -43,7 +50,9 @@ pub(crate) fn page() -> String {
 
 fn entry(explanation: &Explanation) -> String {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
-    let mut entry = format!("\n### {code}\n\n**{title}.** {}\n", escaped(meaning));
+    let class = Code::parse(code).map(|code| format!(" *{}*:", code.class().as_str()));
+    let class = class.unwrap_or_default();
+    let mut entry = format!("\n### {code}\n\n**{title}.**{class} {}\n", escaped(meaning));
     if !remedy.is_empty() {
         entry.push_str(&format!("\n* {}\n", escaped(&typed(remedy))));
     }

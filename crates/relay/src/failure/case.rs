@@ -168,7 +168,7 @@ cases! {
     StateTopicSettingsUnknown = "state_topic_untold" of StateTopicUnsuitable,
     /// The state topic has fewer replicas than the cluster allows.
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
-    /// Both presets fit the table.
+    /// More than one preset fits the table.
     PresetsBothFit = "presets_both_fit" of PresetUnclear,
     /// A bytea value is not in hexadecimal form.
     ByteaForm = "bytea_form" of ValueForm,

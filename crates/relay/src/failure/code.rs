@@ -23,6 +23,19 @@ pub enum Class {
     Note,
 }
 
+impl Class {
+    /// As printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Replay => "replay",
+            Self::Mendable => "mendable",
+            Self::Gap => "gap",
+            Self::Note => "note",
+        }
+    }
+}
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $class:ident;)*) => {
         /// A stable code, used alike in logs, metrics, `/status.json` and the documentation.

@@ -26,7 +26,8 @@ pub struct Failure {
     pub code: Code,
     /// Which of the code's remedies fits, where there are several.
     pub case: Option<Case>,
-    /// What happened and to which object; lowercase, no full stop; never a key or payload.
+    /// What happened and to which object; begins in lower case, no full stop; never a key or
+    /// payload.
     pub message: String,
     /// What the remedy names.
     pub names: Names,

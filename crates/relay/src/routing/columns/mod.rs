@@ -78,7 +78,7 @@ impl Columns {
     /// Finds the columns of `table` in the relation.
     ///
     /// # Errors
-    /// A required column is missing, no preset fits or two do, or Debezium would write a column's
+    /// A required column is missing, no preset fits or several do, or Debezium would write a column's
     /// type in another way.
     pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
@@ -167,7 +167,7 @@ type Roles = Vec<(Role, usize)>;
 /// preset that fits.
 ///
 /// # Errors
-/// [`Code::PresetUnclear`]: no preset fits, or two do. [`Code::ColumnMissing`]: a required or
+/// [`Code::PresetUnclear`]: no preset fits, or several do. [`Code::ColumnMissing`]: a required or
 /// configured column is missing.
 pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, usize)>, Failure> {
     let fit = |preset| fit(table, preset, columns);
