@@ -7,15 +7,14 @@ use std::time::Duration;
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use testbed::checker::{CheckOptions, check};
 use testbed::kafka::KafkaOptions;
-use testbed::load::{LEDGER, Load, Pace};
+use testbed::load::{LEDGER, Load};
 use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
 const DEADLINE: Duration = Duration::from_secs(90);
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(10) };
-    Load { writers: 4, pace, ..Load::default() }
+    Load { writers: 4, think: Duration::from_millis(10), ..Load::default() }
 }
 
 #[tokio::test]

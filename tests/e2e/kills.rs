@@ -13,7 +13,7 @@ use e2e::{
 };
 use serde_json::Value;
 use testbed::kafka::KafkaOptions;
-use testbed::load::{Load, Pace, PayloadBytes};
+use testbed::load::{Load, PayloadBytes};
 use tokio::time::{Instant, interval, sleep};
 use tokio_postgres::types::PgLsn;
 
@@ -23,8 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 const WINDOW: usize = 300;
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(20) };
-    Load { writers: 8, pace, ..Load::default() }
+    Load { writers: 8, think: Duration::from_millis(20), ..Load::default() }
 }
 
 /// Another part of `span` each time: kills must hit other moments in every run.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use testbed::kafka::{KafkaCluster, KafkaOptions};
-use testbed::load::{Load, Pace, Preset, RunningLoad, Schema};
+use testbed::load::{Load, Preset, RunningLoad, Schema};
 use testbed::postgres::{
     DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
 };
@@ -110,12 +110,7 @@ impl TestSystem {
         let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
         let session = postgres.connect().await?;
         prepare(&session, &schema).await?;
-        let load = Load {
-            writers: 6,
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(8) },
-            seed,
-            ..Load::default()
-        };
+        let load = Load { writers: 6, think: Duration::from_millis(8), seed, ..Load::default() };
         let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
         let router = RouterProcess::with_config("")?;
         Ok(Self {

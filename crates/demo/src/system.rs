@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::kafka;
-use testbed::load::{Load, Pace, PayloadBytes, Preset, RunningLoad, Schema};
+use testbed::load::{Load, PayloadBytes, Preset, RunningLoad, Schema};
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::reader::{ConsumedRecord, Follower};
 use testbed::router::{RouterConfig, RouterProcess};
@@ -99,7 +99,7 @@ impl DemoSystem {
     pub(crate) fn write(&self) -> RunningLoad {
         let load = Load {
             writers: WRITERS,
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(4) },
+            think: Duration::from_millis(4),
             payload: PayloadBytes { min: 20, max: 300 },
             ..Load::default()
         };

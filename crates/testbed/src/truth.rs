@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-use crate::load::{Columns, LEDGER};
+use crate::load::LEDGER;
 
 /// Length and SHA-256 of a record's value: enough to compare, and small enough to keep a million.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,30 +105,9 @@ impl Truth {
             "SELECT uuid_send(id), seq, aggregate_type, aggregate_id, event_type, payload_bytes, \
              payload_sha256, headers, xid FROM {LEDGER}"
         );
-        Self::read(client, &query, mapping).await
-    }
-
-    /// Reads the outbox table itself, for loads without a ledger: those number their events in
-    /// member `seq` of the payload. The rows must still be there.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the table cannot be read.
-    pub async fn from_outbox(
-        client: &Client,
-        table: &str,
-        columns: &Columns,
-        mapping: &Mapping,
-    ) -> anyhow::Result<Self> {
-        let headers =
-            columns.headers.map_or("NULL::text".to_owned(), |name| format!("{name}::text"));
-        let Columns { id, aggregate_type, aggregate_id, event_type, payload, .. } = columns;
-        let query = format!(
-            "SELECT uuid_send({id}), ({payload}->>'seq')::int8, {aggregate_type}::text, \
-             {aggregate_id}::text, {event_type}::text, octet_length({payload}::text), \
-             sha256(convert_to({payload}::text, 'UTF8')), {headers}, xmin::text::int8 FROM {table}"
-        );
-        Self::read(client, &query, mapping).await
+        let rows = client.query(&query, &[]).await.context("cannot read what was committed")?;
+        let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;
+        Ok(Self { events, never: HashSet::new() })
     }
 
     /// Adds ids that must never appear.
@@ -136,12 +115,6 @@ impl Truth {
     pub fn never(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
         self.never.extend(ids);
         self
-    }
-
-    async fn read(client: &Client, query: &str, mapping: &Mapping) -> anyhow::Result<Self> {
-        let rows = client.query(query, &[]).await.context("cannot read what was committed")?;
-        let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { events, never: HashSet::new() })
     }
 }
 

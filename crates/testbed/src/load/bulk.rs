@@ -54,7 +54,7 @@ pub async fn big_transaction(
 }
 
 /// A backlog: transactions of equal size, written one after another by the server, without a
-/// ledger. Its truth is read with [`Truth::from_outbox`](crate::truth::Truth::from_outbox).
+/// ledger. Events are numbered in member `seq` of the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Backlog {
     /// How many transactions.

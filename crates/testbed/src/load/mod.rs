@@ -35,28 +35,6 @@ pub struct PayloadBytes {
     pub max: usize,
 }
 
-/// How fast a writer goes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    /// One transaction after another, each with pauses of up to this length between its statements.
-    AsFastAsPossible {
-        /// The longest pause between two statements of a transaction.
-        think: Duration,
-    },
-    /// Single-row transactions at a fixed rate; a writer that is late catches up.
-    PerSecond(f64),
-}
-
-/// What is recorded beside each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bookkeeping {
-    /// A ledger row and an aggregate's counter, in the same transaction.
-    Ledger,
-    /// Nothing: one INSERT and no more, for measurements. Each writer numbers aggregates of its
-    /// own, and the truth is read from the outbox table. Single-row transactions only.
-    OutboxOnly,
-}
-
 /// The parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
@@ -64,12 +42,10 @@ pub struct Load {
     pub writers: usize,
     /// What their transactions do.
     pub mix: Mix,
-    /// How fast they go.
-    pub pace: Pace,
+    /// The longest pause between two statements of a transaction of several statements.
+    pub think: Duration,
     /// Sizes of payloads.
     pub payload: PayloadBytes,
-    /// What is noted.
-    pub bookkeeping: Bookkeeping,
     /// Ends the load when at least this many events are committed; `None` runs until stopped.
     pub events: Option<u64>,
     /// Seed of the random choices: the same seed gives the same transactions, with new ids.
@@ -81,9 +57,8 @@ impl Default for Load {
         Self {
             writers: 4,
             mix: Mix::default(),
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(2) },
+            think: Duration::from_millis(2),
             payload: PayloadBytes { min: 1, max: 600 },
-            bookkeeping: Bookkeeping::Ledger,
             events: None,
             seed: 1,
         }
