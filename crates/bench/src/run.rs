@@ -112,7 +112,7 @@ async fn deliver(
     };
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
-    let confirmed = server.confirmed(slot).await?;
+    let confirmed = server.postgres.confirmed(slot).await?;
     let verdict = check_delivery(&topics, positions, before, written).await?;
     topics.delete().await?;
     if reader.is_router() && confirmed < written.end {

@@ -11,6 +11,7 @@ use testbed::truth::Truth;
 use crate::costs::Costs;
 use crate::failpoints::Trigger;
 use crate::round::check_after_death;
+use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Tally, ViolationCounts};
 
@@ -72,7 +73,7 @@ pub(crate) async fn finish(
     let writers = system.writers.take().context("the writers were stopped before")?;
     let never = writers.stop().await?.never;
     system.start(Setup::Direct)?;
-    let delivered = system.wait_confirmed(DELIVERY).await;
+    let delivered = system.postgres.wait_confirmed(SLOT, DELIVERY).await;
     system.router.sigterm()?;
     let status = system.router.wait_exit(DEADLINE).await?;
     costs.repeated(

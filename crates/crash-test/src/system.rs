@@ -220,39 +220,6 @@ impl TestSystem {
         Ok(self.topics.iter().all(grew).then_some(Flow::Flowing))
     }
 
-    /// Waits until the slot has confirmed everything that was written before this call.
-    pub(crate) async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
-        let end = self.postgres.current_wal_lsn().await?;
-        eventually(deadline, format!("{end} to be confirmed"), async || {
-            Ok((self.slot().await?.1 >= end).then_some(()))
-        })
-        .await
-    }
-
-    /// The slot's position, once no walsender holds the slot: a walsender may still read what a
-    /// dead router has sent.
-    pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
-        eventually(DEADLINE, "the slot to be free", async || {
-            let (active, confirmed) = self.slot().await?;
-            Ok(active.is_none().then_some(confirmed))
-        })
-        .await
-    }
-
-    /// The process that holds the slot, and the slot's position.
-    pub(crate) async fn slot(&self) -> anyhow::Result<(Option<i32>, PgLsn)> {
-        let row = self
-            .session
-            .query_one(
-                "SELECT active_pid, confirmed_flush_lsn FROM pg_replication_slots \
-                 WHERE slot_name = $1::text::name",
-                &[&SLOT],
-            )
-            .await
-            .context("cannot read the slot")?;
-        Ok((row.get(0), row.get(1)))
-    }
-
     /// Whether a slot keeps its position when the server is stopped in order: before PostgreSQL 17
     /// nothing saves it then.
     pub(crate) const fn slot_persistence(&self) -> SlotPersistence {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::load::RunningLoad;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_postgres::types::PgLsn;
 
 use crate::args::{Afterwards, Args};
 use crate::count::{Count, DemoOutcome};
@@ -143,7 +142,7 @@ async fn finish(
     view.screen.step("stop", "the writers have stopped; the router delivers the rest")?;
     let end = system.postgres.current_wal_lsn().await?;
     let deadline = Instant::now() + SOON;
-    while !confirmed(system, end).await? {
+    while system.postgres.confirmed(SLOT).await? < end {
         if Instant::now() > deadline {
             view.screen.note(&format!("the slot has not confirmed {end} after {SOON:?}"))?;
             break;
@@ -155,11 +154,6 @@ async fn finish(
     view.screen.show_next();
     view.draw(system).await?;
     Ok(journal.never)
-}
-
-async fn confirmed(system: &DemoSystem, end: PgLsn) -> anyhow::Result<bool> {
-    let slot = system.postgres.slot(SLOT).await?;
-    Ok(slot.and_then(|slot| slot.confirmed_flush_lsn).is_some_and(|lsn| lsn >= end))
 }
 
 fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {

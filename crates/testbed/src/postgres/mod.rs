@@ -338,16 +338,6 @@ impl PostgresServer {
         Ok(session.query_one("SELECT pg_current_wal_lsn()", &[]).await?.get(0))
     }
 
-    /// The slot's row in `pg_replication_slots`, or `None` when there is no such slot.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the server cannot be reached.
-    pub async fn slot(&self, name: &str) -> anyhow::Result<Option<SlotRow>> {
-        let session = self.connect().await?;
-        SlotRow::read(&session, name).await
-    }
-
     fn write_settings(&self) -> anyhow::Result<()> {
         let fixed = [
             ("port", self.port.to_string()),
