@@ -14,7 +14,7 @@ mod transaction;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use bulk::{Backlog, backlog, big_transaction};
-pub use journal::{Journal, Progress};
+pub use journal::Journal;
 pub use mix::{Mix, TransactionKind};
 pub use schema::{Columns, LEDGER, Partitioning, Preset, Schema};
 
@@ -69,7 +69,7 @@ impl Load {
     /// Starts the writers against the tables of `schema` in the database at `url`.
     pub fn start(self, url: &str, schema: &Schema) -> RunningLoad {
         let (stop, stopped) = watch::channel(());
-        let progress = Arc::new(Progress::default());
+        let committed = Arc::new(AtomicU64::default());
         let mut writers = JoinSet::new();
         for index in 0..self.writers {
             let writer = writer::Writer::new(
@@ -77,11 +77,11 @@ impl Load {
                 url.to_owned(),
                 schema.clone(),
                 self.clone(),
-                Arc::clone(&progress),
+                Arc::clone(&committed),
             );
             writers.spawn(writer.run(stopped.clone()));
         }
-        RunningLoad { stop, progress, writers }
+        RunningLoad { stop, committed, writers }
     }
 }
 
@@ -89,19 +89,14 @@ impl Load {
 #[derive(Debug)]
 pub struct RunningLoad {
     stop: watch::Sender<()>,
-    progress: Arc<Progress>,
+    committed: Arc<AtomicU64>,
     writers: JoinSet<anyhow::Result<Journal>>,
 }
 
 impl RunningLoad {
     /// Events whose commit was acknowledged to the writers so far.
     pub fn committed(&self) -> u64 {
-        self.progress.committed.load(Ordering::Relaxed)
-    }
-
-    /// The last error, if there was one: broken connections are part of many scenarios.
-    pub fn last_error(&self) -> Option<String> {
-        self.progress.last_error()
+        self.committed.load(Ordering::Relaxed)
     }
 
     /// Waits until the wanted number of events is committed.

@@ -2,7 +2,7 @@
 //! restarts.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tokio_postgres::{Client, Statement};
 
 use super::Load;
-use super::journal::{Journal, Progress};
+use super::journal::Journal;
 use super::mix::TransactionKind;
 use super::random_choices::RandomChoices;
 use super::schema::Schema;
@@ -31,7 +31,7 @@ pub(super) struct Writer {
     load: Load,
     random: RandomChoices,
     journal: Journal,
-    progress: Arc<Progress>,
+    committed: Arc<AtomicU64>,
     prepared: u64,
 }
 
@@ -41,7 +41,7 @@ impl Writer {
         url: String,
         schema: Schema,
         load: Load,
-        progress: Arc<Progress>,
+        committed: Arc<AtomicU64>,
     ) -> Self {
         let offset = u64::try_from(index).unwrap_or(u64::MAX);
         Self {
@@ -55,7 +55,7 @@ impl Writer {
             schema,
             load,
             journal: Journal::default(),
-            progress,
+            committed,
             prepared: 0,
         }
     }
@@ -69,7 +69,7 @@ impl Writer {
                     self.one_transaction(session, single).await?;
                 }
                 Some(_) | None => {
-                    open = self.connect().await.inspect_err(|e| self.progress.note_error(e)).ok();
+                    open = self.connect().await.ok();
                     if open.is_none() {
                         sleep(RECONNECT_PAUSE).await;
                     }
@@ -86,7 +86,7 @@ impl Writer {
     }
 
     fn enough(&self) -> bool {
-        let committed = self.progress.committed.load(Ordering::Relaxed);
+        let committed = self.committed.load(Ordering::Relaxed);
         self.load.events.is_some_and(|wanted| committed >= wanted)
     }
 
@@ -112,22 +112,14 @@ impl Writer {
         let mut attempt = Attempt::default();
         let outcome = self.attempt(client, single, &mut attempt).await;
         self.journal.never.append(&mut attempt.rolled_back);
-        match (outcome, attempt.commit) {
-            (Ok(()), _) => {
-                let count = u64::try_from(attempt.written.len())?;
-                self.journal.committed += count;
-                self.journal.transactions += 1;
-                self.progress.committed.fetch_add(count, Ordering::Relaxed);
-                return Ok(());
-            }
-            (Err(error), CommitState::NotSent) => {
-                self.journal.never.append(&mut attempt.written);
-                self.progress.note_error(&error);
-            }
-            (Err(error), CommitState::Sent) => {
-                self.journal.unknown.append(&mut attempt.written);
-                self.progress.note_error(&error);
-            }
+        if outcome.is_ok() {
+            let count = u64::try_from(attempt.written.len())?;
+            self.journal.committed += count;
+            self.committed.fetch_add(count, Ordering::Relaxed);
+            return Ok(());
+        }
+        if attempt.commit == CommitState::NotSent {
+            self.journal.never.append(&mut attempt.written);
         }
         self.journal.failures += 1;
         // If the connection is gone, the server rolls back by itself, and the next attempt
