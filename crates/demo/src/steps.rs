@@ -10,7 +10,7 @@ use crate::args::{Afterwards, Args};
 use crate::count::{Count, DemoOutcome};
 use crate::live::StatusReader;
 use crate::screen::Screen;
-use crate::system::{CreatedTopics, DemoSystem, RunningDemo, SLOT, WRITERS};
+use crate::system::{CreatedTopics, DemoSystem, SLOT, WRITERS};
 
 /// How often the live line is drawn.
 const FRAME: Duration = Duration::from_millis(200);
@@ -53,12 +53,12 @@ pub(crate) async fn run(
     let rolled_back = finish(&system, running, &mut view).await?;
 
     let truth = system.truth().await?.never(rolled_back);
-    let (seen, demo) = system.drain_consumer().await?;
+    let seen = system.drain_consumer().await?;
     let count = Count::of(&truth, seen, args.counting);
     show_count(&count, screen)?;
     *outcome = Some(count.outcome());
     if args.afterwards == Afterwards::Keep {
-        show_commands(&demo, screen)?;
+        show_commands(&system, screen)?;
         // Only Ctrl-C ends it.
         std::future::pending::<()>().await;
     }
@@ -173,9 +173,9 @@ fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
     Ok(screen.result(&count.result.to_string())?)
 }
 
-fn show_commands(demo: &RunningDemo, screen: &mut Screen) -> anyhow::Result<()> {
-    let (router, broker, topic) = (&demo.router, demo.broker.bootstrap(), &demo.topic);
-    let database = demo.postgres.url("postgres", "shop");
+fn show_commands(system: &DemoSystem, screen: &mut Screen) -> anyhow::Result<()> {
+    let (router, broker, topic) = (&system.router, system.broker.bootstrap(), &system.topic);
+    let database = system.postgres.url("postgres", "shop");
     screen.gap()?;
     screen.fact("database", &format!("psql {database}"))?;
     screen.fact(
