@@ -85,7 +85,7 @@ impl LiveView<'_> {
     }
 
     async fn draw(&mut self, system: &DemoSystem) -> anyhow::Result<()> {
-        let live_status = self.status_reader.read(&system.router, &system.session).await?;
+        let live_status = self.status_reader.read(&system.router, &system.postgres).await?;
         Ok(self.screen.live(&live_status)?)
     }
 }
