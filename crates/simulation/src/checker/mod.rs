@@ -153,15 +153,8 @@ impl InvariantChecker {
         }
     }
 
-    /// The process of a session was stopped for so long that another may have taken over: the
-    /// session must not produce any more.
-    pub fn require_session_end(&mut self, session: usize) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.is_over = true;
-        }
-    }
-
-    /// A router has ended its session, or its process is gone.
+    /// A session must not produce any more: its router has ended it, or its process is gone, or was
+    /// stopped for so long that another may have taken over.
     pub fn end_session(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
