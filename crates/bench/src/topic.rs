@@ -10,6 +10,7 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use testbed::kafka::{create_topic, delete_topic};
+use testbed::reader::is_transient;
 use testbed::wait::until_ok;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -260,11 +261,4 @@ impl TopicReader {
 pub(crate) enum ReadNext {
     Continue,
     Stop,
-}
-
-fn is_transient(error: &rdkafka::error::KafkaError) -> bool {
-    matches!(
-        error.rdkafka_error_code(),
-        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
-    )
 }
