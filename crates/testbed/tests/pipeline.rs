@@ -20,7 +20,9 @@ use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::load::{
     Backlog, Load, Partitioning, PayloadBytes, Preset, Schema, backlog, big_transaction,
 };
-use testbed::postgres::{self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
+use testbed::postgres::{
+    self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
 use testbed::proxy::{Proxy, ProxyMode};
 use testbed::reader::{Follower, read_all};
 use testbed::truth::{Format, Mapping, Truth};
@@ -107,16 +109,6 @@ fn produce(producer: &BaseProducer, row: &BTreeMap<String, String>, names: [&str
     producer.send(record).map_err(|(error, _)| error).unwrap();
 }
 
-async fn slot(session: &DatabaseSession, name: &str) {
-    session
-        .execute(
-            "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
-            &[&name],
-        )
-        .await
-        .unwrap();
-}
-
 #[tokio::test]
 async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load() {
     let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
@@ -128,7 +120,7 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     let schema = schema.partitioned(Partitioning::Hash);
     let session = postgres.connect().await.unwrap();
     schema.create(&session).await.unwrap();
-    slot(&session, "relay").await;
+    create_slot(&session, "relay", "test_decoding").await.unwrap();
     let mut witness = CommitTracker::create(&session, "witness").await.unwrap();
 
     let load = Load { writers: 6, payload: PayloadBytes { min: 1, max: 2000 }, ..Load::default() };
@@ -183,7 +175,7 @@ async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let session = postgres.connect().await.unwrap();
     let schema = Schema::new(Preset::Debezium).aggregates(7);
     schema.create(&session).await.unwrap();
-    slot(&session, "relay").await;
+    create_slot(&session, "relay", "test_decoding").await.unwrap();
 
     let load = Load { writers: 2, events: Some(100), ..Load::default() };
     let url = postgres.url(SUPERUSER, postgres::DATABASE);
@@ -225,7 +217,7 @@ async fn a_backlog_has_the_rows_that_were_asked_for() {
     let session = postgres.connect().await.unwrap();
     let schema = Schema::new(Preset::Debezium).aggregates(7);
     schema.create(&session).await.unwrap();
-    slot(&session, "reader").await;
+    create_slot(&session, "reader", "test_decoding").await.unwrap();
     let size = Backlog { transactions: 10, rows_per_transaction: 5, payload_bytes: 30, first: 0 };
     assert_eq!(backlog(&session, &schema, size).await.unwrap(), 50);
     assert_eq!(decoded(&session, "reader", "public.outbox").await.len(), 50);
