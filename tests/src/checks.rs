@@ -36,7 +36,7 @@ impl Fixture {
     ///
     /// Fails when the database cannot be read.
     pub async fn truth(&self) -> anyhow::Result<Truth> {
-        let truth = Truth::from_ledger(&*self.session().await?, &self.mapping).await?;
+        let truth = Truth::from_committed(&*self.session().await?, &self.mapping).await?;
         let never = self.journals.iter().flat_map(|journal| journal.never.iter().copied());
         Ok(truth.never(never))
     }

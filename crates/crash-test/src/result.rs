@@ -80,11 +80,11 @@ pub(crate) async fn finish(
         check_after_death(&mut system, tally, Trigger::None, Ending::Drained).await?.duplicates,
     );
 
-    let truth = Truth::from_ledger(&system.session, &system.mapping).await?.never(never);
-    let (in_ledger, observed) = (truth.events.len(), tally.committed());
+    let truth = Truth::from_committed(&system.session, &system.mapping).await?.never(never);
+    let (committed, observed) = (truth.events.len(), tally.committed());
     ensure!(
-        in_ledger == observed,
-        "the ledger has {in_ledger} events, the observer saw {observed}"
+        committed == observed,
+        "the table of committed events has {committed}, the observer saw {observed}"
     );
     let history = check(&truth, system.tail.seen(), &CheckOptions::default());
     let (one, other) = (history.duplicates, tally.duplicates());

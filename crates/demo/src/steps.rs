@@ -157,7 +157,7 @@ async fn finish(
 }
 
 fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
-    let text = "compares the database's ledger with the consumer; duplicates are events that were sent again";
+    let text = "compares the table of committed events with the consumer; duplicates are events that were sent again";
     screen.step("count", text)?;
     screen.gap()?;
     if let Some(id) = &count.dropped {

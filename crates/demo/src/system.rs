@@ -107,10 +107,10 @@ impl DemoSystem {
         load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
     }
 
-    /// Everything that was committed, from the ledger that each transaction writes beside its
+    /// Everything that was committed, from the table that each transaction writes beside its
     /// events.
     pub(crate) async fn truth(&self) -> anyhow::Result<Truth> {
-        Truth::from_ledger(&self.session, &self.mapping).await
+        Truth::from_committed(&self.session, &self.mapping).await
     }
 
     /// Everything that is in Kafka now, once the consumer has reached the end of every partition.

@@ -1,6 +1,6 @@
 //! What was committed, according to the database: the set that the checker compares Kafka with.
 //!
-//! Writers record every event in a ledger, in the transaction that writes the event, so the ledger
+//! Writers record every event in a table, in the transaction that writes the event, so the table
 //! shows whether a commit without a response has happened. What each record must look like follows
 //! from the row as the *database* stores it (`jsonb` has its own spelling), so digests are computed
 //! there.
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-use crate::load::LEDGER;
+use crate::load::COMMITTED;
 
 /// Length and SHA-256 of a record's value: enough to compare, and small enough to keep a million.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,15 +95,15 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads the ledger.
+    /// Reads the table of committed events.
     ///
     /// # Errors
     ///
     /// Fails when it cannot be read.
-    pub async fn from_ledger(client: &Client, mapping: &Mapping) -> anyhow::Result<Self> {
+    pub async fn from_committed(client: &Client, mapping: &Mapping) -> anyhow::Result<Self> {
         let query = format!(
             "SELECT uuid_send(id), seq, aggregate_type, aggregate_id, event_type, payload_bytes, \
-             payload_sha256, headers, xid FROM {LEDGER}"
+             payload_sha256, headers, xid FROM {COMMITTED}"
         );
         let rows = client.query(&query, &[]).await.context("cannot read what was committed")?;
         let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;

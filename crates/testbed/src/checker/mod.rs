@@ -146,7 +146,7 @@ fn index<'a>(truth: &'a Truth, result: &mut CheckResult) -> HashMap<Uuid, &'a Ex
         if known || counted || truth.never.contains(&event.id) {
             result.contradictions.add(|| {
                 format!(
-                    "{} is in the ledger twice, or as committed and as rolled back",
+                    "{} is in the table of committed events twice, or as committed and as rolled back",
                     describe(event)
                 )
             });

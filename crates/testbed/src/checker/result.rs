@@ -68,7 +68,7 @@ impl CheckResult {
             ("keys in several partitions", &self.affinity),
             ("incomplete replays", &self.runs),
             ("altered", &self.altered),
-            ("contradictions in the ledger", &self.contradictions),
+            ("contradictions in the table of committed events", &self.contradictions),
         ]
     }
 

@@ -282,7 +282,7 @@ fn a_record_without_an_id_counts_as_a_phantom() {
 }
 
 #[test]
-fn a_contradiction_in_the_ledger_is_reported() {
+fn a_contradiction_in_the_table_of_committed_events_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
     truth.never.insert(truth.events[0].id);
     assert!(!result(&truth, &append(records)).is_clean());

@@ -1,8 +1,9 @@
 //! Load: writers that do everything to an outbox table that applications do.
 //!
 //! Each event has a number within its aggregate, taken under a row lock that is kept until the
-//! commit, so the numbers rise in commit order. An unpublished *ledger* gets one row per event in
-//! the same transaction, so the ledger shows what was committed, whatever happens to a connection.
+//! commit, so the numbers rise in commit order. The unpublished table of *committed* events
+//! gets one row per event in the same transaction, so it shows what was committed, whatever happens
+//! to a connection.
 //! The writers themselves keep the ids that were rolled back, which must never appear anywhere.
 
 mod bulk;
@@ -24,7 +25,7 @@ use tokio::task::JoinSet;
 pub use bulk::{Backlog, backlog, big_transaction};
 pub use journal::Journal;
 pub use mix::{Mix, TransactionKind};
-pub use schema::{Columns, LEDGER, Partitioning, Preset, Schema};
+pub use schema::{COMMITTED, Columns, Partitioning, Preset, Schema};
 
 /// How payloads are sized: uniformly between two limits, in bytes of padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -262,7 +262,7 @@ impl Writer {
         }
     }
 
-    /// One event in one statement: numbered, written and put into the ledger.
+    /// One event in one statement: numbered, written and noted as committed.
     async fn single(
         &mut self,
         client: &Client,
@@ -294,8 +294,8 @@ impl Writer {
                  RETURNING *) \
              {} SELECT {}, a.seq FROM a, o",
             schema.insert_into(),
-            Schema::insert_into_ledger(),
-            schema.ledger_expressions(),
+            Schema::insert_into_committed(),
+            schema.committed_expressions(),
         )
     }
 }
