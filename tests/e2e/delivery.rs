@@ -39,7 +39,7 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
     wait_committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
-    assert!(journal.never.len() > 20, "too few events were rolled back");
+    assert!(journal.rolled_back.len() > 20, "too few events were rolled back");
     fixture.note(journal);
 
     expect_exactly_once(&fixture).await;

@@ -37,8 +37,9 @@ impl Fixture {
     /// Fails when the database cannot be read.
     pub async fn truth(&self) -> anyhow::Result<Truth> {
         let truth = Truth::from_committed(&*self.session().await?, &self.mapping).await?;
-        let never = self.journals.iter().flat_map(|journal| journal.never.iter().copied());
-        Ok(truth.never(never))
+        let rolled_back =
+            self.journals.iter().flat_map(|journal| journal.rolled_back.iter().copied());
+        Ok(truth.rolled_back(rolled_back))
     }
 
     /// Everything in the topics, from offset 0.

@@ -71,7 +71,7 @@ pub(crate) async fn finish(
     costs: &mut Costs,
 ) -> anyhow::Result<RunResult> {
     let writers = system.writers.take().context("the writers were stopped before")?;
-    let never = writers.stop().await?.never;
+    let rolled_back = writers.stop().await?.rolled_back;
     system.start(Setup::Direct)?;
     let delivered = system.postgres.wait_confirmed(SLOT, DELIVERY).await;
     system.router.sigterm()?;
@@ -80,7 +80,8 @@ pub(crate) async fn finish(
         check_after_death(&mut system, tally, Trigger::None, Ending::Drained).await?.duplicates,
     );
 
-    let truth = Truth::from_committed(&system.session, &system.mapping).await?.never(never);
+    let truth =
+        Truth::from_committed(&system.session, &system.mapping).await?.rolled_back(rolled_back);
     let (committed, observed) = (truth.events.len(), tally.committed());
     ensure!(
         committed == observed,

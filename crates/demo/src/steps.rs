@@ -52,7 +52,7 @@ pub(crate) async fn run(
     kill(&mut system, &mut view).await?;
     let rolled_back = finish(&system, running, &mut view).await?;
 
-    let truth = system.truth().await?.never(rolled_back);
+    let truth = system.truth().await?.rolled_back(rolled_back);
     let seen = system.drain_consumer().await?;
     let count = Count::of(&truth, seen, args.counting);
     show_count(&count, screen)?;
@@ -153,7 +153,7 @@ async fn finish(
     view.follow(system, SETTLING).await?;
     view.screen.show_next();
     view.draw(system).await?;
-    Ok(journal.never)
+    Ok(journal.rolled_back)
 }
 
 fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {

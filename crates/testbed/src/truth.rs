@@ -91,7 +91,7 @@ pub struct Truth {
     /// Committed events.
     pub events: Vec<ExpectedEvent>,
     /// Ids that were written and rolled back, according to the writers.
-    pub never: HashSet<Uuid>,
+    pub rolled_back: HashSet<Uuid>,
 }
 
 impl Truth {
@@ -107,13 +107,13 @@ impl Truth {
         );
         let rows = client.query(&query, &[]).await.context("cannot read what was committed")?;
         let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { events, never: HashSet::new() })
+        Ok(Self { events, rolled_back: HashSet::new() })
     }
 
     /// Adds ids that must never appear.
     #[must_use]
-    pub fn never(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
-        self.never.extend(ids);
+    pub fn rolled_back(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
+        self.rolled_back.extend(ids);
         self
     }
 }

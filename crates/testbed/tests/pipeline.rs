@@ -142,10 +142,12 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     assert_eq!(big, 2000);
     let journal = running.stop().await.unwrap();
     assert!(journal.failures > 0, "no writer noticed the kill");
-    assert!(journal.never.len() > 20, "too few events were rolled back");
+    assert!(journal.rolled_back.len() > 20, "too few events were rolled back");
 
-    let truth =
-        Truth::from_committed(&session, &Mapping::default()).await.unwrap().never(journal.never);
+    let truth = Truth::from_committed(&session, &Mapping::default())
+        .await
+        .unwrap()
+        .rolled_back(journal.rolled_back);
     witness.drain(&session).await.unwrap();
     let rows = decoded(&session, "relay", "public.outbox").await;
     relay(&kafka.bootstrap(), &rows, ["aggregate_type", "aggregate_id", "event_type"]).await;
@@ -206,7 +208,8 @@ async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     .unwrap();
     let seen = follower.stop().await.unwrap();
     let mapping = Mapping { format: Format::Plain, ..Mapping::default() };
-    let truth = Truth::from_committed(&session, &mapping).await.unwrap().never(journal.never);
+    let truth =
+        Truth::from_committed(&session, &mapping).await.unwrap().rolled_back(journal.rolled_back);
     let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
     assert_eq!(result.sent, usize::try_from(journal.committed).unwrap());
 }

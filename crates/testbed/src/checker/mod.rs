@@ -143,7 +143,7 @@ fn index<'a>(truth: &'a Truth, result: &mut CheckResult) -> HashMap<Uuid, &'a Ex
     for event in &truth.events {
         let known = index.insert(event.id, event).is_some();
         let counted = !numbers.insert((&event.topic, &event.key, event.seq));
-        if known || counted || truth.never.contains(&event.id) {
+        if known || counted || truth.rolled_back.contains(&event.id) {
             result.contradictions.add(|| {
                 format!(
                     "{} is in the table of committed events twice, or as committed and as rolled back",
@@ -171,7 +171,7 @@ fn identify<'a>(
     if event.is_none() {
         result.phantom.add(|| match id {
             None => format!("{} has no header id that is a UUID", place(record)),
-            Some(id) if truth.never.contains(&id) => {
+            Some(id) if truth.rolled_back.contains(&id) => {
                 format!("{} is event {id}, which was rolled back", place(record))
             }
             Some(id) => format!("{} is event {id}, which was not committed", place(record)),

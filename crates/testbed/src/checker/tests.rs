@@ -201,7 +201,7 @@ proptest! {
         let (mut truth, records) = source(&keys);
         let event = truth.events.remove(pick.index(records.len()));
         if rolled_back == Rollback::Told {
-            truth.never.insert(event.id);
+            truth.rolled_back.insert(event.id);
         }
         let result = result(&truth, &append(records));
         prop_assert_eq!(result.phantom.count(), 1);
@@ -284,7 +284,7 @@ fn a_record_without_an_id_counts_as_a_phantom() {
 #[test]
 fn a_contradiction_in_the_table_of_committed_events_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
-    truth.never.insert(truth.events[0].id);
+    truth.rolled_back.insert(truth.events[0].id);
     assert!(!result(&truth, &append(records)).is_clean());
 }
 

@@ -8,7 +8,7 @@ pub struct Journal {
     /// Events whose commit was acknowledged by the server.
     pub committed: u64,
     /// Ids that were written and rolled back: none may ever appear in Kafka.
-    pub never: Vec<Uuid>,
+    pub rolled_back: Vec<Uuid>,
     /// Transactions that failed.
     pub failures: u64,
 }
@@ -16,7 +16,7 @@ pub struct Journal {
 impl Journal {
     pub(super) fn merge(&mut self, other: Self) {
         self.committed += other.committed;
-        self.never.extend(other.never);
+        self.rolled_back.extend(other.rolled_back);
         self.failures += other.failures;
     }
 }

@@ -227,8 +227,8 @@ impl Schema {
         )
     }
 
-    /// `INSERT INTO committed (columns…)` for [`committed_expressions`](Self::committed_expressions)
-    /// and `seq`.
+    /// `INSERT INTO committed (columns…)` for `seq` and
+    /// [`committed_expressions`](Self::committed_expressions).
     pub(super) fn insert_into_committed() -> String {
         format!(
             "INSERT INTO {COMMITTED} (id, aggregate_type, aggregate_id, event_type, payload_bytes, \

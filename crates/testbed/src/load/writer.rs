@@ -111,7 +111,7 @@ impl Writer {
     async fn one_transaction(&mut self, client: &Client, single: &Statement) -> anyhow::Result<()> {
         let mut attempt = Attempt::default();
         let outcome = self.attempt(client, single, &mut attempt).await;
-        self.journal.never.append(&mut attempt.rolled_back);
+        self.journal.rolled_back.append(&mut attempt.rolled_back);
         if outcome.is_ok() {
             let count = u64::try_from(attempt.written.len())?;
             self.journal.committed += count;
@@ -119,7 +119,7 @@ impl Writer {
             return Ok(());
         }
         if attempt.commit == CommitState::NotSent {
-            self.journal.never.append(&mut attempt.written);
+            self.journal.rolled_back.append(&mut attempt.written);
         }
         self.journal.failures += 1;
         // If the connection is gone, the server rolls back by itself, and the next attempt
