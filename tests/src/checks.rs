@@ -133,7 +133,7 @@ impl Fixture {
     /// Fails when the database or Kafka cannot be read.
     pub async fn check(&self) -> anyhow::Result<CheckResult> {
         let truth = self.truth().await?;
-        let options = CheckOptions { late_runs: self.late_runs };
+        let options = CheckOptions { late_replays: self.late_replays };
         Ok(check(&truth, &self.seen().await?, &options))
     }
 
@@ -211,12 +211,12 @@ impl Fixture {
     /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
-        let witness = self
+        let tracker = self
             .commit_tracker
             .as_mut()
             .context("commits are not tracked: call `track_commits` on the builder")?;
-        witness.drain(&session).await?;
-        Ok(witness.commits().clone())
+        tracker.drain(&session).await?;
+        Ok(tracker.commits().clone())
     }
 
     /// `/status.json`.

@@ -3,7 +3,7 @@
 
 use anyhow::Context;
 use serde_json::Value;
-use testbed::checker::LateRuns;
+use testbed::checker::LateReplays;
 use testbed::commit_tracker::CommitTracker;
 use testbed::kafka::KafkaOptions;
 use testbed::load::{Journal, Load, Preset, RunningLoad, Schema};
@@ -189,7 +189,7 @@ impl FixtureBuilder {
         let commit_tracker = match self.commit_tracking {
             CommitTracking::Off => None,
             CommitTracking::On => {
-                Some(CommitTracker::create(&*postgres.connect().await?, "witness").await?)
+                Some(CommitTracker::create(&*postgres.connect().await?, "commits").await?)
             }
         };
         let postgres_proxy = match self.postgres_link {
@@ -212,7 +212,7 @@ impl FixtureBuilder {
             topics,
             commit_tracker,
             journals: Vec::new(),
-            late_runs: LateRuns::Forbidden,
+            late_replays: LateReplays::Forbidden,
         })
     }
 }
@@ -235,7 +235,7 @@ pub struct Fixture {
     /// The topics that are checked.
     pub topics: Vec<String>,
     /// Whether two routers were alive at once, which the checker must know.
-    pub late_runs: LateRuns,
+    pub late_replays: LateReplays,
     pub(crate) postgres_proxy: Option<Proxy>,
     pub(crate) kafka_proxy: Option<Proxy>,
     pub(crate) commit_tracker: Option<CommitTracker>,

@@ -55,7 +55,8 @@ impl fmt::Display for RunResult {
         for text in history.examples().iter().chain(violations) {
             writeln!(f, "  {text}")?;
         }
-        let order = history.order.count() + history.runs.count() + history.affinity.count();
+        let order =
+            history.order.count() + history.incomplete_replays.count() + history.affinity.count();
         let (lost, duplicates) = (history.lost.count(), history.duplicates);
         write!(
             f,

@@ -121,7 +121,7 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     let session = postgres.connect().await.unwrap();
     schema.create(&session).await.unwrap();
     create_slot(&session, "relay", "test_decoding").await.unwrap();
-    let mut witness = CommitTracker::create(&session, "witness").await.unwrap();
+    let mut tracker = CommitTracker::create(&session, "commits").await.unwrap();
 
     let load = Load { writers: 6, payload: PayloadBytes { min: 1, max: 2000 }, ..Load::default() };
     let running = load.start(&postgres.url(SUPERUSER, postgres::DATABASE), &schema);
@@ -148,7 +148,7 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
         .await
         .unwrap()
         .rolled_back(journal.rolled_back);
-    witness.drain(&session).await.unwrap();
+    tracker.drain(&session).await.unwrap();
     let rows = decoded(&session, "relay", "public.outbox").await;
     relay(&kafka.bootstrap(), &rows, ["aggregate_type", "aggregate_id", "event_type"]).await;
 
@@ -160,9 +160,9 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     assert!(result.sent >= usize::try_from(journal.committed + big).unwrap());
 
     let now = postgres.current_wal_lsn().await.unwrap();
-    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 0);
+    assert_eq!(confirmed_ahead(&truth, tracker.commits(), now, &seen).unwrap().len(), 0);
     seen.pop();
-    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 1);
+    assert_eq!(confirmed_ahead(&truth, tracker.commits(), now, &seen).unwrap().len(), 1);
     assert_eq!(check(&truth, &seen, &CheckOptions::default()).lost.count(), 1);
 }
 

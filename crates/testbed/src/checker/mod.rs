@@ -27,9 +27,9 @@ pub use result::{Anomalies, CheckResult};
 use crate::reader::ConsumedRecord;
 use crate::truth::{Digest, ExpectedEvent, Truth};
 
-/// Whether records of an older emission may follow those of a newer one.
+/// Whether records of an older replay may follow those of a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LateRuns {
+pub enum LateReplays {
     /// One router at a time.
     #[default]
     Forbidden,
@@ -41,8 +41,8 @@ pub enum LateRuns {
 /// What the checker has to know of the run.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
-    /// Late runs.
-    pub late_runs: LateRuns,
+    /// Late replays.
+    pub late_replays: LateReplays,
 }
 
 /// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
@@ -257,7 +257,7 @@ fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], result: &mut 
 }
 
 /// Ranks count only events that were seen: an event that is lost is reported as lost, and not as a
-/// gap in a run, too.
+/// gap in a replay, too.
 fn check_replays(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
@@ -269,12 +269,12 @@ fn check_replays(
     let (mut previous, mut highest) = (0, 0);
     for one in occurrences {
         let Some(rank) = ranks.get(&one.seq).copied() else { continue };
-        let limit = match options.late_runs {
-            LateRuns::Forbidden => previous + 1,
-            LateRuns::Allowed => highest + 1,
+        let limit = match options.late_replays {
+            LateReplays::Forbidden => previous + 1,
+            LateReplays::Allowed => highest + 1,
         };
         if rank > limit {
-            result.runs.add(|| {
+            result.incomplete_replays.add(|| {
                 format!(
                     "key {name} of topic {topic}: {} is repeated without the event before it",
                     one.id
