@@ -18,7 +18,6 @@ use crate::{
 };
 
 mod accepting;
-mod attesting;
 mod cluster;
 mod connecting;
 mod ending;
@@ -30,6 +29,7 @@ mod reading;
 mod repair;
 mod repairing;
 mod shell;
+mod witness_writes;
 
 use expected_failure::ExpectedFailure;
 use injection::Injection;
