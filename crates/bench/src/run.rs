@@ -79,7 +79,7 @@ async fn receive(
     let samples =
         match blocking(move || watch(&ProgressSource::BytesWritten, processes, started)).await? {
             Ok(samples) => samples,
-            Err(fault) => return Ok(Err(fault)),
+            Err(anomaly) => return Ok(Err(anomaly)),
         };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
@@ -108,7 +108,7 @@ async fn deliver(
     let source = ProgressSource::Records { ends, before, expected: written.events };
     let samples = match blocking(move || watch(&source, processes, started)).await? {
         Ok(samples) => samples,
-        Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
+        Err(anomaly) => return Ok(Err(format!("{anomaly}; its log:\n{}", running.log()))),
     };
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
@@ -120,7 +120,7 @@ async fn deliver(
     }
     match verdict {
         Ok(()) => Ok(Ok(Run::of(&samples, written, Some(peak))?)),
-        Err(fault) => Ok(Err(fault)),
+        Err(anomaly) => Ok(Err(anomaly)),
     }
 }
 

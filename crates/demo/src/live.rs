@@ -40,14 +40,14 @@ pub(crate) struct LiveStatus {
     pub(crate) blame: String,
 }
 
-/// Reads the gauges, and keeps the readings from which a rate is computed.
+/// Takes readings, and keeps those from which a rate is computed.
 #[derive(Debug, Default)]
 pub(crate) struct StatusReader {
     span: VecDeque<Counters>,
 }
 
 impl StatusReader {
-    /// Reads the gauges now. A router that does not answer is a reading and not an error.
+    /// Takes a reading now. A router that does not answer is a reading and not an error.
     pub(crate) async fn read(
         &mut self,
         router: &RouterProcess,

@@ -136,7 +136,7 @@ fn state_topic(topic_prefix: &str) -> String {
     format!("{topic_prefix}router-state")
 }
 
-/// The router's configuration: what a person would write, with gauges that are updated often.
+/// The router's configuration: what a person would write, with readings that are updated often.
 fn config(postgres: &PostgresServer, broker: &DemoKafka, topic_prefix: &str) -> String {
     let mut config = RouterConfig::default();
     config
