@@ -314,7 +314,7 @@ impl World {
         self.coverage.records = self.checker.records;
         self.coverage.duplicates = self.checker.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
-            self.checker.report_violation(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Reporting, || {
                 format!("{code} is reported, and no fault of this run causes it")
             });
         }

@@ -130,7 +130,7 @@ impl World {
     fn disconnect(&mut self, router: usize) {
         let process = &mut self.routers[router];
         process.request = PendingRequest::None;
-        process.link = None;
+        process.sql_connection = None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
             self.server.close(id);
