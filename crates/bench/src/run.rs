@@ -113,12 +113,12 @@ async fn deliver(
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
     let confirmed = server.postgres.confirmed(slot).await?;
-    let verdict = check_delivery(&topics, positions, before, written).await?;
+    let delivery = check_delivery(&topics, positions, before, written).await?;
     topics.delete().await?;
     if reader.is_router() && confirmed < written.end {
         return Ok(Err(format!("confirmed {confirmed} instead of {} or later", written.end)));
     }
-    match verdict {
+    match delivery {
         Ok(()) => Ok(Ok(Run::of(&samples, written, Some(peak))?)),
         Err(anomaly) => Ok(Err(anomaly)),
     }

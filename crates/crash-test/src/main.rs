@@ -99,12 +99,12 @@ async fn run(args: &Args, seed: u64) -> anyhow::Result<RunOutcome> {
             );
         }
     }
-    let verdict = result::finish(system, &mut tally, &mut costs).await?;
+    let result = result::finish(system, &mut tally, &mut costs).await?;
     println!("{}", costs.table());
     println!(
         "{:.2} s for each round",
         started.elapsed().as_secs_f64() / f64::from(u32::try_from(rounds.len())?.max(1))
     );
-    println!("{verdict}");
-    Ok(verdict.outcome())
+    println!("{result}");
+    Ok(result.outcome())
 }

@@ -27,7 +27,7 @@ pub(crate) enum RunOutcome {
     Failed,
 }
 
-/// The judgement.
+/// What a run has shown.
 #[derive(Debug)]
 pub(crate) struct RunResult {
     kills: usize,
@@ -109,17 +109,17 @@ pub(crate) async fn finish(
 mod tests {
     use super::*;
 
-    fn verdict(counts: ViolationCounts) -> RunResult {
+    fn result(counts: ViolationCounts) -> RunResult {
         let history = checker::CheckResult { duplicates: 7, ..checker::CheckResult::default() };
         RunResult { kills: 3, counts, history, violations: Vec::new() }
     }
 
     #[test]
     fn a_run_without_a_violation_succeeds_and_its_last_line_counts_every_kind() {
-        let verdict = verdict(ViolationCounts::default());
-        assert_eq!(verdict.outcome(), RunOutcome::Passed);
+        let result = result(ViolationCounts::default());
+        assert_eq!(result.outcome(), RunOutcome::Passed);
         assert_eq!(
-            verdict.to_string().lines().last().unwrap(),
+            result.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \
              · witness ahead of acks 0 · covered and repeated 0 · duplicates 7"
         );
@@ -134,7 +134,7 @@ mod tests {
             ViolationCounts { witness_ahead: 1, ..none },
             ViolationCounts { repeated: 1, ..none },
         ] {
-            assert_eq!(verdict(counts).outcome(), RunOutcome::Failed, "{counts}");
+            assert_eq!(result(counts).outcome(), RunOutcome::Failed, "{counts}");
         }
     }
 }

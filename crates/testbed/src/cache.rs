@@ -18,7 +18,7 @@ impl Identity {
     pub(crate) const fn of(self, usual: &'static str) -> &'static str {
         match self {
             Self::Usual => usual,
-            Self::Other => "stranger",
+            Self::Other => "other",
         }
     }
 }
