@@ -7,15 +7,14 @@ use std::time::Duration;
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use testbed::checker::{CheckOptions, check};
 use testbed::kafka::KafkaOptions;
-use testbed::load::{LEDGER, Load, Pace};
+use testbed::load::{COMMITTED, Load};
 use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
 const DEADLINE: Duration = Duration::from_secs(90);
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(10) };
-    Load { writers: 4, pace, ..Load::default() }
+    Load { writers: 4, think: Duration::from_millis(10), ..Load::default() }
 }
 
 #[tokio::test]
@@ -119,7 +118,7 @@ async fn rows_written_while_a_topic_is_deleted_arrive_when_it_is_recreated() {
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         fixture.kafka.delete_topic(&topic).await.unwrap();
         // What was in it went with it.
-        session.batch_execute(&format!("DELETE FROM {LEDGER}")).await.unwrap();
+        session.batch_execute(&format!("DELETE FROM {COMMITTED}")).await.unwrap();
 
         let running = fixture.load(load());
         if time == 0 {

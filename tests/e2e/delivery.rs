@@ -7,7 +7,8 @@ use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use serde_json::Value;
 use testbed::checker::Anomalies;
 use testbed::kafka::KafkaOptions;
-use testbed::load::{Load, Pace, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
+use testbed::load::{Load, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
+use testbed::process::peak_resident_bytes;
 use testbed::truth::Format;
 use testbed::wait::eventually;
 use tokio::time::{Instant, interval};
@@ -29,11 +30,8 @@ async fn expect_exactly_once(fixture: &Fixture) {
 async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_order() {
     let schema = Schema::new(Preset::Default).types(&["order", "invoice", "payment"]);
     let mut fixture = Fixture::builder().schema(schema.aggregates(250)).start().await.unwrap();
-    let running = fixture.load(Load {
-        writers: 30,
-        pace: Pace::AsFastAsPossible { think: Duration::from_millis(10) },
-        ..Load::default()
-    });
+    let running =
+        fixture.load(Load { writers: 30, think: Duration::from_millis(10), ..Load::default() });
     wait_committed(&running, 500).await.unwrap();
     let session = fixture.session().await.unwrap();
     let big = big_transaction(&session, &fixture.schema, 200_000, 50).await.unwrap();
@@ -41,11 +39,11 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
     wait_committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
-    assert!(journal.never.len() > 20, "too few events were rolled back");
+    assert!(journal.rolled_back.len() > 20, "too few events were rolled back");
     fixture.note(journal);
 
     expect_exactly_once(&fixture).await;
-    let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
+    let peak = peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap();
     let limit = memory_limit(DEFAULT_WINDOW_BYTES);
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 }
@@ -135,7 +133,7 @@ async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = u64::try_from(result.duplicates).unwrap();
     assert!(duplicates <= WINDOW + SLACK, "{duplicates} duplicates");
-    let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
+    let peak = peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap();
     let limit = memory_limit(DEFAULT_WINDOW_BYTES);
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 }
@@ -148,8 +146,7 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     let clock = [("message.timestamp.type", "LogAppendTime")];
     fixture.kafka.create_topic(&topic, 2, &clock).await.unwrap();
     fixture.restart().await.unwrap();
-    let think = Duration::from_millis(40);
-    let load = Load { writers: 6, pace: Pace::AsFastAsPossible { think }, ..Load::default() };
+    let load = Load { writers: 6, think: Duration::from_millis(40), ..Load::default() };
     let running = fixture.load(load);
     wait_committed(&running, 300).await.unwrap();
     fixture.kafka.grow_topic(&topic, 5).await.unwrap();

@@ -13,7 +13,8 @@ use e2e::{
 };
 use serde_json::Value;
 use testbed::kafka::KafkaOptions;
-use testbed::load::{Load, Pace, PayloadBytes};
+use testbed::load::{Load, PayloadBytes};
+use testbed::process::{peak_resident_bytes, resident_bytes};
 use tokio::time::{Instant, interval, sleep};
 use tokio_postgres::types::PgLsn;
 
@@ -23,8 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 const WINDOW: usize = 300;
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(20) };
-    Load { writers: 8, pace, ..Load::default() }
+    Load { writers: 8, think: Duration::from_millis(20), ..Load::default() }
 }
 
 /// Another part of `span` each time: kills must hit other moments in every run.
@@ -166,7 +166,8 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     wait_committed(&running, 5_000).await.unwrap();
     // By now everything that was acknowledged before is confirmed.
     let held = fixture.slot().await.unwrap();
-    let memory = fixture.router.process().unwrap().resident_bytes().unwrap();
+    let pid = fixture.router.process().unwrap().pid();
+    let memory = resident_bytes(pid).unwrap();
     let mut samples = interval(Duration::from_millis(500));
     while gone.elapsed() < OUTAGE {
         samples.tick().await;
@@ -178,7 +179,7 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
         );
         assert_eq!(fixture.status().await.unwrap()["state"], "blocked");
     }
-    let grown = fixture.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
+    let grown = resident_bytes(pid).unwrap().saturating_sub(memory);
     assert!(grown <= FLAT, "memory grew by {grown} B while nothing moved");
 
     fixture.kafka.owned().unwrap().start_again().await.unwrap();
@@ -189,7 +190,7 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
-    let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
+    let peak = peak_resident_bytes(pid).unwrap();
     println!("{result}\npeak of memory: {peak} B");
     assert_eq!(
         fixture.slot().await.unwrap().active_pid,

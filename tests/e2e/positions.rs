@@ -2,7 +2,7 @@
 
 use e2e::{Fixture, Interruptions, SHORT_DEADLINE, create_event_function};
 use serde_json::Value;
-use testbed::load::LEDGER;
+use testbed::load::COMMITTED;
 use testbed::postgres::DatabaseSession;
 use testbed::proxy::{Direction, ProxyMode};
 use testbed::wait::eventually;
@@ -128,12 +128,12 @@ async fn copy(fixture: &Fixture, rows: usize) {
              FROM testbed.aggregate a, generate_series(1, {rows} / {keys}) g ORDER BY g, a.n;
          COPY (SELECT {columns} FROM staged ORDER BY seq, aggregate_id) TO '{file}';
          COPY outbox ({columns}) FROM '{file}';
-         INSERT INTO {LEDGER} ({columns_of_ledger}, seq)
+         INSERT INTO {COMMITTED} ({columns_of_committed}, seq)
              SELECT id, aggregate_type, aggregate_id, event_type, octet_length(payload::text),
                  sha256(convert_to(payload::text, 'UTF8')), seq FROM staged;
          COMMIT",
         keys = fixture.schema.aggregates,
-        columns_of_ledger =
+        columns_of_committed =
             "id, aggregate_type, aggregate_id, event_type, payload_bytes, payload_sha256",
     );
     fixture.session().await.unwrap().batch_execute(&sql).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use serde_json::Value;
 use testbed::kafka::KafkaOptions;
-use testbed::load::{Load, Pace};
+use testbed::load::Load;
 use testbed::postgres::ShutdownMode;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
@@ -18,8 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 const SHUTDOWN: Duration = Duration::from_secs(25);
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(5) };
-    Load { writers: 6, pace, ..Load::default() }
+    Load { writers: 6, think: Duration::from_millis(5), ..Load::default() }
 }
 
 /// Writes a few events more, and waits until the writers are done.

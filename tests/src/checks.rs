@@ -36,9 +36,10 @@ impl Fixture {
     ///
     /// Fails when the database cannot be read.
     pub async fn truth(&self) -> anyhow::Result<Truth> {
-        let truth = Truth::from_ledger(&*self.session().await?, &self.mapping).await?;
-        let never = self.journals.iter().flat_map(|journal| journal.never.iter().copied());
-        Ok(truth.never(never))
+        let truth = Truth::from_committed(&*self.session().await?, &self.mapping).await?;
+        let rolled_back =
+            self.journals.iter().flat_map(|journal| journal.rolled_back.iter().copied());
+        Ok(truth.rolled_back(rolled_back))
     }
 
     /// Everything in the topics, from offset 0.
@@ -132,7 +133,7 @@ impl Fixture {
     /// Fails when the database or Kafka cannot be read.
     pub async fn check(&self) -> anyhow::Result<CheckResult> {
         let truth = self.truth().await?;
-        let options = CheckOptions { late_runs: self.late_runs };
+        let options = CheckOptions { late_replays: self.late_replays };
         Ok(check(&truth, &self.seen().await?, &options))
     }
 
@@ -151,7 +152,7 @@ impl Fixture {
     ///
     /// Fails when there is no slot.
     pub async fn confirmed(&self) -> anyhow::Result<PgLsn> {
-        self.slot().await?.confirmed_flush_lsn.context("the slot has no confirmed position")
+        self.postgres.confirmed(SLOT).await
     }
 
     /// Waits until the slot has confirmed everything that was written before this call.
@@ -160,11 +161,7 @@ impl Fixture {
     ///
     /// Fails when it has not after `deadline`.
     pub async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
-        let end = self.postgres.current_wal_lsn().await?;
-        eventually(deadline, format!("confirmed_flush_lsn {end}"), async || {
-            Ok((self.confirmed().await? >= end).then_some(()))
-        })
-        .await
+        self.postgres.wait_confirmed(SLOT, deadline).await
     }
 
     /// Kills the router with SIGKILL, and returns when its walsender has gone too.
@@ -174,14 +171,7 @@ impl Fixture {
     /// Fails when the router was not started.
     pub async fn kill_router(&mut self) -> anyhow::Result<()> {
         self.router.kill9().await?;
-        self.wait_slot_free().await
-    }
-
-    async fn wait_slot_free(&self) -> anyhow::Result<()> {
-        eventually(SHORT_DEADLINE, "the slot to be free", async || {
-            Ok((!self.slot().await?.active).then_some(()))
-        })
-        .await
+        self.postgres.wait_slot_free(SLOT, SHORT_DEADLINE).await.map(drop)
     }
 
     /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka,
@@ -191,8 +181,7 @@ impl Fixture {
     ///
     /// Fails when one is missing, naming some, or when commits are not tracked.
     pub async fn check_confirmed_events_are_in_kafka(&mut self) -> anyhow::Result<usize> {
-        self.wait_slot_free().await?;
-        let confirmed = self.confirmed().await?;
+        let confirmed = self.postgres.wait_slot_free(SLOT, SHORT_DEADLINE).await?;
         let truth = self.truth().await?;
         let commits = self.commits().await?;
         let ahead = confirmed_ahead(&truth, &commits, confirmed, &self.seen().await?)?;
@@ -222,12 +211,12 @@ impl Fixture {
     /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
-        let witness = self
+        let tracker = self
             .commit_tracker
             .as_mut()
             .context("commits are not tracked: call `track_commits` on the builder")?;
-        witness.drain(&session).await?;
-        Ok(witness.commits().clone())
+        tracker.drain(&session).await?;
+        Ok(tracker.commits().clone())
     }
 
     /// `/status.json`.

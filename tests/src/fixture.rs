@@ -3,13 +3,15 @@
 
 use anyhow::Context;
 use serde_json::Value;
-use testbed::checker::LateRuns;
+use testbed::checker::LateReplays;
 use testbed::commit_tracker::CommitTracker;
 use testbed::kafka::KafkaOptions;
 use testbed::load::{Journal, Load, Preset, RunningLoad, Schema};
-use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
+use testbed::postgres::{
+    DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
 use testbed::proxy::Proxy;
-use testbed::router::{RouterConfig, RouterProcess};
+use testbed::router::{RouterConfig, RouterProcess, last_lines};
 use testbed::truth::{Format, Mapping};
 
 use crate::kafka::{FixtureKafka, topic_prefix};
@@ -187,7 +189,7 @@ impl FixtureBuilder {
         let commit_tracker = match self.commit_tracking {
             CommitTracking::Off => None,
             CommitTracking::On => {
-                Some(CommitTracker::create(&*postgres.connect().await?, "witness").await?)
+                Some(CommitTracker::create(&*postgres.connect().await?, "commits").await?)
             }
         };
         let postgres_proxy = match self.postgres_link {
@@ -210,7 +212,7 @@ impl FixtureBuilder {
             topics,
             commit_tracker,
             journals: Vec::new(),
-            late_runs: LateRuns::Forbidden,
+            late_replays: LateReplays::Forbidden,
         })
     }
 }
@@ -233,7 +235,7 @@ pub struct Fixture {
     /// The topics that are checked.
     pub topics: Vec<String>,
     /// Whether two routers were alive at once, which the checker must know.
-    pub late_runs: LateRuns,
+    pub late_replays: LateReplays,
     pub(crate) postgres_proxy: Option<Proxy>,
     pub(crate) kafka_proxy: Option<Proxy>,
     pub(crate) commit_tracker: Option<CommitTracker>,
@@ -327,16 +329,11 @@ impl Drop for Fixture {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("--- configuration\n{}", self.config);
-            eprintln!("--- the router's log\n{}", tail(&self.router.log()));
+            eprintln!("--- the router's log\n{}", last_lines(&self.router.log(), 40));
             let log = std::fs::read_to_string(self.postgres.log()).unwrap_or_default();
-            eprintln!("--- PostgreSQL's log\n{}", tail(&log));
+            eprintln!("--- PostgreSQL's log\n{}", last_lines(&log, 40));
         }
     }
-}
-
-fn tail(log: &str) -> String {
-    let lines: Vec<&str> = log.lines().collect();
-    lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
 }
 
 async fn start_kafka(
@@ -370,11 +367,7 @@ async fn prepare_database(postgres: &PostgresServer, schema: &Schema) -> anyhow:
         ))
         .await
         .context("cannot create role and publication")?;
-    session
-        .execute("SELECT pg_create_logical_replication_slot($1::text::name, 'pgoutput')", &[&SLOT])
-        .await
-        .context("cannot create the slot")?;
-    Ok(())
+    create_slot(&session, SLOT, "pgoutput").await
 }
 
 fn topic_names(schema: &Schema, mapping: &Mapping) -> Vec<String> {

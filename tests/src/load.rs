@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use testbed::load::{LEDGER, RunningLoad};
+use testbed::load::{COMMITTED, RunningLoad};
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
@@ -23,9 +23,9 @@ pub async fn wait_committed(running: &RunningLoad, more: u64) -> anyhow::Result<
     .await
 }
 
-/// Makes `testbed.event(n)`: one event of aggregate `n` of the preset `default` with its ledger
-/// row, in whatever transaction and savepoint calls it. What is rolled back leaves no trace in the
-/// ledger.
+/// Makes `testbed.event(n)`: one event of aggregate `n` of the preset `default` with its row
+/// in [`COMMITTED`], in whatever transaction and savepoint calls it. What is rolled back leaves no
+/// trace there.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub async fn create_event_function(session: &DatabaseSession) -> anyhow::Result<
             o AS (INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
                 SELECT type, id, 'Changed', jsonb_build_object('seq', seq, 'pad', repeat('x', 400))
                 FROM a RETURNING *)
-            INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes,
+            INSERT INTO {COMMITTED} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes,
                 payload_sha256)
             SELECT o.id, type, a.id, seq, event_type, octet_length(payload::text),
                 sha256(convert_to(payload::text, 'UTF8')) FROM a, o $$"

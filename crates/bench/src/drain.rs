@@ -165,7 +165,7 @@ fn compare(
     report.print(&Comparison::table(&comparisons).show())
 }
 
-/// Marks apply to loopback only, which every machine has.
+/// Targets apply to loopback only, which every machine has.
 fn add_targets(backlog: BacklogSpec, all_runs: &[ReaderRuns], report: &mut Report) {
     for reader_runs in all_runs
         .iter()

@@ -44,7 +44,7 @@ impl GrowthSeries {
         }
     }
 
-    /// Shape and reach of a backlog at one of the values.
+    /// Shape and distribution of a backlog at one of the values.
     fn at(self, value: u32) -> anyhow::Result<(Shape, Distribution)> {
         let (shape, distribution) = (Shape::BATCHED, Distribution::default());
         let many = u64::from(value);

@@ -104,11 +104,11 @@ async fn measure_router(
     writing.await??;
     let during = resident_bytes(pid)?;
     let end = server.postgres.current_wal_lsn().await?;
-    let behind = u64::from(end).saturating_sub(server.confirmed(slot).await?.into());
+    let behind = u64::from(end).saturating_sub(server.postgres.confirmed(slot).await?.into());
     kafka.start_again().await?;
     let back = Instant::now();
     eventually(NO_PROGRESS_MAX + args.outage(), "everything to be confirmed", async || {
-        Ok((server.confirmed(slot).await? >= end).then_some(()))
+        Ok((server.postgres.confirmed(slot).await? >= end).then_some(()))
     })
     .await?;
     let catching_up = back.elapsed();

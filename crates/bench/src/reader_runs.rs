@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::report::{Column, Table};
 use crate::run::Run;
 
-/// A reader, the socket it reads from, and its runs; a run with a fault has no figures.
+/// A reader, the socket it reads from, and its runs; a run with an anomaly has no figures.
 pub(crate) struct ReaderRuns {
     pub(crate) reader: Reader,
     pub(crate) socket: Socket,

@@ -129,7 +129,7 @@ impl Report {
     ) -> anyhow::Result<Option<T>> {
         match outcome {
             Ok(figures) => Ok(Some(figures)),
-            Err(fault) => self.anomaly(format!("{what}: {fault}")).map(|()| None),
+            Err(anomaly) => self.anomaly(format!("{what}: {anomaly}")).map(|()| None),
         }
     }
 

@@ -79,7 +79,7 @@ async fn receive(
     let samples =
         match blocking(move || watch(&ProgressSource::BytesWritten, processes, started)).await? {
             Ok(samples) => samples,
-            Err(fault) => return Ok(Err(fault)),
+            Err(anomaly) => return Ok(Err(anomaly)),
         };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
@@ -108,19 +108,19 @@ async fn deliver(
     let source = ProgressSource::Records { ends, before, expected: written.events };
     let samples = match blocking(move || watch(&source, processes, started)).await? {
         Ok(samples) => samples,
-        Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
+        Err(anomaly) => return Ok(Err(format!("{anomaly}; its log:\n{}", running.log()))),
     };
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
-    let confirmed = server.confirmed(slot).await?;
-    let verdict = check_delivery(&topics, positions, before, written).await?;
+    let confirmed = server.postgres.confirmed(slot).await?;
+    let delivery = check_delivery(&topics, positions, before, written).await?;
     topics.delete().await?;
     if reader.is_router() && confirmed < written.end {
         return Ok(Err(format!("confirmed {confirmed} instead of {} or later", written.end)));
     }
-    match verdict {
+    match delivery {
         Ok(()) => Ok(Ok(Run::of(&samples, written, Some(peak))?)),
-        Err(fault) => Ok(Err(fault)),
+        Err(anomaly) => Ok(Err(anomaly)),
     }
 }
 

@@ -144,12 +144,6 @@ impl BenchServer {
         .await
     }
 
-    /// The `confirmed_flush_lsn` of a slot.
-    pub(crate) async fn confirmed(&self, slot: &str) -> anyhow::Result<PgLsn> {
-        let found = self.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
-        found.with_context(|| format!("the slot \"{slot}\" is gone"))
-    }
-
     /// The connection string of readers, in libpq's format.
     pub(crate) fn conninfo(&self, socket: Socket) -> String {
         let host = match socket {

@@ -10,6 +10,7 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use testbed::kafka::{create_topic, delete_topic};
+use testbed::reader::is_transient;
 use testbed::wait::until_ok;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -45,8 +46,8 @@ pub(crate) struct RunTopics {
 }
 
 impl RunTopics {
-    /// Creates the topics that events of `reach` are routed to: a topic called `name` for one run,
-    /// or the many topics that all runs of this reach share, because a broker keeps the files of
+    /// Creates the topics that events of `distribution` are routed to: a topic called `name` for one run,
+    /// or the many topics that all runs of this distribution share, because a broker keeps the files of
     /// deleted topics open for a minute.
     pub(crate) async fn create(
         bootstrap: &str,
@@ -231,7 +232,7 @@ impl TopicReader {
         })
     }
 
-    /// Passes records to `note` until it has seen enough, or nothing has come for `patience`.
+    /// Passes records to `note` until it has seen enough, or nothing has come for `no_progress_max`.
     pub(crate) fn read_until(
         &self,
         no_progress_max: Duration,
@@ -260,11 +261,4 @@ impl TopicReader {
 pub(crate) enum ReadNext {
     Continue,
     Stop,
-}
-
-fn is_transient(error: &rdkafka::error::KafkaError) -> bool {
-    matches!(
-        error.rdkafka_error_code(),
-        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
-    )
 }

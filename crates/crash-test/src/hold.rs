@@ -11,6 +11,7 @@ use tokio_postgres::types::PgLsn;
 
 use crate::observer;
 use crate::plan::HoldEnd;
+use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::Tally;
 
@@ -30,18 +31,18 @@ pub(crate) async fn hold(
     system.wait_flowing().await?;
     // With few records in flight, new records are sent, and only their acknowledgements are
     // missing.
-    system.wait_confirmed(DEADLINE).await?;
+    system.postgres.wait_confirmed(SLOT, DEADLINE).await?;
     system.proxy.set(ProxyMode::HoldAnswers).await?;
     let from = system.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
     let answers = system.proxy.answer_bytes();
-    let confirmed = watch(system, tally, length).await?;
+    let furthest = watch(system, tally, length).await?;
     let witness = system.state.position()?;
     let passed = system.proxy.answer_bytes().saturating_sub(answers);
     tally.commit(&observer::committed(&system.session).await?);
     let held =
         tally.first_end_after(from).context("no event was committed while responses were held")?;
     ensure!(passed <= HANDED_OVER, "{passed} bytes of responses passed while they were held");
-    tally.check_while_held(from, confirmed, witness);
+    tally.check_while_held(from, furthest, witness);
     match end {
         HoldEnd::Kill => {
             system.router.kill9().await?;
@@ -51,7 +52,7 @@ pub(crate) async fn hold(
         HoldEnd::Release => {
             system.proxy.set(ProxyMode::Forward).await?;
             eventually(DEADLINE, format!("{held} to be confirmed after the release"), async || {
-                Ok((system.slot().await?.1 >= held).then_some(()))
+                Ok((system.postgres.confirmed(SLOT).await? >= held).then_some(()))
             })
             .await?;
             system.router.sigterm()?;
@@ -70,7 +71,7 @@ async fn watch(
     length: Duration,
 ) -> anyhow::Result<PgLsn> {
     let started = Instant::now();
-    let mut furthest = system.slot().await?.1;
+    let mut furthest = system.postgres.confirmed(SLOT).await?;
     while started.elapsed() < length {
         // Neither is in the publication: the server reports them only by keepalives and empty
         // transactions.
@@ -81,7 +82,8 @@ async fn watch(
                  SELECT pg_logical_emit_message(false, 'crash-test', repeat('x', 1000))",
             )
             .await?;
-        furthest = furthest.max(system.slot().await?.1).max(system.tap.highest_flush());
+        let confirmed = system.postgres.confirmed(SLOT).await?;
+        furthest = furthest.max(confirmed).max(system.tap.highest_flush());
         // The witness is read after the position: it can only have moved on.
         if !tally.slot_within(furthest, system.state.position()?) {
             break;

@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use crate::args::Args;
 use crate::costs::Costs;
 use crate::result::RunOutcome;
+use crate::state_topic::SLOT;
 use crate::system::{TestSystem, WINDOW_EVENTS};
 use crate::tally::Tally;
 
@@ -70,7 +71,7 @@ async fn run(args: &Args, seed: u64) -> anyhow::Result<RunOutcome> {
     println!("{} rounds on PostgreSQL {}, seed {seed}", rounds.len(), args.postgres_version);
     let mut system = TestSystem::build(args.postgres_version, seed).await?;
     failpoints::check_names(&mut system.router).await?;
-    let mut tally = Tally::new(WINDOW_EVENTS, system.slot().await?.1);
+    let mut tally = Tally::new(WINDOW_EVENTS, system.postgres.confirmed(SLOT).await?);
     let mut costs = Costs::default();
     let started = Instant::now();
     for (index, plan) in (1..).zip(&rounds) {
@@ -98,12 +99,12 @@ async fn run(args: &Args, seed: u64) -> anyhow::Result<RunOutcome> {
             );
         }
     }
-    let verdict = result::finish(system, &mut tally, &mut costs).await?;
+    let result = result::finish(system, &mut tally, &mut costs).await?;
     println!("{}", costs.table());
     println!(
         "{:.2} s for each round",
         started.elapsed().as_secs_f64() / f64::from(u32::try_from(rounds.len())?.max(1))
     );
-    println!("{verdict}");
-    Ok(verdict.outcome())
+    println!("{result}");
+    Ok(result.outcome())
 }

@@ -1,11 +1,11 @@
 //! Which events were committed, and where their transactions end: read from a slot with another
-//! output plugin, on the ledger that writers keep beside the outbox.
+//! output plugin, from the table of committed events that writers keep beside the outbox.
 //!
 //! So one query returns everything that was committed since the last, in commit order, without the
 //! product's decoder.
 
 use anyhow::Context;
-use testbed::load::LEDGER;
+use testbed::load::COMMITTED;
 use testbed::postgres::create_slot;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
@@ -34,7 +34,7 @@ pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<ObservedCom
         "SELECT lsn, data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL, \
          'include-xids', '0', 'skip-empty-xacts', '1') \
          WHERE data = 'COMMIT' OR data LIKE '{}%'",
-        ledger_row()
+        committed_row()
     );
     let rows = client.query(&query, &[&SLOT]).await.context("cannot read what was committed")?;
     let mut commits = Vec::new();
@@ -50,11 +50,11 @@ pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<ObservedCom
     Ok(commits)
 }
 
-fn ledger_row() -> String {
-    format!("table {LEDGER}: INSERT: id[uuid]:''")
+fn committed_row() -> String {
+    format!("table {COMMITTED}: INSERT: id[uuid]:''")
 }
 
-/// The id in a row of the ledger, as `test_decoding` writes it.
+/// The id in a row of that table, as `test_decoding` writes it.
 fn event_id(data: &str) -> Option<Uuid> {
     let (_, rest) = data.split_once("id[uuid]:'")?;
     let (id, _) = rest.split_once('\'')?;
@@ -66,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_ledger_row_is_read_from_its_first_column() {
+    fn the_id_of_a_committed_event_is_read_from_the_first_column() {
         let id = Uuid::from_u128(7);
         let row = format!(
-            "table testbed.ledger: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:'"
+            "table testbed.committed: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:'"
         );
         assert_eq!(event_id(&row), Some(id));
         assert_eq!(event_id("table public.outbox: INSERT: id[text]:'x'"), None);

@@ -11,6 +11,7 @@ use testbed::wait::eventually;
 use tokio::time::sleep;
 
 use crate::failpoints::Trigger;
+use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Flow, NARROW_BYTES, Setup, TestSystem};
 
 /// Rows of a transaction that exceeds the window several times.
@@ -132,7 +133,7 @@ async fn fill_queue(system: &mut TestSystem) -> anyhow::Result<()> {
     // A window of small rows would be full by their number, and leave room in the queue. So the
     // writers wait until the wide rows are committed.
     system.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
-    system.wait_confirmed(DEADLINE).await?;
+    system.postgres.wait_confirmed(SLOT, DEADLINE).await?;
     system.proxy.set(ProxyMode::HoldAnswers).await?;
     big_transaction(&system.session, &system.schema, WIDE_ROWS, WIDE_BYTES).await?;
     eventually(DEADLINE, "a full window", async || {
@@ -140,8 +141,8 @@ async fn fill_queue(system: &mut TestSystem) -> anyhow::Result<()> {
         Ok(bytes.is_some_and(|bytes| bytes >= FULL_BYTES).then_some(()))
     })
     .await?;
-    let (walsender, _) = system.slot().await?;
-    let walsender = walsender.context("no walsender holds the slot")?;
+    let slot = system.postgres.slot(SLOT).await?;
+    let walsender = slot.and_then(|slot| slot.active_pid).context("no walsender holds the slot")?;
     let ended = system.session.query_one("SELECT pg_terminate_backend($1)", &[&walsender]).await?;
     ensure!(ended.get::<_, bool>(0), "walsender {walsender} had ended already");
     Ok(())

@@ -11,6 +11,7 @@ use testbed::truth::Truth;
 use crate::costs::Costs;
 use crate::failpoints::Trigger;
 use crate::round::check_after_death;
+use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Tally, ViolationCounts};
 
@@ -26,7 +27,7 @@ pub(crate) enum RunOutcome {
     Failed,
 }
 
-/// The judgement.
+/// What a run has shown.
 #[derive(Debug)]
 pub(crate) struct RunResult {
     kills: usize,
@@ -54,7 +55,8 @@ impl fmt::Display for RunResult {
         for text in history.examples().iter().chain(violations) {
             writeln!(f, "  {text}")?;
         }
-        let order = history.order.count() + history.runs.count() + history.affinity.count();
+        let order =
+            history.order.count() + history.incomplete_replays.count() + history.affinity.count();
         let (lost, duplicates) = (history.lost.count(), history.duplicates);
         write!(
             f,
@@ -70,20 +72,21 @@ pub(crate) async fn finish(
     costs: &mut Costs,
 ) -> anyhow::Result<RunResult> {
     let writers = system.writers.take().context("the writers were stopped before")?;
-    let never = writers.stop().await?.never;
+    let rolled_back = writers.stop().await?.rolled_back;
     system.start(Setup::Direct)?;
-    let delivered = system.wait_confirmed(DELIVERY).await;
+    let delivered = system.postgres.wait_confirmed(SLOT, DELIVERY).await;
     system.router.sigterm()?;
     let status = system.router.wait_exit(DEADLINE).await?;
     costs.repeated(
         check_after_death(&mut system, tally, Trigger::None, Ending::Drained).await?.duplicates,
     );
 
-    let truth = Truth::from_ledger(&system.session, &system.mapping).await?.never(never);
-    let (in_ledger, observed) = (truth.events.len(), tally.committed());
+    let truth =
+        Truth::from_committed(&system.session, &system.mapping).await?.rolled_back(rolled_back);
+    let (committed, observed) = (truth.events.len(), tally.committed());
     ensure!(
-        in_ledger == observed,
-        "the ledger has {in_ledger} events, the observer saw {observed}"
+        committed == observed,
+        "the table of committed events has {committed}, the observer saw {observed}"
     );
     let history = check(&truth, system.tail.seen(), &CheckOptions::default());
     let (one, other) = (history.duplicates, tally.duplicates());
@@ -106,17 +109,17 @@ pub(crate) async fn finish(
 mod tests {
     use super::*;
 
-    fn verdict(counts: ViolationCounts) -> RunResult {
+    fn result(counts: ViolationCounts) -> RunResult {
         let history = checker::CheckResult { duplicates: 7, ..checker::CheckResult::default() };
         RunResult { kills: 3, counts, history, violations: Vec::new() }
     }
 
     #[test]
     fn a_run_without_a_violation_succeeds_and_its_last_line_counts_every_kind() {
-        let verdict = verdict(ViolationCounts::default());
-        assert_eq!(verdict.outcome(), RunOutcome::Passed);
+        let result = result(ViolationCounts::default());
+        assert_eq!(result.outcome(), RunOutcome::Passed);
         assert_eq!(
-            verdict.to_string().lines().last().unwrap(),
+            result.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \
              · witness ahead of acks 0 · covered and repeated 0 · duplicates 7"
         );
@@ -131,7 +134,7 @@ mod tests {
             ViolationCounts { witness_ahead: 1, ..none },
             ViolationCounts { repeated: 1, ..none },
         ] {
-            assert_eq!(verdict(counts).outcome(), RunOutcome::Failed, "{counts}");
+            assert_eq!(result(counts).outcome(), RunOutcome::Failed, "{counts}");
         }
     }
 }

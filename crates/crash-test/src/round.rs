@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::failpoints::{FailpointCase, Trigger, VARIABLE};
 use crate::plan::{HoldEnd, KillPlan};
 use crate::provoke::{provoke, repair, setup};
+use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Observation, RoundResult, SlotPersistence, Tally};
 use crate::{hold, observer};
@@ -112,8 +113,8 @@ pub(crate) async fn check_after_death(
     let (ends, state_ends) = (system.tail.ends()?, system.state.ends()?);
     repair(system, trigger).await?;
     system.tap.closed(DEADLINE).await?;
-    let (confirmed, status_flush) =
-        (system.confirmed_when_free().await?, system.tap.take_highest_flush());
+    let confirmed = system.postgres.wait_slot_free(SLOT, DEADLINE).await?;
+    let status_flush = system.tap.take_highest_flush();
     // Read after the position, so these are at least all commits that it covers.
     let commits = observer::committed(&system.session).await?;
     let mut observed = (Vec::new(), Vec::new());

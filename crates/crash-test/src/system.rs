@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use testbed::kafka::{KafkaCluster, KafkaOptions};
-use testbed::load::{Load, Pace, Preset, RunningLoad, Schema};
+use testbed::load::{Load, Preset, RunningLoad, Schema};
 use testbed::postgres::{
     DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
 };
@@ -110,12 +110,7 @@ impl TestSystem {
         let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
         let session = postgres.connect().await?;
         prepare(&session, &schema).await?;
-        let load = Load {
-            writers: 6,
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(8) },
-            seed,
-            ..Load::default()
-        };
+        let load = Load { writers: 6, think: Duration::from_millis(8), seed, ..Load::default() };
         let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
         let router = RouterProcess::with_config("")?;
         Ok(Self {
@@ -223,39 +218,6 @@ impl TestSystem {
         let now = self.tail.ends()?;
         let grew = |topic: &String| now.records_of(topic) > before.records_of(topic);
         Ok(self.topics.iter().all(grew).then_some(Flow::Flowing))
-    }
-
-    /// Waits until the slot has confirmed everything that was written before this call.
-    pub(crate) async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
-        let end = self.postgres.current_wal_lsn().await?;
-        eventually(deadline, format!("{end} to be confirmed"), async || {
-            Ok((self.slot().await?.1 >= end).then_some(()))
-        })
-        .await
-    }
-
-    /// The slot's position, once no walsender holds the slot: a walsender may still read what a
-    /// dead router has sent.
-    pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
-        eventually(DEADLINE, "the slot to be free", async || {
-            let (active, confirmed) = self.slot().await?;
-            Ok(active.is_none().then_some(confirmed))
-        })
-        .await
-    }
-
-    /// The process that holds the slot, and the slot's position.
-    pub(crate) async fn slot(&self) -> anyhow::Result<(Option<i32>, PgLsn)> {
-        let row = self
-            .session
-            .query_one(
-                "SELECT active_pid, confirmed_flush_lsn FROM pg_replication_slots \
-                 WHERE slot_name = $1::text::name",
-                &[&SLOT],
-            )
-            .await
-            .context("cannot read the slot")?;
-        Ok((row.get(0), row.get(1)))
     }
 
     /// Whether a slot keeps its position when the server is stopped in order: before PostgreSQL 17

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::postgres::DatabaseSession;
+use testbed::postgres::PostgresServer;
 use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
@@ -40,24 +40,24 @@ pub(crate) struct LiveStatus {
     pub(crate) blame: String,
 }
 
-/// Reads the gauges, and keeps the readings from which a rate is computed.
+/// Takes readings, and keeps those from which a rate is computed.
 #[derive(Debug, Default)]
 pub(crate) struct StatusReader {
     span: VecDeque<Counters>,
 }
 
 impl StatusReader {
-    /// Reads the gauges now. A router that does not answer is a reading and not an error.
+    /// Takes a reading now. A router that does not answer is a reading and not an error.
     pub(crate) async fn read(
         &mut self,
         router: &RouterProcess,
-        session: &DatabaseSession,
+        postgres: &PostgresServer,
     ) -> anyhow::Result<LiveStatus> {
         let Ok(status) = router.status().await else {
             self.span.clear();
             return Ok(LiveStatus {
                 state: "down".to_owned(),
-                bytes_behind: bytes_behind(session).await?,
+                bytes_behind: Some(bytes_behind(postgres).await?),
                 blame: "router".to_owned(),
                 ..LiveStatus::default()
             });
@@ -72,7 +72,7 @@ impl StatusReader {
         let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
         let slot = status.get("slot").and_then(|slot| slot.get("bytes_behind"));
         let bytes_behind = match slot.and_then(Value::as_u64) {
-            None => bytes_behind(session).await?,
+            None => Some(bytes_behind(postgres).await?),
             end => end,
         };
         Ok(LiveStatus { state: text("state"), bytes_behind, latency, rate, blame: text("blame") })
@@ -99,12 +99,9 @@ impl StatusReader {
     }
 }
 
-async fn bytes_behind(session: &DatabaseSession) -> anyhow::Result<Option<u64>> {
-    let query = "SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::int8 \
-                 FROM pg_replication_slots WHERE slot_name = $1::text::name";
-    let row = session.query_opt(query, &[&SLOT]).await?;
-    let bytes: Option<i64> = row.and_then(|row| row.get(0));
-    Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()))
+async fn bytes_behind(postgres: &PostgresServer) -> anyhow::Result<u64> {
+    let end = u64::from(postgres.current_wal_lsn().await?);
+    Ok(end.saturating_sub(postgres.confirmed(SLOT).await?.into()))
 }
 
 impl fmt::Display for LiveStatus {

@@ -5,13 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::load::RunningLoad;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_postgres::types::PgLsn;
 
 use crate::args::{Afterwards, Args};
 use crate::count::{Count, DemoOutcome};
 use crate::live::StatusReader;
 use crate::screen::Screen;
-use crate::system::{CreatedTopics, DemoSystem, RunningDemo, SLOT, WRITERS};
+use crate::system::{CreatedTopics, DemoSystem, SLOT, WRITERS};
 
 /// How often the live line is drawn.
 const FRAME: Duration = Duration::from_millis(200);
@@ -53,13 +52,13 @@ pub(crate) async fn run(
     kill(&mut system, &mut view).await?;
     let rolled_back = finish(&system, running, &mut view).await?;
 
-    let truth = system.truth().await?.never(rolled_back);
-    let (seen, demo) = system.drain_consumer().await?;
+    let truth = system.truth().await?.rolled_back(rolled_back);
+    let seen = system.drain_consumer().await?;
     let count = Count::of(&truth, seen, args.counting);
     show_count(&count, screen)?;
     *outcome = Some(count.outcome());
     if args.afterwards == Afterwards::Keep {
-        show_commands(&demo, screen)?;
+        show_commands(&system, screen)?;
         // Only Ctrl-C ends it.
         std::future::pending::<()>().await;
     }
@@ -86,7 +85,7 @@ impl LiveView<'_> {
     }
 
     async fn draw(&mut self, system: &DemoSystem) -> anyhow::Result<()> {
-        let live_status = self.status_reader.read(&system.router, &system.session).await?;
+        let live_status = self.status_reader.read(&system.router, &system.postgres).await?;
         Ok(self.screen.live(&live_status)?)
     }
 }
@@ -143,7 +142,7 @@ async fn finish(
     view.screen.step("stop", "the writers have stopped; the router delivers the rest")?;
     let end = system.postgres.current_wal_lsn().await?;
     let deadline = Instant::now() + SOON;
-    while !confirmed(system, end).await? {
+    while system.postgres.confirmed(SLOT).await? < end {
         if Instant::now() > deadline {
             view.screen.note(&format!("the slot has not confirmed {end} after {SOON:?}"))?;
             break;
@@ -154,16 +153,11 @@ async fn finish(
     view.follow(system, SETTLING).await?;
     view.screen.show_next();
     view.draw(system).await?;
-    Ok(journal.never)
-}
-
-async fn confirmed(system: &DemoSystem, end: PgLsn) -> anyhow::Result<bool> {
-    let slot = system.postgres.slot(SLOT).await?;
-    Ok(slot.and_then(|slot| slot.confirmed_flush_lsn).is_some_and(|lsn| lsn >= end))
+    Ok(journal.rolled_back)
 }
 
 fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
-    let text = "compares the database's ledger with the consumer; duplicates are events that were sent again";
+    let text = "compares the table of committed events with the consumer; duplicates are events that were sent again";
     screen.step("count", text)?;
     screen.gap()?;
     if let Some(id) = &count.dropped {
@@ -179,9 +173,9 @@ fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
     Ok(screen.result(&count.result.to_string())?)
 }
 
-fn show_commands(demo: &RunningDemo, screen: &mut Screen) -> anyhow::Result<()> {
-    let (router, broker, topic) = (&demo.router, demo.broker.bootstrap(), &demo.topic);
-    let database = demo.postgres.url("postgres", "shop");
+fn show_commands(system: &DemoSystem, screen: &mut Screen) -> anyhow::Result<()> {
+    let (router, broker, topic) = (&system.router, system.broker.bootstrap(), &system.topic);
+    let database = system.postgres.url("postgres", "shop");
     screen.gap()?;
     screen.fact("database", &format!("psql {database}"))?;
     screen.fact(

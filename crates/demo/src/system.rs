@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::kafka;
-use testbed::load::{Load, Pace, PayloadBytes, Preset, RunningLoad, Schema};
+use testbed::load::{Load, PayloadBytes, Preset, RunningLoad, Schema};
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::reader::{ConsumedRecord, Follower};
 use testbed::router::{RouterConfig, RouterProcess};
@@ -51,7 +51,7 @@ impl CreatedTopics {
 pub(crate) struct DemoSystem {
     pub(crate) router: RouterProcess,
     pub(crate) session: DatabaseSession,
-    pub(crate) consumer: Follower,
+    consumer: Option<Follower>,
     pub(crate) broker: DemoKafka,
     pub(crate) postgres: PostgresServer,
     pub(crate) topic: String,
@@ -92,6 +92,7 @@ impl DemoSystem {
         let session = postgres.connect().await?;
         schema.create_bookkeeping(&session).await?;
         let mapping = Mapping { topic_prefix, ..Mapping::default() };
+        let consumer = Some(consumer);
         Ok(Self { router, session, consumer, broker, postgres, topic, mapping, schema })
     }
 
@@ -99,49 +100,35 @@ impl DemoSystem {
     pub(crate) fn write(&self) -> RunningLoad {
         let load = Load {
             writers: WRITERS,
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(4) },
+            think: Duration::from_millis(4),
             payload: PayloadBytes { min: 20, max: 300 },
             ..Load::default()
         };
         load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
     }
 
-    /// Everything that was committed, from the ledger that each transaction writes beside its
+    /// Everything that was committed, from the table that each transaction writes beside its
     /// events.
     pub(crate) async fn truth(&self) -> anyhow::Result<Truth> {
-        Truth::from_ledger(&self.session, &self.mapping).await
+        Truth::from_committed(&self.session, &self.mapping).await
     }
 
     /// Everything that is in Kafka now, once the consumer has reached the end of every partition.
-    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<ConsumedRecord>, RunningDemo)> {
+    /// The consumer ends then.
+    pub(crate) async fn drain_consumer(&mut self) -> anyhow::Result<Vec<ConsumedRecord>> {
+        let consumer = self.consumer.take().context("the consumer was drained before")?;
         let bootstrap = self.broker.bootstrap_of_consumer();
         let ends = kafka::end_offsets(&bootstrap, &self.topic).await?;
         let there = usize::try_from(ends.iter().sum::<i64>())?;
         let read = eventually(SOON, format!("{there} records at the consumer"), async || {
-            Ok((self.consumer.count() >= there).then_some(()))
+            Ok((consumer.count() >= there).then_some(()))
         })
         .await;
         // An error of the consumer says more than the timeout.
-        let seen = self.consumer.stop().await?;
+        let seen = consumer.stop().await?;
         read?;
-        let demo = RunningDemo {
-            router: self.router,
-            _session: self.session,
-            broker: self.broker,
-            postgres: self.postgres,
-            topic: self.topic,
-        };
-        Ok((seen, demo))
+        Ok(seen)
     }
-}
-
-/// What keeps running after the count.
-pub(crate) struct RunningDemo {
-    pub(crate) router: RouterProcess,
-    _session: DatabaseSession,
-    pub(crate) broker: DemoKafka,
-    pub(crate) postgres: PostgresServer,
-    pub(crate) topic: String,
 }
 
 /// The state topic of the router; the product's `setup` creates it.
@@ -149,7 +136,7 @@ fn state_topic(topic_prefix: &str) -> String {
     format!("{topic_prefix}router-state")
 }
 
-/// The router's configuration: what a person would write, with gauges that are updated often.
+/// The router's configuration: what a person would write, with readings that are updated often.
 fn config(postgres: &PostgresServer, broker: &DemoKafka, topic_prefix: &str) -> String {
     let mut config = RouterConfig::default();
     config

@@ -56,7 +56,10 @@ fn a_code_is_explained_without_a_configuration() {
         String::from_utf8(out).expect("UTF-8")
     };
     let missing = explained("explain k010");
-    assert!(missing.starts_with("K010: a topic does not exist (transport)\n\nThe router never"), "{missing}");
+    assert!(
+        missing.starts_with("K010: a topic does not exist (transport)\n\nThe router never"),
+        "{missing}"
+    );
     let command =
         "\nWhat to type:\n  kafka-topics.sh --bootstrap-server HOST:PORT --create --topic";
     assert!(missing.contains(command), "{missing}");

@@ -27,7 +27,7 @@ pub enum Invariant {
     /// With the faults over, everything arrives and is confirmed.
     S10Liveness,
     /// A failure is reported only if its cause occurred, and always if it did.
-    S11Loudness,
+    S11Reporting,
 }
 
 impl fmt::Display for Invariant {
@@ -42,7 +42,7 @@ impl fmt::Display for Invariant {
             Self::S8Slot => "S8 slot bound",
             Self::S9Resources => "S9 resources",
             Self::S10Liveness => "S10 liveness",
-            Self::S11Loudness => "S11 loudness",
+            Self::S11Reporting => "S11 reporting",
         })
     }
 }

@@ -13,7 +13,7 @@
     clippy::indexing_slicing,
     clippy::struct_excessive_bools,
     clippy::missing_panics_doc,
-    reason = "the state of a model is a set of facts; and one that has lost its books must stop, and a panic is a violation"
+    reason = "the state of a model is a set of facts; a model whose state is inconsistent must stop, and a panic counts as a violation"
 )]
 
 pub mod checker;

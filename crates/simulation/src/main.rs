@@ -109,8 +109,8 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         let has_shown = || {
             arguments.any_coverage || (seeds >= SEEDS_FOR_COVERAGE && coverage.missing().is_empty())
         };
-        let produced = started.elapsed();
-        produced < limit || (produced < limit * TIME_FACTOR_MAX && !has_shown())
+        let elapsed = started.elapsed();
+        elapsed < limit || (elapsed < limit * TIME_FACTOR_MAX && !has_shown())
     };
     while goes_on(seeds, &coverage) {
         let seed = first.wrapping_add(seeds);

@@ -61,7 +61,7 @@ pub struct SimulatedRouter {
     pub given_up: (u64, u32),
     /// The start of the server (`SimulatedPostgres::starts`) that the SQL connection belongs to;
     /// None without a connection.
-    pub link: Option<u64>,
+    pub sql_connection: Option<u64>,
     /// The number of the replication connection.
     pub connection: Option<u64>,
     /// The checker's number of the session on it, or of the last one.
@@ -148,7 +148,7 @@ impl SimulatedRouter {
             producer: None,
             producer_at: at,
             given_up: (0, 0),
-            link: None,
+            sql_connection: None,
             connection: None,
             session: usize::MAX,
             epoch: 0,

@@ -30,7 +30,7 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
-            Err(Violation { invariant: Invariant::S11Loudness, what: format!("panic: {what}") })
+            Err(Violation { invariant: Invariant::S11Reporting, what: format!("panic: {what}") })
         }
     }
 }

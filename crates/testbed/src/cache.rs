@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Servers of one family have one identity: the system identifier of PostgreSQL, the cluster id of
-/// Kafka.
+/// The system identifier of PostgreSQL, or the cluster id of Kafka. Servers of one identity share a
+/// template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
     Usual,
@@ -14,11 +14,11 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// The name of the template for this family, where the default family's is `usual`.
+    /// The name of the template for this identity, where that of the usual one is `usual`.
     pub(crate) const fn of(self, usual: &'static str) -> &'static str {
         match self {
             Self::Usual => usual,
-            Self::Other => "stranger",
+            Self::Other => "other",
         }
     }
 }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::ensure;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
 
@@ -63,18 +62,5 @@ impl CommitTracker {
     /// The position after the commit of each transaction, by transaction id.
     pub fn commits(&self) -> &BTreeMap<u32, PgLsn> {
         &self.commits
-    }
-
-    /// Drops the slot, so that it retains no WAL.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the server refuses.
-    pub async fn drop_slot(self, client: &Client) -> anyhow::Result<()> {
-        let dropped = client
-            .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&self.slot])
-            .await?;
-        ensure!(dropped == 1, "slot \"{}\" of the commit tracker was not dropped", self.slot);
-        Ok(())
     }
 }

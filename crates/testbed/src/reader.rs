@@ -129,7 +129,7 @@ fn read_topic(
         match consumer.poll(POLL) {
             Some(Ok(message)) => seen.push(ConsumedRecord::new(topic, &message)),
             Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
-            Some(Err(error)) if !passing(&error) => {
+            Some(Err(error)) if !is_transient(&error) => {
                 return Err(error).with_context(|| format!("cannot read topic \"{topic}\""));
             }
             Some(Err(_)) | None => {
@@ -146,7 +146,7 @@ fn read_topic(
 }
 
 /// Whether the client library retries after this error by itself.
-pub(crate) fn passing(error: &KafkaError) -> bool {
+pub fn is_transient(error: &KafkaError) -> bool {
     use rdkafka::types::RDKafkaErrorCode as Code;
     let code = error.rdkafka_error_code();
     code.is_some_and(|code| {
@@ -234,8 +234,8 @@ fn follow(consumer: &BaseConsumer, topics: &[Arc<str>], shared: &Shared) -> anyh
                 shared.count.fetch_add(1, Ordering::Release);
             }
             // Many scenarios stop a broker.
-            Some(Err(error)) if matches!(error, KafkaError::PartitionEOF(_)) || passing(&error) => {
-            }
+            Some(Err(error))
+                if matches!(error, KafkaError::PartitionEOF(_)) || is_transient(&error) => {}
             Some(Err(error)) => return Err(error).context("cannot follow the topics"),
             None => {}
         }

@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::kafka::led_partitions;
-use crate::reader::{ConsumedRecord, NO_PROGRESS_MAX, POLL, REQUEST, consumer, passing};
+use crate::reader::{ConsumedRecord, NO_PROGRESS_MAX, POLL, REQUEST, consumer, is_transient};
 
 /// One partition, and the offset of the next record that will be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Tail {
                     progress = Instant::now();
                 }
                 Some(Err(error))
-                    if !passing(&error) && !matches!(error, KafkaError::PartitionEOF(_)) =>
+                    if !is_transient(&error) && !matches!(error, KafkaError::PartitionEOF(_)) =>
                 {
                     return Err(error).context("cannot read the topics");
                 }

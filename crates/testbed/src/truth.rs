@@ -1,6 +1,6 @@
 //! What was committed, according to the database: the set that the checker compares Kafka with.
 //!
-//! Writers record every event in a ledger, in the transaction that writes the event, so the ledger
+//! Writers record every event in a table, in the transaction that writes the event, so the table
 //! shows whether a commit without a response has happened. What each record must look like follows
 //! from the row as the *database* stores it (`jsonb` has its own spelling), so digests are computed
 //! there.
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-use crate::load::{Columns, LEDGER};
+use crate::load::COMMITTED;
 
 /// Length and SHA-256 of a record's value: enough to compare, and small enough to keep a million.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,57 +91,30 @@ pub struct Truth {
     /// Committed events.
     pub events: Vec<ExpectedEvent>,
     /// Ids that were written and rolled back, according to the writers.
-    pub never: HashSet<Uuid>,
+    pub rolled_back: HashSet<Uuid>,
 }
 
 impl Truth {
-    /// Reads the ledger.
+    /// Reads the table of committed events.
     ///
     /// # Errors
     ///
     /// Fails when it cannot be read.
-    pub async fn from_ledger(client: &Client, mapping: &Mapping) -> anyhow::Result<Self> {
+    pub async fn from_committed(client: &Client, mapping: &Mapping) -> anyhow::Result<Self> {
         let query = format!(
             "SELECT uuid_send(id), seq, aggregate_type, aggregate_id, event_type, payload_bytes, \
-             payload_sha256, headers, xid FROM {LEDGER}"
+             payload_sha256, headers, xid FROM {COMMITTED}"
         );
-        Self::read(client, &query, mapping).await
-    }
-
-    /// Reads the outbox table itself, for loads without a ledger: those number their events in
-    /// member `seq` of the payload. The rows must still be there.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the table cannot be read.
-    pub async fn from_outbox(
-        client: &Client,
-        table: &str,
-        columns: &Columns,
-        mapping: &Mapping,
-    ) -> anyhow::Result<Self> {
-        let headers =
-            columns.headers.map_or("NULL::text".to_owned(), |name| format!("{name}::text"));
-        let Columns { id, aggregate_type, aggregate_id, event_type, payload, .. } = columns;
-        let query = format!(
-            "SELECT uuid_send({id}), ({payload}->>'seq')::int8, {aggregate_type}::text, \
-             {aggregate_id}::text, {event_type}::text, octet_length({payload}::text), \
-             sha256(convert_to({payload}::text, 'UTF8')), {headers}, xmin::text::int8 FROM {table}"
-        );
-        Self::read(client, &query, mapping).await
+        let rows = client.query(&query, &[]).await.context("cannot read what was committed")?;
+        let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;
+        Ok(Self { events, rolled_back: HashSet::new() })
     }
 
     /// Adds ids that must never appear.
     #[must_use]
-    pub fn never(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
-        self.never.extend(ids);
+    pub fn rolled_back(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
+        self.rolled_back.extend(ids);
         self
-    }
-
-    async fn read(client: &Client, query: &str, mapping: &Mapping) -> anyhow::Result<Self> {
-        let rows = client.query(query, &[]).await.context("cannot read what was committed")?;
-        let events = rows.iter().map(|row| event(row, mapping)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { events, never: HashSet::new() })
     }
 }
 

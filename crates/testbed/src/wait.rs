@@ -89,10 +89,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_times_out_names_its_condition() {
-        let error = eventually(Duration::from_secs(1), "the moon", || async { Ok(None::<()>) })
+        let error = eventually(Duration::from_secs(1), "a condition", || async { Ok(None::<()>) })
             .await
             .unwrap_err();
-        assert_eq!(error.to_string(), "timed out after 1s waiting for the moon");
+        assert_eq!(error.to_string(), "timed out after 1s waiting for a condition");
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,10 +18,11 @@ use testbed::checker::{CheckOptions, check, confirmed_ahead};
 use testbed::commit_tracker::CommitTracker;
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::load::{
-    Backlog, Bookkeeping, Load, Mix, Pace, Partitioning, PayloadBytes, Preset, Schema, backlog,
-    big_transaction,
+    Backlog, Load, Partitioning, PayloadBytes, Preset, Schema, backlog, big_transaction,
 };
-use testbed::postgres::{self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
+use testbed::postgres::{
+    self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
 use testbed::proxy::{Proxy, ProxyMode};
 use testbed::reader::{Follower, read_all};
 use testbed::truth::{Format, Mapping, Truth};
@@ -108,16 +109,6 @@ fn produce(producer: &BaseProducer, row: &BTreeMap<String, String>, names: [&str
     producer.send(record).map_err(|(error, _)| error).unwrap();
 }
 
-async fn slot(session: &DatabaseSession, name: &str) {
-    session
-        .execute(
-            "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
-            &[&name],
-        )
-        .await
-        .unwrap();
-}
-
 #[tokio::test]
 async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load() {
     let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
@@ -129,8 +120,8 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     let schema = schema.partitioned(Partitioning::Hash);
     let session = postgres.connect().await.unwrap();
     schema.create(&session).await.unwrap();
-    slot(&session, "relay").await;
-    let mut witness = CommitTracker::create(&session, "witness").await.unwrap();
+    create_slot(&session, "relay", "test_decoding").await.unwrap();
+    let mut tracker = CommitTracker::create(&session, "commits").await.unwrap();
 
     let load = Load { writers: 6, payload: PayloadBytes { min: 1, max: 2000 }, ..Load::default() };
     let running = load.start(&postgres.url(SUPERUSER, postgres::DATABASE), &schema);
@@ -151,11 +142,13 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     assert_eq!(big, 2000);
     let journal = running.stop().await.unwrap();
     assert!(journal.failures > 0, "no writer noticed the kill");
-    assert!(journal.never.len() > 20, "too few events were rolled back");
+    assert!(journal.rolled_back.len() > 20, "too few events were rolled back");
 
-    let truth =
-        Truth::from_ledger(&session, &Mapping::default()).await.unwrap().never(journal.never);
-    witness.drain(&session).await.unwrap();
+    let truth = Truth::from_committed(&session, &Mapping::default())
+        .await
+        .unwrap()
+        .rolled_back(journal.rolled_back);
+    tracker.drain(&session).await.unwrap();
     let rows = decoded(&session, "relay", "public.outbox").await;
     relay(&kafka.bootstrap(), &rows, ["aggregate_type", "aggregate_id", "event_type"]).await;
 
@@ -167,9 +160,9 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     assert!(result.sent >= usize::try_from(journal.committed + big).unwrap());
 
     let now = postgres.current_wal_lsn().await.unwrap();
-    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 0);
+    assert_eq!(confirmed_ahead(&truth, tracker.commits(), now, &seen).unwrap().len(), 0);
     seen.pop();
-    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 1);
+    assert_eq!(confirmed_ahead(&truth, tracker.commits(), now, &seen).unwrap().len(), 1);
     assert_eq!(check(&truth, &seen, &CheckOptions::default()).lost.count(), 1);
 }
 
@@ -184,21 +177,12 @@ async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let session = postgres.connect().await.unwrap();
     let schema = Schema::new(Preset::Debezium).aggregates(7);
     schema.create(&session).await.unwrap();
-    slot(&session, "relay").await;
+    create_slot(&session, "relay", "test_decoding").await.unwrap();
 
-    let size = Backlog { transactions: 10, rows_per_transaction: 5, payload_bytes: 30, first: 0 };
-    assert_eq!(backlog(&session, &schema, size).await.unwrap(), 50);
-    let load = Load {
-        writers: 2,
-        mix: Mix::default(),
-        pace: Pace::PerSecond(200.0),
-        bookkeeping: Bookkeeping::OutboxOnly,
-        events: Some(100),
-        ..Load::default()
-    };
+    let load = Load { writers: 2, events: Some(100), ..Load::default() };
     let url = postgres.url(SUPERUSER, postgres::DATABASE);
     let journal = load.start(&url, &schema).finished().await.unwrap();
-    assert_eq!((journal.failures, journal.never.len()), (0, 0));
+    assert_eq!(journal.failures, 0);
 
     let follower = Follower::start(&kafka.bootstrap(), &["outbox.event.order"]).await.unwrap();
     proxy.set(ProxyMode::BlackHole).await.unwrap();
@@ -225,7 +209,19 @@ async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let seen = follower.stop().await.unwrap();
     let mapping = Mapping { format: Format::Plain, ..Mapping::default() };
     let truth =
-        Truth::from_outbox(&session, "public.outbox", &schema.columns(), &mapping).await.unwrap();
+        Truth::from_committed(&session, &mapping).await.unwrap().rolled_back(journal.rolled_back);
     let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
-    assert_eq!(result.sent, 50 + usize::try_from(journal.committed).unwrap());
+    assert_eq!(result.sent, usize::try_from(journal.committed).unwrap());
+}
+
+#[tokio::test]
+async fn a_backlog_has_the_rows_that_were_asked_for() {
+    let postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
+    let session = postgres.connect().await.unwrap();
+    let schema = Schema::new(Preset::Debezium).aggregates(7);
+    schema.create(&session).await.unwrap();
+    create_slot(&session, "reader", "test_decoding").await.unwrap();
+    let size = Backlog { transactions: 10, rows_per_transaction: 5, payload_bytes: 30, first: 0 };
+    assert_eq!(backlog(&session, &schema, size).await.unwrap(), 50);
+    assert_eq!(decoded(&session, "reader", "public.outbox").await.len(), 50);
 }

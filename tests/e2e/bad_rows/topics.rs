@@ -29,7 +29,7 @@ async fn a_missing_topic_blocks_the_router_until_it_is_created() {
     expect_ids(&fixture, &orders, std::slice::from_ref(&before)).await;
     let samples = |status: &Value| status["totals"]["errors"]["K010"].as_u64();
     let often = |status: &Value| samples(status).is_some_and(|samples| samples >= 4);
-    fixture.router.wait_status("four looks for the topic", SHORT_DEADLINE, often).await.unwrap();
+    fixture.router.wait_status("four lookups of the topic", SHORT_DEADLINE, often).await.unwrap();
 
     fixture.kafka.create_topic(&invoices, 1, &[]).await.unwrap();
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, text, wait_committed};
 use serde_json::{Value, json};
-use testbed::load::{LEDGER, Load, Mix, Preset, Schema, TransactionKind};
+use testbed::load::{COMMITTED, Load, Mix, Preset, Schema, TransactionKind};
 use testbed::postgres::DatabaseSession;
 
 mod children;
@@ -29,7 +29,8 @@ fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
     findings.iter().find(|finding| text(finding, "/code") == Some(code))
 }
 
-/// One event of our own aggregate with its ledger row, by the name that the key's column has now.
+/// One event of our own aggregate with its row in [`COMMITTED`], by the name that the key's column
+/// has now.
 async fn insert(session: &DatabaseSession, key: &str) {
     insert_into(session, "outbox", key).await;
 }
@@ -40,7 +41,7 @@ async fn insert_into(session: &DatabaseSession, table: &str, key: &str) {
         "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {OURS} RETURNING *), \
          o AS (INSERT INTO {table} (aggregate_type, {key}, event_type, payload) \
                SELECT type, id, 'Changed', jsonb_build_object('seq', seq) FROM a RETURNING *) \
-         INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes, payload_sha256) \
+         INSERT INTO {COMMITTED} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes, payload_sha256) \
          SELECT o.id, type, a.id, seq, event_type, octet_length(payload::text), \
                 sha256(convert_to(payload::text, 'UTF8')) FROM a, o"
     );

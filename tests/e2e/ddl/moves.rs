@@ -46,8 +46,11 @@ async fn rows_that_may_move_between_partitions_are_reported_and_the_router_conti
     expect_records(&fixture, 10).await;
     let looked =
         |status: &Value| status.pointer("/monitor/polled_at").is_some_and(|at| !at.is_null());
-    let status =
-        fixture.router.wait_status("a look of the monitor", SHORT_DEADLINE, looked).await.unwrap();
+    let status = fixture
+        .router
+        .wait_status("a reading of the monitor", SHORT_DEADLINE, looked)
+        .await
+        .unwrap();
     assert_eq!(
         found(&status, "P031"),
         None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, ROLE, SHORT_DEADLINE, largest_transaction, wait_committed};
 use serde_json::Value;
-use testbed::checker::LateRuns;
+use testbed::checker::LateReplays;
 use testbed::load::Load;
 use testbed::postgres::DATABASE;
 use testbed::proxy::ProxyMode;
@@ -23,7 +23,7 @@ fn acked(status: &Value) -> u64 {
 #[tokio::test]
 async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_keeps_the_order() {
     let mut fixture = Fixture::builder().set("limits.window_events", WINDOW).start().await.unwrap();
-    fixture.late_runs = LateRuns::Allowed;
+    fixture.late_replays = LateReplays::Allowed;
     let mut successor = RouterProcess::start(&fixture.config.to_string()).unwrap();
     successor.wait_state("standby", SHORT_DEADLINE).await.unwrap();
     let running = fixture.load(Load { writers: 6, ..load() });
@@ -61,7 +61,7 @@ async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_ke
 #[tokio::test]
 async fn a_router_cut_off_for_a_moment_becomes_a_standby_of_the_one_that_took_over() {
     let mut fixture = Fixture::builder().proxied_postgres().start().await.unwrap();
-    fixture.late_runs = LateRuns::Allowed;
+    fixture.late_replays = LateReplays::Allowed;
     let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", fixture.postgres.port());
     let config = fixture.config.clone().set("postgres.url", direct).to_string();
     let mut successor = RouterProcess::start(&config).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use serde_json::Value;
-use testbed::process::{cpu_time, thread_cpu_time};
+use testbed::process::{cpu_time, peak_resident_bytes, resident_bytes, thread_cpu_time};
 use testbed::proxy::ProxyMode;
 use tokio::time::{Instant, interval};
 
@@ -44,10 +44,10 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     let held = fixture.slot().await.unwrap();
     let in_kafka = fixture.seen().await.unwrap().len();
     assert!(in_kafka > 100, "no records reach Kafka, so the proxy holds back more than responses");
-    let memory = fixture.router.process().unwrap().resident_bytes().unwrap();
+    let pid = fixture.router.process().unwrap().pid();
+    let memory = resident_bytes(pid).unwrap();
     // librdkafka's thread for the broker may poll without pause meanwhile: docs/performance.md.
     // Nobody else may.
-    let pid = fixture.router.process().unwrap().pid();
     let of_broker = || thread_cpu_time(pid, "rdk:broker1").unwrap();
     let cpu = || cpu_time(pid).unwrap().saturating_sub(of_broker());
     let relay = || thread_cpu_time(pid, "relay").unwrap();
@@ -64,7 +64,7 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
         assert_eq!(slot.active_pid, held.active_pid, "the walsender was timed out");
     }
     let written = u64::from(fixture.postgres.current_wal_lsn().await.unwrap()) - u64::from(wal);
-    let grown = fixture.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
+    let grown = resident_bytes(pid).unwrap().saturating_sub(memory);
     let busy = cpu().saturating_sub(cpu_before);
     let relay_busy = relay().saturating_sub(relay_before);
     println!(
@@ -83,7 +83,7 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
-    let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
+    let peak = peak_resident_bytes(pid).unwrap();
     println!("{result}\npeak of memory: {peak} B");
     assert_eq!(result.duplicates, 0, "duplicates although nothing was interrupted");
     assert_eq!(fixture.slot().await.unwrap().active_pid, held.active_pid);

@@ -8,13 +8,12 @@ mod unreachable;
 use std::time::Duration;
 
 use e2e::Fixture;
-use testbed::load::{Load, Pace};
+use testbed::load::Load;
 
 const DEADLINE: Duration = Duration::from_secs(90);
 
 fn load() -> Load {
-    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(5) };
-    Load { writers: 4, pace, ..Load::default() }
+    Load { writers: 4, think: Duration::from_millis(5), ..Load::default() }
 }
 
 /// Writes a few events more, and waits until the writers are done.

@@ -20,10 +20,11 @@ struct CheckedSession {
     last: [Option<u64>; KEYS],
     /// The serial number after the last event that was produced before this session began.
     produced_before: u64,
-    /// `again` counts the events produced before this session that Kafka has and that this session
-    /// has produced again; `bound` is the most that it may.
-    bound: u64,
+    /// How many events that were produced before this session, and that Kafka has, this session has
+    /// produced again.
     repeated: u64,
+    /// The most that it may repeat.
+    bound: u64,
     /// The partition counts that the events before this session were produced under; None where
     /// they are not known.
     partition_counts: [Option<i32>; TYPES.len()],
@@ -129,8 +130,8 @@ impl InvariantChecker {
         self.sessions.push(CheckedSession {
             first: None,
             produced_before: self.produced,
-            bound,
             repeated: 0,
+            bound,
             partition_counts: [None; TYPES.len()],
             topics: [false; TYPES.len()],
             newest: None,
@@ -153,15 +154,8 @@ impl InvariantChecker {
         }
     }
 
-    /// The process of a session was stopped for so long that another may have taken over: the
-    /// session must not produce any more.
-    pub fn require_session_end(&mut self, session: usize) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.is_over = true;
-        }
-    }
-
-    /// A router has ended its session, or its process is gone.
+    /// A session must not produce any more: its router has ended it, or its process is gone, or was
+    /// stopped for so long that another may have taken over.
     pub fn end_session(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
@@ -240,7 +234,7 @@ impl InvariantChecker {
         let first = *log.first.get_or_insert(event.serial);
         let from = first.max(history.serial_past(log.window_start));
         log.repeated += u64::from(event.is_stored && event.serial < log.produced_before);
-        let (again, limit) = (log.repeated, log.bound);
+        let (repeated, limit) = (log.repeated, log.bound);
         let past = (event.serial + 1).saturating_sub(from);
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
@@ -249,10 +243,10 @@ impl InvariantChecker {
                 format!("{past} events were produced past the start of the window, and only {bound} may be")
             });
         }
-        if again > limit {
+        if repeated > limit {
             self.report_violation(Invariant::S4Duplicates, || {
                 format!(
-                    "a session repeats {again} events, and only {limit} may have been in flight"
+                    "a session repeats {repeated} events, and only {limit} may have been in flight"
                 )
             });
         }

@@ -22,11 +22,11 @@ impl World {
             | PendingRequest::ReadSlot
             | PendingRequest::ReadCatalog
             | PendingRequest::StartReplication => {
-                let is_whole = self.routers[router].link == Some(self.server.starts);
+                let is_whole = self.routers[router].sql_connection == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, request);
                 } else {
-                    self.routers[router].link = None;
+                    self.routers[router].sql_connection = None;
                     self.refuse(router, Code::ServerUnreachable);
                 }
             }
@@ -62,7 +62,7 @@ impl World {
             self.refuse(router, code);
             return;
         }
-        self.routers[router].link = Some(self.server.starts);
+        self.routers[router].sql_connection = Some(self.server.starts);
         self.input(router, Input::Connected(self.server.server()));
     }
 
@@ -173,7 +173,7 @@ impl World {
         // has not noticed it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
-            self.checker.report_violation(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Reporting, || {
                 format!("a session begins on a server whose WAL ends at {end}, and {furthest} was confirmed before")
             });
         }

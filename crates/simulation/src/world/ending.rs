@@ -18,7 +18,7 @@ use crate::{
 const ROUNDS_MAX: u32 = 700;
 /// How many rounds it takes until every router uses a new partition count: topics are refreshed
 /// every five seconds, and then what was produced before has to be settled.
-const ROUNDS_TO_LOOK: u32 = 44;
+const ROUNDS_TO_REFRESH: u32 = 44;
 
 /// How many rounds a broker may keep a record waiting and a session take to be re-established.
 const ROUNDS_TO_ARRIVE: u32 = 40;
@@ -52,7 +52,7 @@ impl World {
             self.require_new_partition_counts();
         }
         self.write_final_transactions();
-        let mut was_called = false;
+        let mut has_reported = false;
         for _ in 0..ROUNDS_MAX {
             if self.checker.violation().is_some() {
                 return;
@@ -72,11 +72,11 @@ impl World {
                     self.check_reported_failure();
                     return;
                 }
-                was_called = true;
+                has_reported = true;
             }
             self.run_round();
         }
-        if was_called {
+        if has_reported {
             self.check_reported_failure();
         } else {
             self.report_incomplete_run();
@@ -107,7 +107,7 @@ impl World {
     /// After every router has had time to refresh its topics, only the present partition counts are
     /// right.
     fn require_new_partition_counts(&mut self) {
-        for _ in 0..ROUNDS_TO_LOOK {
+        for _ in 0..ROUNDS_TO_REFRESH {
             self.run_round();
         }
         for topic in &mut self.kafka.topics {
@@ -136,19 +136,19 @@ impl World {
         // A gap ends if the plan has a person; a bad row never ends.
         let is_end =
             |reason: &Failure| self.plan.person == Person::Absent || reason.class() != Class::Gap;
-        let is_called = |router: &SimulatedRouter| {
+        let has_stopped = |router: &SimulatedRouter| {
             let condition = router.relay.condition(self.at);
             let reason = condition.reason.filter(|_| condition.state == State::Failed);
             reason
                 .is_some_and(|reason| self.expected_failure.allows(reason.code) && is_end(&reason))
         };
-        self.routers.iter().any(is_called)
+        self.routers.iter().any(has_stopped)
     }
 
     /// A router must not stop asking for a person, and must report the right interval.
     fn check_reported_failure(&mut self) {
         if !self.is_complete() && !self.has_expected_failure() {
-            self.checker.report_violation(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Reporting, || {
                 "a router reported a failure that a person has to repair, and reports it no longer".to_owned()
             });
         }
@@ -211,7 +211,7 @@ impl World {
         let end = self.server.history.end_of_wal;
         let slot = self.server.slot;
         let invariant = match (missing.is_empty(), confirmed >= end) {
-            (true, true) => Invariant::S11Loudness,
+            (true, true) => Invariant::S11Reporting,
             (false, true) => Invariant::S1Complete,
             (true | false, false) => Invariant::S10Liveness,
         };

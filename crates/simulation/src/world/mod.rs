@@ -18,7 +18,6 @@ use crate::{
 };
 
 mod accepting;
-mod attesting;
 mod cluster;
 mod connecting;
 mod ending;
@@ -30,6 +29,7 @@ mod reading;
 mod repair;
 mod repairing;
 mod shell;
+mod witness_writes;
 
 use expected_failure::ExpectedFailure;
 use injection::Injection;
@@ -314,7 +314,7 @@ impl World {
         self.coverage.records = self.checker.records;
         self.coverage.duplicates = self.checker.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
-            self.checker.report_violation(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Reporting, || {
                 format!("{code} is reported, and no fault of this run causes it")
             });
         }

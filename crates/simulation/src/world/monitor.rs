@@ -34,7 +34,7 @@ impl World {
             && reason.class() == Class::Gap
             && !self.expected_failure.allows(reason.code)
         {
-            self.checker.report_violation(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Reporting, || {
                 format!("a router reports a gap, and no fault of this run made one: {reason}")
             });
         }
@@ -86,7 +86,7 @@ impl World {
     fn set_baseline(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
         let process = &mut self.routers[router];
         let is_known = match (&process.baseline, &baseline) {
-            (Some(known), Some(detected_by)) => Arc::ptr_eq(known, detected_by),
+            (Some(known), Some(present)) => Arc::ptr_eq(known, present),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };

@@ -103,7 +103,7 @@ impl World {
         if let Some(since) = self.routers[router].frozen_since.take() {
             let late = self.at.since(since);
             if late >= STALL_MIN {
-                self.checker.require_session_end(self.routers[router].session);
+                self.checker.end_session(self.routers[router].session);
                 self.input(router, Input::ProcessStalled(late));
             }
             self.wake(router);

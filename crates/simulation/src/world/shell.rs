@@ -8,7 +8,7 @@ use std::{
 };
 
 use relay::{
-    Action, ExitReason, Input, Lsn, TopicName,
+    Action, ExitReason, Input, Lsn, Moment, TopicName,
     failpoint::{self, Failpoint},
 };
 
@@ -118,14 +118,9 @@ impl World {
     }
 
     fn begin(&mut self, router: usize, request: PendingRequest) {
-        let second = self.at.since_origin().as_secs();
         let process = &mut self.routers[router];
         process.request = request;
-        if process.attempts.0 != second {
-            process.attempts = (second, 0);
-        }
-        process.attempts.1 += 1;
-        if process.attempts.1 > ATTEMPTS_MAX {
+        if count_in_second(&mut process.attempts, self.at, 1) > ATTEMPTS_MAX {
             self.checker.report_violation(Invariant::S8Slot, || {
                 format!("more than {ATTEMPTS_MAX} attempts to connect within a second")
             });
@@ -135,7 +130,7 @@ impl World {
     fn disconnect(&mut self, router: usize) {
         let process = &mut self.routers[router];
         process.request = PendingRequest::None;
-        process.link = None;
+        process.sql_connection = None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
             self.server.close(id);
@@ -160,7 +155,6 @@ impl World {
 
     fn deliver_status(&mut self, router: usize, id: u64, flush: u64, write: u64) {
         let session = self.routers[router].session;
-        let second = self.at.since_origin().as_secs();
         let at = self.at;
         let confirmed = self.server.confirmed();
         let arrives =
@@ -174,11 +168,7 @@ impl World {
         connection.reply_requested = false;
         let is_news = flush > confirmed || write > connection.written;
         connection.written = connection.written.max(write);
-        if connection.updates.0 != second {
-            connection.updates = (second, 0);
-        }
-        connection.updates.1 += u32::from(!is_news);
-        if connection.updates.1 > IDLE_UPDATES_MAX {
+        if count_in_second(&mut connection.updates, at, u32::from(!is_news)) > IDLE_UPDATES_MAX {
             self.checker.report_violation(Invariant::S8Slot, || {
                 format!(
                     "more than {IDLE_UPDATES_MAX} status updates without a new position within a \
@@ -214,14 +204,9 @@ impl World {
 
     fn replace_producer(&mut self, router: usize, wait: Duration) {
         self.destroy_producer(router);
-        let second = self.at.since_origin().as_secs();
         let process = &mut self.routers[router];
         process.producer_at = self.at + wait;
-        if process.given_up.0 != second {
-            process.given_up = (second, 0);
-        }
-        process.given_up.1 += 1;
-        if process.given_up.1 > ATTEMPTS_MAX {
+        if count_in_second(&mut process.given_up, self.at, 1) > ATTEMPTS_MAX {
             self.checker.report_violation(Invariant::S8Slot, || {
                 format!("more than {ATTEMPTS_MAX} producers are replaced within a second")
             });
@@ -291,4 +276,14 @@ impl World {
         let settings = settings(number, self.plan.window, self.plan.state_topic, seed);
         self.routers[router] = SimulatedRouter::start(number, settings, self.at);
     }
+}
+
+/// Adds to a count of what happens within one second, and returns the count.
+fn count_in_second((second, count): &mut (u64, u32), at: Moment, more: u32) -> u32 {
+    let now = at.since_origin().as_secs();
+    if *second != now {
+        (*second, *count) = (now, 0);
+    }
+    *count += more;
+    *count
 }

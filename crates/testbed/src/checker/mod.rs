@@ -27,9 +27,9 @@ pub use result::{Anomalies, CheckResult};
 use crate::reader::ConsumedRecord;
 use crate::truth::{Digest, ExpectedEvent, Truth};
 
-/// Whether records of an older emission may follow those of a newer one.
+/// Whether records of an older replay may follow those of a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LateRuns {
+pub enum LateReplays {
     /// One router at a time.
     #[default]
     Forbidden,
@@ -41,8 +41,8 @@ pub enum LateRuns {
 /// What the checker has to know of the run.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
-    /// Late runs.
-    pub late_runs: LateRuns,
+    /// Late replays.
+    pub late_replays: LateReplays,
 }
 
 /// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
@@ -143,10 +143,10 @@ fn index<'a>(truth: &'a Truth, result: &mut CheckResult) -> HashMap<Uuid, &'a Ex
     for event in &truth.events {
         let known = index.insert(event.id, event).is_some();
         let counted = !numbers.insert((&event.topic, &event.key, event.seq));
-        if known || counted || truth.never.contains(&event.id) {
+        if known || counted || truth.rolled_back.contains(&event.id) {
             result.contradictions.add(|| {
                 format!(
-                    "{} is in the ledger twice, or as committed and as rolled back",
+                    "{} is in the table of committed events twice, or as committed and as rolled back",
                     describe(event)
                 )
             });
@@ -171,7 +171,7 @@ fn identify<'a>(
     if event.is_none() {
         result.phantom.add(|| match id {
             None => format!("{} has no header id that is a UUID", place(record)),
-            Some(id) if truth.never.contains(&id) => {
+            Some(id) if truth.rolled_back.contains(&id) => {
                 format!("{} is event {id}, which was rolled back", place(record))
             }
             Some(id) => format!("{} is event {id}, which was not committed", place(record)),
@@ -257,7 +257,7 @@ fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], result: &mut 
 }
 
 /// Ranks count only events that were seen: an event that is lost is reported as lost, and not as a
-/// gap in a run, too.
+/// gap in a replay, too.
 fn check_replays(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
@@ -269,12 +269,12 @@ fn check_replays(
     let (mut previous, mut highest) = (0, 0);
     for one in occurrences {
         let Some(rank) = ranks.get(&one.seq).copied() else { continue };
-        let limit = match options.late_runs {
-            LateRuns::Forbidden => previous + 1,
-            LateRuns::Allowed => highest + 1,
+        let limit = match options.late_replays {
+            LateReplays::Forbidden => previous + 1,
+            LateReplays::Allowed => highest + 1,
         };
         if rank > limit {
-            result.runs.add(|| {
+            result.incomplete_replays.add(|| {
                 format!(
                     "key {name} of topic {topic}: {} is repeated without the event before it",
                     one.id

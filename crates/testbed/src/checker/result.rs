@@ -51,8 +51,8 @@ pub struct CheckResult {
     pub order: Anomalies,
     /// Keys in more than one partition.
     pub affinity: Anomalies,
-    /// Re-emissions that leave something out.
-    pub runs: Anomalies,
+    /// Replays that leave something out.
+    pub incomplete_replays: Anomalies,
     /// Records that are not what was written.
     pub altered: Anomalies,
     /// Defects of the truth itself: with any of them the run proves nothing.
@@ -66,9 +66,9 @@ impl CheckResult {
             ("order violations", &self.order),
             ("phantoms", &self.phantom),
             ("keys in several partitions", &self.affinity),
-            ("incomplete replays", &self.runs),
+            ("incomplete replays", &self.incomplete_replays),
             ("altered", &self.altered),
-            ("contradictions in the ledger", &self.contradictions),
+            ("contradictions in the table of committed events", &self.contradictions),
         ]
     }
 

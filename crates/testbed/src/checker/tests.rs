@@ -72,7 +72,10 @@ fn append(records: impl IntoIterator<Item = ConsumedRecord>) -> Vec<ConsumedReco
 
 /// The records that a router leaves which is interrupted and replays from an earlier position each
 /// time.
-fn emissions(records: &[ConsumedRecord], interruptions: &[(Index, Index)]) -> Vec<ConsumedRecord> {
+fn with_replays(
+    records: &[ConsumedRecord],
+    interruptions: &[(Index, Index)],
+) -> Vec<ConsumedRecord> {
     let mut log = Vec::new();
     let mut from = 0;
     for (at, back) in interruptions {
@@ -108,7 +111,7 @@ proptest! {
     #[test]
     fn a_correct_log_with_replays_has_no_anomaly(keys in keys(), interruptions in interruptions()) {
         let (truth, records) = source(&keys);
-        let log = emissions(&records, &interruptions);
+        let log = with_replays(&records, &interruptions);
         let result = result(&truth, &log);
         prop_assert!(result.is_clean(), "{:?}", result);
         prop_assert_eq!(result.in_kafka, keys.len());
@@ -120,7 +123,7 @@ proptest! {
         keys in keys(), interruptions in interruptions(),
     ) {
         let (truth, records) = source(&keys);
-        let mut log = emissions(&records, &interruptions);
+        let mut log = with_replays(&records, &interruptions);
         let straight = result(&truth, &log);
         log.reverse();
         prop_assert_eq!(result(&truth, &log), straight);
@@ -132,11 +135,11 @@ proptest! {
     ) {
         let (truth, records) = source(&keys);
         let gone = records[pick.index(records.len())].headers.clone();
-        let log = emissions(&records, &interruptions);
+        let log = with_replays(&records, &interruptions);
         let log = append(log.into_iter().filter(|record| record.headers != gone));
         let result = result(&truth, &log);
         prop_assert_eq!(result.lost.count(), 1);
-        prop_assert_eq!(result.runs.count(), 0);
+        prop_assert_eq!(result.incomplete_replays.count(), 0);
         prop_assert!(!result.is_clean());
     }
 
@@ -201,7 +204,7 @@ proptest! {
         let (mut truth, records) = source(&keys);
         let event = truth.events.remove(pick.index(records.len()));
         if rolled_back == Rollback::Told {
-            truth.never.insert(event.id);
+            truth.rolled_back.insert(event.id);
         }
         let result = result(&truth, &append(records));
         prop_assert_eq!(result.phantom.count(), 1);
@@ -261,15 +264,15 @@ fn log_of(order: &[usize]) -> Vec<ConsumedRecord> {
 fn a_replay_that_leaves_an_event_out_counts_as_incomplete() {
     let (truth, _) = source(&[0; 6]);
     let result = result(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
-    assert_eq!((result.runs.count(), result.duplicates), (1, 2));
+    assert_eq!((result.incomplete_replays.count(), result.duplicates), (1, 2));
 }
 
 #[test]
 fn records_of_an_older_session_may_arrive_late_only_with_two_routers() {
     let (truth, _) = source(&[0; 6]);
     let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
-    assert_eq!(result(&truth, &log).runs.count(), 1);
-    let options = CheckOptions { late_runs: LateRuns::Allowed };
+    assert_eq!(result(&truth, &log).incomplete_replays.count(), 1);
+    let options = CheckOptions { late_replays: LateReplays::Allowed };
     assert!(check(&truth, &log, &options).is_clean());
 }
 
@@ -282,9 +285,9 @@ fn a_record_without_an_id_counts_as_a_phantom() {
 }
 
 #[test]
-fn a_contradiction_in_the_ledger_is_reported() {
+fn a_contradiction_in_the_table_of_committed_events_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
-    truth.never.insert(truth.events[0].id);
+    truth.rolled_back.insert(truth.events[0].id);
     assert!(!result(&truth, &append(records)).is_clean());
 }
 

@@ -14,6 +14,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::spawn_blocking;
 
+use super::KafkaCluster;
 use crate::wait::until_ok;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -128,39 +129,79 @@ pub async fn create_topic(
     await_partitions(bootstrap, name, usize::try_from(partitions)?).await
 }
 
-pub(super) async fn create_topic_on(
-    bootstrap: &str,
-    name: &str,
-    leaders: &[i32],
-) -> anyhow::Result<()> {
-    let placement: Vec<&[i32]> = leaders.chunks(1).collect();
-    let count = i32::try_from(leaders.len())?;
-    let topic = NewTopic::new(name, count, TopicReplication::Variable(&placement));
-    submit(bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
-    await_partitions(bootstrap, name, leaders.len()).await
-}
-
-pub(super) async fn grow_topic(
-    bootstrap: &str,
-    name: &str,
-    partitions: usize,
-) -> anyhow::Result<()> {
-    let grown = NewPartitions::new(name, partitions);
-    submit(bootstrap, async |admin| admin.create_partitions([&grown], &options()).await).await?;
-    await_partitions(bootstrap, name, partitions).await
-}
-
-pub(super) async fn set_topic(
-    bootstrap: &str,
-    name: &str,
-    configs: &[(&str, &str)],
-) -> anyhow::Result<()> {
-    let change = AlterConfig::new(ResourceSpecifier::Topic(name));
-    let change = configs.iter().fold(change, |change, (name, value)| change.set(name, value));
-    for outcome in client(bootstrap)?.alter_configs([&change], &options()).await? {
-        outcome.map_err(|(_, error)| anyhow!("topic \"{name}\": {error}"))?;
+impl KafkaCluster {
+    /// Makes a topic and returns when every partition has a leader.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn create_topic(
+        &self,
+        name: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> anyhow::Result<()> {
+        create_topic(&self.bootstrap(), name, partitions, configs).await
     }
-    Ok(())
+
+    /// Creates a topic whose partition *n* has its only replica on the *n*-th of the named brokers.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn create_topic_on(&self, name: &str, leaders: &[i32]) -> anyhow::Result<()> {
+        let placement: Vec<&[i32]> = leaders.chunks(1).collect();
+        let count = i32::try_from(leaders.len())?;
+        let topic = NewTopic::new(name, count, TopicReplication::Variable(&placement));
+        let bootstrap = self.bootstrap();
+        submit(&bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
+        await_partitions(&bootstrap, name, leaders.len()).await
+    }
+
+    /// Adds partitions to a topic.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn grow_topic(&self, name: &str, partitions: usize) -> anyhow::Result<()> {
+        let (bootstrap, grown) = (self.bootstrap(), NewPartitions::new(name, partitions));
+        submit(&bootstrap, async |admin| admin.create_partitions([&grown], &options()).await)
+            .await?;
+        await_partitions(&bootstrap, name, partitions).await
+    }
+
+    /// Changes the configuration of a topic, such as `max.message.bytes`. What is not named returns
+    /// to its default.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn set_topic(&self, name: &str, configs: &[(&str, &str)]) -> anyhow::Result<()> {
+        let change = AlterConfig::new(ResourceSpecifier::Topic(name));
+        let change = configs.iter().fold(change, |change, (name, value)| change.set(name, value));
+        for outcome in client(&self.bootstrap())?.alter_configs([&change], &options()).await? {
+            outcome.map_err(|(_, error)| anyhow!("topic \"{name}\": {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a topic and returns when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn delete_topic(&self, name: &str) -> anyhow::Result<()> {
+        delete_topic(&self.bootstrap(), name).await
+    }
+
+    /// The end offset of each partition of a topic, by partition.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the topic does not exist or a leader cannot be reached.
+    pub async fn end_offsets(&self, topic: &str) -> anyhow::Result<Vec<i64>> {
+        end_offsets(&self.bootstrap(), topic).await
+    }
 }
 
 /// Deletes a topic and returns when it is gone.

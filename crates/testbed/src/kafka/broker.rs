@@ -16,8 +16,8 @@ use crate::wait::until_ok;
 
 /// All clusters but those with another identity share one id, so that storage formatted once serves
 /// every start. They never meet.
-const fn cluster_id(family: Identity) -> &'static str {
-    match family {
+const fn cluster_id(identity: Identity) -> &'static str {
+    match identity {
         Identity::Usual => "b3V0Ym94LXJvdXRlci10YQ",
         Identity::Other => "b3V0Ym94LXJvdXRlci10Yg",
     }
@@ -50,7 +50,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 pub struct Broker {
     process: Option<Process>,
     id: i32,
-    family: Identity,
+    identity: Identity,
     port: u16,
     proxied_port: Option<u16>,
     dir: PathBuf,
@@ -116,7 +116,7 @@ impl Broker {
             .args(flags(options.jvm).iter().copied())
             .args(java_arguments(jars))
             .args(["kafka.Kafka", &properties.to_string_lossy()]);
-        Ok(Self { process: None, id, family: options.family, port, proxied_port, dir, command })
+        Ok(Self { process: None, id, identity: options.identity, port, proxied_port, dir, command })
     }
 
     /// Its `node.id`.
@@ -153,12 +153,12 @@ impl Broker {
     pub(super) async fn format(&self, jars: &Path) -> anyhow::Result<()> {
         let name = jars.file_name().context("no name")?.to_string_lossy().into_owned();
         let template =
-            cache::dir()?.join(format!("{name}-{}-{}", self.family.of("storage"), self.id));
+            cache::dir()?.join(format!("{name}-{}-{}", self.identity.of("storage"), self.id));
         let data = self.dir.join("data");
         if !template.is_dir() {
             let output = Command::new("java")
                 .args(java_arguments(jars))
-                .args(["kafka.tools.StorageTool", "format", "-t", cluster_id(self.family), "-c"])
+                .args(["kafka.tools.StorageTool", "format", "-t", cluster_id(self.identity), "-c"])
                 .arg(self.dir.join("server.properties"))
                 .output()
                 .await

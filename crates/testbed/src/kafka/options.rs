@@ -18,7 +18,7 @@ pub struct KafkaOptions {
     pub(super) advertise: Vec<String>,
     pub(super) properties: Vec<(String, String)>,
     pub(super) jvm: Jvm,
-    pub(super) family: Identity,
+    pub(super) identity: Identity,
 }
 
 impl Default for KafkaOptions {
@@ -28,7 +28,7 @@ impl Default for KafkaOptions {
             advertise: Vec::new(),
             properties: Vec::new(),
             jvm: Jvm::Quick,
-            family: Identity::Usual,
+            identity: Identity::Usual,
         }
     }
 }
@@ -58,7 +58,7 @@ impl KafkaOptions {
     /// Gives it another cluster id than all other clusters have.
     #[must_use]
     pub fn another_identity(mut self) -> Self {
-        self.family = Identity::Other;
+        self.identity = Identity::Other;
         self
     }
 

@@ -6,8 +6,8 @@ use tokio_postgres::Client;
 
 use super::schema::Schema;
 
-/// Writes about `rows` events in one transaction (equally many for each aggregate) with a ledger
-/// row each, and returns how many.
+/// Writes about `rows` events in one transaction (equally many for each aggregate), each with its
+/// row in the table of committed events, and returns how many.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ pub async fn big_transaction(
              FROM generate_series(1, $2::int8) g, a ORDER BY g, a.id RETURNING *) \
          {} SELECT {}, (o.{}->>'seq')::int8 FROM o",
         schema.insert_into(),
-        Schema::insert_into_ledger(),
-        schema.ledger_expressions(),
+        Schema::insert_into_committed(),
+        schema.committed_expressions(),
         schema.columns().payload,
     );
     client.batch_execute("BEGIN").await?;
@@ -53,8 +53,8 @@ pub async fn big_transaction(
     }
 }
 
-/// A backlog: transactions of equal size, written one after another by the server, without a
-/// ledger. Its truth is read with [`Truth::from_outbox`](crate::truth::Truth::from_outbox).
+/// A backlog: transactions of equal size, written one after another by the server, without rows in
+/// the table of committed events. Events are numbered in member `seq` of the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Backlog {
     /// How many transactions.

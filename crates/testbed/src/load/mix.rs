@@ -58,16 +58,6 @@ impl Default for Mix {
 }
 
 impl Mix {
-    /// Transactions of one kind only.
-    pub fn only(kind: TransactionKind) -> Self {
-        Self(vec![(kind, 1)])
-    }
-
-    /// Chosen weights; a kind that is not named does not happen.
-    pub fn weighted(weights: &[(TransactionKind, u32)]) -> Self {
-        Self(weights.to_vec())
-    }
-
     /// The same mix without one kind.
     #[must_use]
     pub fn without(mut self, kind: TransactionKind) -> Self {

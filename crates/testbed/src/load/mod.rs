@@ -1,8 +1,9 @@
 //! Load: writers that do everything to an outbox table that applications do.
 //!
 //! Each event has a number within its aggregate, taken under a row lock that is kept until the
-//! commit, so the numbers rise in commit order. An unpublished *ledger* gets one row per event in
-//! the same transaction, so the ledger shows what was committed, whatever happens to a connection.
+//! commit, so the numbers rise in commit order. The unpublished table of *committed* events
+//! gets one row per event in the same transaction, so it shows what was committed, whatever happens
+//! to a connection.
 //! The writers themselves keep the ids that were rolled back, which must never appear anywhere.
 
 mod bulk;
@@ -14,7 +15,7 @@ mod transaction;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,9 +23,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use bulk::{Backlog, backlog, big_transaction};
-pub use journal::{Journal, Progress};
+pub use journal::Journal;
 pub use mix::{Mix, TransactionKind};
-pub use schema::{Columns, LEDGER, Partitioning, Preset, Schema};
+pub use schema::{COMMITTED, Columns, Partitioning, Preset, Schema};
 
 /// How payloads are sized: uniformly between two limits, in bytes of padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,28 +36,6 @@ pub struct PayloadBytes {
     pub max: usize,
 }
 
-/// How fast a writer goes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    /// One transaction after another, each with pauses of up to this length between its statements.
-    AsFastAsPossible {
-        /// The longest pause between two statements of a transaction.
-        think: Duration,
-    },
-    /// Single-row transactions at a fixed rate; a writer that is late catches up.
-    PerSecond(f64),
-}
-
-/// What is recorded beside each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bookkeeping {
-    /// A ledger row and an aggregate's counter, in the same transaction.
-    Ledger,
-    /// Nothing: one INSERT and no more, for measurements. Each writer numbers aggregates of its
-    /// own, and the truth is read from the outbox table. Single-row transactions only.
-    OutboxOnly,
-}
-
 /// The parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
@@ -64,12 +43,10 @@ pub struct Load {
     pub writers: usize,
     /// What their transactions do.
     pub mix: Mix,
-    /// How fast they go.
-    pub pace: Pace,
+    /// The longest pause between two statements of a transaction of several statements.
+    pub think: Duration,
     /// Sizes of payloads.
     pub payload: PayloadBytes,
-    /// What is noted.
-    pub bookkeeping: Bookkeeping,
     /// Ends the load when at least this many events are committed; `None` runs until stopped.
     pub events: Option<u64>,
     /// Seed of the random choices: the same seed gives the same transactions, with new ids.
@@ -81,9 +58,8 @@ impl Default for Load {
         Self {
             writers: 4,
             mix: Mix::default(),
-            pace: Pace::AsFastAsPossible { think: Duration::from_millis(2) },
+            think: Duration::from_millis(2),
             payload: PayloadBytes { min: 1, max: 600 },
-            bookkeeping: Bookkeeping::Ledger,
             events: None,
             seed: 1,
         }
@@ -94,7 +70,7 @@ impl Load {
     /// Starts the writers against the tables of `schema` in the database at `url`.
     pub fn start(self, url: &str, schema: &Schema) -> RunningLoad {
         let (stop, stopped) = watch::channel(());
-        let progress = Arc::new(Progress::default());
+        let committed = Arc::new(AtomicU64::default());
         let mut writers = JoinSet::new();
         for index in 0..self.writers {
             let writer = writer::Writer::new(
@@ -102,11 +78,11 @@ impl Load {
                 url.to_owned(),
                 schema.clone(),
                 self.clone(),
-                Arc::clone(&progress),
+                Arc::clone(&committed),
             );
             writers.spawn(writer.run(stopped.clone()));
         }
-        RunningLoad { stop, progress, writers }
+        RunningLoad { stop, committed, writers }
     }
 }
 
@@ -114,19 +90,14 @@ impl Load {
 #[derive(Debug)]
 pub struct RunningLoad {
     stop: watch::Sender<()>,
-    progress: Arc<Progress>,
+    committed: Arc<AtomicU64>,
     writers: JoinSet<anyhow::Result<Journal>>,
 }
 
 impl RunningLoad {
     /// Events whose commit was acknowledged to the writers so far.
     pub fn committed(&self) -> u64 {
-        self.progress.committed.load(Ordering::Relaxed)
-    }
-
-    /// The last error, if there was one: broken connections are part of many scenarios.
-    pub fn last_error(&self) -> Option<String> {
-        self.progress.last_error()
+        self.committed.load(Ordering::Relaxed)
     }
 
     /// Waits until the wanted number of events is committed.

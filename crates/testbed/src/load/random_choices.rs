@@ -1,7 +1,7 @@
 //! The random choices of one writer: which kind of transaction, which aggregates, what is in an
 //! event.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -95,7 +95,7 @@ impl RandomChoices {
         }
     }
 
-    /// A JSON object with the time of writing, for latencies, and padding with special characters.
+    /// A JSON object with padding, which has special characters.
     fn payload(&mut self) -> String {
         let (min, max) = (self.bytes.min, self.bytes.max);
         let wanted = self.random.random_range(min..=max.max(min));
@@ -107,15 +107,6 @@ impl RandomChoices {
             let odd = if at < 32 { at % ALPHABET.len() } else { 0 };
             pad.push_str(ALPHABET.get(odd).copied().unwrap_or("x"));
         }
-        serde_json::json!({ "at": micros_now(), "pad": pad }).to_string()
+        serde_json::json!({ "pad": pad }).to_string()
     }
-}
-
-/// Microseconds since the epoch: what `at` in a payload holds.
-fn micros_now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .ok()
-        .and_then(|since| u64::try_from(since.as_micros()).ok())
-        .unwrap_or(0)
 }

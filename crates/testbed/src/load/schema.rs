@@ -4,8 +4,9 @@
 use anyhow::Context;
 use tokio_postgres::Client;
 
-/// The ledger: one row per event, written in the event's transaction. Never published.
-pub const LEDGER: &str = "testbed.ledger";
+/// The table of committed events: one row per event, written in the event's transaction. Never
+/// published.
+pub const COMMITTED: &str = "testbed.committed";
 
 /// The shape of an outbox table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +177,7 @@ impl Schema {
         client
             .batch_execute(&format!(
                 "CREATE SCHEMA IF NOT EXISTS testbed;
-                 CREATE TABLE IF NOT EXISTS {LEDGER} (
+                 CREATE TABLE IF NOT EXISTS {COMMITTED} (
                      id uuid PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
                      seq int8 NOT NULL, event_type text NOT NULL, payload_bytes int4,
                      payload_sha256 bytea, headers text,
@@ -214,9 +215,9 @@ impl Schema {
         names.join(", ")
     }
 
-    /// The expressions by which a ledger row is taken from an outbox row called `o`: all but `seq`
-    /// and `xid`.
-    pub(super) fn ledger_expressions(&self) -> String {
+    /// The expressions by which a row of [`COMMITTED`] is taken from an outbox row called `o`: all
+    /// but `seq` and `xid`.
+    pub(super) fn committed_expressions(&self) -> String {
         let Columns { id, aggregate_type, aggregate_id, event_type, payload, headers } =
             self.columns();
         let headers = headers.map_or("NULL::text".to_owned(), |name| format!("o.{name}::text"));
@@ -226,11 +227,11 @@ impl Schema {
         )
     }
 
-    /// `INSERT INTO ledger (columns…)` for [`ledger_expressions`](Self::ledger_expressions)
-    /// and `seq`.
-    pub(super) fn insert_into_ledger() -> String {
+    /// `INSERT INTO committed (columns…)` for `seq` and
+    /// [`committed_expressions`](Self::committed_expressions).
+    pub(super) fn insert_into_committed() -> String {
         format!(
-            "INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, event_type, payload_bytes, \
+            "INSERT INTO {COMMITTED} (id, aggregate_type, aggregate_id, event_type, payload_bytes, \
              payload_sha256, headers, seq)"
         )
     }

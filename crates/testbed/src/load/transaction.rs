@@ -46,7 +46,8 @@ pub(super) enum CommitState {
     /// No commit was sent: a failure rolls everything back.
     #[default]
     NotSent,
-    /// A commit was sent: without a response to it, only the ledger shows the outcome.
+    /// A commit was sent: without a response to it, only the table of committed events shows the
+    /// outcome.
     Sent,
 }
 
@@ -158,7 +159,7 @@ fn copy_escaped(field: &str) -> String {
     field.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// Writes rows into the ledger, as the database has stored them.
+/// Writes rows into the table of committed events, as the database has stored them.
 pub(super) async fn note(
     client: &Client,
     schema: &Schema,
@@ -167,8 +168,8 @@ pub(super) async fn note(
     let sql = format!(
         "{} SELECT {}, w.seq FROM unnest($1::text[], $2::int8[]) w(id, seq) JOIN {} o \
          ON o.{} = w.id::uuid",
-        Schema::insert_into_ledger(),
-        schema.ledger_expressions(),
+        Schema::insert_into_committed(),
+        schema.committed_expressions(),
         schema.table,
         schema.columns().id,
     );

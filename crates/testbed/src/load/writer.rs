@@ -2,22 +2,22 @@
 //! restarts.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::ensure;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 use tokio_postgres::{Client, Statement};
 
-use super::journal::{Journal, Progress};
+use super::Load;
+use super::journal::Journal;
 use super::mix::TransactionKind;
 use super::random_choices::RandomChoices;
 use super::schema::Schema;
 use super::transaction::{
     Attempt, CommitState, Draft, NumberedRow, copy, delete, insert, note, number,
 };
-use super::{Bookkeeping, Load, Pace};
 use crate::postgres::DatabaseSession;
 use crate::wait::until_ok;
 
@@ -31,9 +31,7 @@ pub(super) struct Writer {
     load: Load,
     random: RandomChoices,
     journal: Journal,
-    progress: Arc<Progress>,
-    /// Number of this writer's last event, where no ledger is kept.
-    own_seq: i64,
+    committed: Arc<AtomicU64>,
     prepared: u64,
 }
 
@@ -43,7 +41,7 @@ impl Writer {
         url: String,
         schema: Schema,
         load: Load,
-        progress: Arc<Progress>,
+        committed: Arc<AtomicU64>,
     ) -> Self {
         let offset = u64::try_from(index).unwrap_or(u64::MAX);
         Self {
@@ -57,38 +55,21 @@ impl Writer {
             schema,
             load,
             journal: Journal::default(),
-            progress,
-            own_seq: 0,
+            committed,
             prepared: 0,
         }
     }
 
     /// Writes until stopped (the channel is closed) or until enough is committed.
-    pub(super) async fn run(mut self, mut stopped: watch::Receiver<()>) -> anyhow::Result<Journal> {
-        let mut ticks = match self.load.pace {
-            Pace::AsFastAsPossible { .. } => None,
-            Pace::PerSecond(rate) => {
-                let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
-                // After a stall the missed transactions are made up for, so that waiting does not
-                // lower the load that is measured.
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-                Some(ticks)
-            }
-        };
+    pub(super) async fn run(mut self, stopped: watch::Receiver<()>) -> anyhow::Result<Journal> {
         let mut open: Option<(DatabaseSession, Statement)> = None;
         while stopped.has_changed().is_ok() && !self.enough() {
-            if let Some(ticks) = &mut ticks {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    _ = stopped.changed() => break,
-                }
-            }
             match &open {
                 Some((session, single)) if !session.is_closed() => {
                     self.one_transaction(session, single).await?;
                 }
                 Some(_) | None => {
-                    open = self.connect().await.inspect_err(|e| self.progress.note_error(e)).ok();
+                    open = self.connect().await.ok();
                     if open.is_none() {
                         sleep(RECONNECT_PAUSE).await;
                     }
@@ -105,7 +86,7 @@ impl Writer {
     }
 
     fn enough(&self) -> bool {
-        let committed = self.progress.committed.load(Ordering::Relaxed);
+        let committed = self.committed.load(Ordering::Relaxed);
         self.load.events.is_some_and(|wanted| committed >= wanted)
     }
 
@@ -130,23 +111,15 @@ impl Writer {
     async fn one_transaction(&mut self, client: &Client, single: &Statement) -> anyhow::Result<()> {
         let mut attempt = Attempt::default();
         let outcome = self.attempt(client, single, &mut attempt).await;
-        self.journal.never.append(&mut attempt.rolled_back);
-        match (outcome, attempt.commit) {
-            (Ok(()), _) => {
-                let count = u64::try_from(attempt.written.len())?;
-                self.journal.committed += count;
-                self.journal.transactions += 1;
-                self.progress.committed.fetch_add(count, Ordering::Relaxed);
-                return Ok(());
-            }
-            (Err(error), CommitState::NotSent) => {
-                self.journal.never.append(&mut attempt.written);
-                self.progress.note_error(&error);
-            }
-            (Err(error), CommitState::Sent) => {
-                self.journal.unknown.append(&mut attempt.written);
-                self.progress.note_error(&error);
-            }
+        self.journal.rolled_back.append(&mut attempt.rolled_back);
+        if outcome.is_ok() {
+            let count = u64::try_from(attempt.written.len())?;
+            self.journal.committed += count;
+            self.committed.fetch_add(count, Ordering::Relaxed);
+            return Ok(());
+        }
+        if attempt.commit == CommitState::NotSent {
+            self.journal.rolled_back.append(&mut attempt.written);
         }
         self.journal.failures += 1;
         // If the connection is gone, the server rolls back by itself, and the next attempt
@@ -162,12 +135,7 @@ impl Writer {
         single: &Statement,
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
-        let kind = match (self.load.pace, self.load.bookkeeping) {
-            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => TransactionKind::Single,
-            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => {
-                self.random.kind(&self.load.mix)
-            }
-        };
+        let kind = self.random.kind(&self.load.mix);
         if kind == TransactionKind::Single {
             return self.single(client, single, attempt).await;
         }
@@ -289,14 +257,12 @@ impl Writer {
     }
 
     async fn think(&mut self) {
-        if let Pace::AsFastAsPossible { think } = self.load.pace
-            && !think.is_zero()
-        {
-            sleep(self.random.part_of(think)).await;
+        if !self.load.think.is_zero() {
+            sleep(self.random.part_of(self.load.think)).await;
         }
     }
 
-    /// One event in one statement: numbered, written and put into the ledger, or only written.
+    /// One event in one statement: numbered, written and noted as committed.
     async fn single(
         &mut self,
         client: &Client,
@@ -304,29 +270,14 @@ impl Writer {
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
         let aggregate = self.random.aggregate();
-        let mut draft = self.random.draft(aggregate);
+        let draft = self.random.draft(aggregate);
         attempt.written.push(draft.id);
         attempt.commit = CommitState::Sent;
         let id = draft.id.to_string();
-        let written = match self.load.bookkeeping {
-            Bookkeeping::Ledger => {
-                let (event, payload, headers) = (draft.event_type, draft.payload, draft.headers);
-                client.execute(statement, &[&aggregate, &id, &event, &payload, &headers]).await?
-            }
-            Bookkeeping::OutboxOnly => {
-                self.own_seq += 1;
-                let number = usize::try_from(aggregate)?;
-                let kind = self.schema.types.get(number % self.schema.types.len().max(1));
-                let kind = kind.context("a schema has at least one aggregate type")?;
-                let key = format!("{kind}-{}-{aggregate}", self.index);
-                draft.payload.insert_str(1, &format!(r#""seq": {}, "#, self.own_seq));
-                let (event, payload, headers) = (draft.event_type, draft.payload, draft.headers);
-                client.execute(statement, &[kind, &id, &event, &payload, &headers, &key]).await?
-            }
-        };
-        if written != 1 {
-            bail!("one event had to be written, and {written} were");
-        }
+        let (event, payload, headers) = (draft.event_type, draft.payload, draft.headers);
+        let written =
+            client.execute(statement, &[&aggregate, &id, &event, &payload, &headers]).await?;
+        ensure!(written == 1, "one event had to be written, and {written} were");
         Ok(())
     }
 
@@ -334,24 +285,17 @@ impl Writer {
         let schema = &self.schema;
         // Parameter 5 is named in either case, so that the statement has it for every preset.
         let headers = if schema.columns().headers.is_some() { ", r.h::jsonb" } else { "" };
-        match self.load.bookkeeping {
-            Bookkeeping::Ledger => format!(
-                "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = $1 \
-                     RETURNING type, id, seq), \
-                 o AS ({} SELECT r.i::uuid, a.type, a.id, r.e, \
-                     r.p::jsonb || jsonb_build_object('seq', a.seq){headers} \
-                     FROM a, (VALUES ($2::text, $3::text, $4::text, $5::text)) r(i, e, p, h) \
-                     RETURNING *) \
-                 {} SELECT {}, a.seq FROM a, o",
-                schema.insert_into(),
-                Schema::insert_into_ledger(),
-                schema.ledger_expressions(),
-            ),
-            Bookkeeping::OutboxOnly => format!(
-                "{} SELECT r.i::uuid, r.t, r.a, r.e, r.p::jsonb{headers} FROM (VALUES \
-                 ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text)) r(t, i, e, p, h, a)",
-                schema.insert_into(),
-            ),
-        }
+        format!(
+            "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = $1 \
+                 RETURNING type, id, seq), \
+             o AS ({} SELECT r.i::uuid, a.type, a.id, r.e, \
+                 r.p::jsonb || jsonb_build_object('seq', a.seq){headers} \
+                 FROM a, (VALUES ($2::text, $3::text, $4::text, $5::text)) r(i, e, p, h) \
+                 RETURNING *) \
+             {} SELECT {}, a.seq FROM a, o",
+            schema.insert_into(),
+            Schema::insert_into_committed(),
+            schema.committed_expressions(),
+        )
     }
 }

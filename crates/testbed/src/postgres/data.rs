@@ -55,9 +55,9 @@ pub(super) async fn create(
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
-    family: Identity,
+    identity: Identity,
 ) -> anyhow::Result<TempDir> {
-    let template = template(binaries, version, run_as, family).await?;
+    let template = template(binaries, version, run_as, identity).await?;
     let dir = copy_of(&template, run_as).await?;
     let file = dir.path().join("data/pg_hba.conf");
     let trusting = std::fs::read_to_string(&file)?;
@@ -128,13 +128,13 @@ async fn template(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
-    family: Identity,
+    identity: Identity,
 ) -> anyhow::Result<PathBuf> {
     let parent = cache::dir()?;
     std::fs::create_dir_all(&parent)
         .with_context(|| format!("cannot create {}", parent.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
-    let of = family.of("data");
+    let of = identity.of("data");
     let template = parent.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);

@@ -42,14 +42,14 @@ pub struct PostgresOptions {
     version: u16,
     settings: Vec<(String, String)>,
     hba: Vec<String>,
-    family: Identity,
+    identity: Identity,
 }
 
 impl PostgresOptions {
     /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
     /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
     pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new(), family: Identity::Usual }
+        Self { version, settings: Vec::new(), hba: Vec::new(), identity: Identity::Usual }
     }
 
     /// Sets a parameter in `postgresql.conf`; it overrides the defaults of this crate.
@@ -62,7 +62,7 @@ impl PostgresOptions {
     /// Gives it another system identifier than all other servers of its version have.
     #[must_use]
     pub fn another_identity(mut self) -> Self {
-        self.family = Identity::Other;
+        self.identity = Identity::Other;
         self
     }
 
@@ -104,8 +104,8 @@ impl PostgresServer {
     pub async fn start(options: PostgresOptions) -> anyhow::Result<Self> {
         let binaries = binaries::find(options.version).await?;
         let run_as = data::run_as()?;
-        let PostgresOptions { version, hba, family, .. } = &options;
-        let dir = data::create(&binaries, *version, run_as, hba, *family).await?;
+        let PostgresOptions { version, hba, identity, .. } = &options;
+        let dir = data::create(&binaries, *version, run_as, hba, *identity).await?;
         let mut postgres = Self {
             server: None,
             binaries,
@@ -336,16 +336,6 @@ impl PostgresServer {
     pub async fn current_wal_lsn(&self) -> anyhow::Result<PgLsn> {
         let session = self.connect().await?;
         Ok(session.query_one("SELECT pg_current_wal_lsn()", &[]).await?.get(0))
-    }
-
-    /// The slot's row in `pg_replication_slots`, or `None` when there is no such slot.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the server cannot be reached.
-    pub async fn slot(&self, name: &str) -> anyhow::Result<Option<SlotRow>> {
-        let session = self.connect().await?;
-        SlotRow::read(&session, name).await
     }
 
     fn write_settings(&self) -> anyhow::Result<()> {

@@ -256,25 +256,6 @@ impl Process {
         }
         Ok(descendants)
     }
-
-    /// Resident memory in bytes.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the process is gone.
-    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
-        resident_bytes(self.pid())
-    }
-
-    /// The highest resident memory so far, in bytes, as the kernel counts it: no sampling misses
-    /// it.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the process is gone.
-    pub fn peak_resident_bytes(&self) -> anyhow::Result<u64> {
-        peak_resident_bytes(self.pid())
-    }
 }
 
 fn raw(pid: Pid) -> u32 {

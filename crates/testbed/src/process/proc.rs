@@ -15,7 +15,8 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, |status| status.vmrss)
 }
 
-/// The most resident memory in bytes that a process has had since it was started.
+/// The most resident memory in bytes that a process has had since it was started, as the kernel
+/// counts it: no sampling misses it.
 ///
 /// # Errors
 ///

@@ -293,7 +293,9 @@ impl RouterProcess {
         })
         .await;
         self.process = Some(process);
-        found.with_context(|| format!("last status {}, log:\n{}", last.borrow(), tail(&self.log())))
+        found.with_context(|| {
+            format!("last status {}, log:\n{}", last.borrow(), last_lines(&self.log(), 20))
+        })
     }
 
     /// The sum of a metric's series whose labels contain `labels` (such as `state="streaming"`, or
@@ -307,9 +309,10 @@ impl RouterProcess {
     }
 }
 
-fn tail(log: &str) -> String {
+/// The last so many lines of a log.
+pub fn last_lines(log: &str, count: usize) -> String {
     let lines: Vec<&str> = log.lines().collect();
-    lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
 }
 
 fn sum_of_series(metrics: &str, name: &str, labels: &str) -> Option<f64> {

@@ -1,11 +1,11 @@
 //! Damage that was done while no router ran, so no process remembers the state before it. The state
 //! topic, the slot and the server's history must show it, even if everything is as before.
 //!
-//! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at
-//! risk and where they were committed; the interval that the router names has to cover them.
-//! `OUTBOX_ROUNDS=20` runs each of them twenty times ([`rounds`]). Replaced servers are in
-//! [`restored`] and [`promoted`], a replaced Kafka cluster is in [`exchanged`], and what is no gap
-//! is in [`restarts`].
+//! Each scenario knows from the table of committed events, from Kafka and from a slot of its own
+//! which events are at risk and where they were committed; the interval that the router names has
+//! to cover them. `OUTBOX_ROUNDS=20` runs each of them twenty times ([`rounds`]). Replaced servers
+//! are in [`restored`] and [`promoted`], a replaced Kafka cluster is in [`exchanged`], and what is
+//! no gap is in [`restarts`].
 
 use std::collections::{BTreeMap, HashSet};
 

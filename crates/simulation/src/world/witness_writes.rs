@@ -44,7 +44,7 @@ impl World {
         self.input(router, Input::State(number, read));
         if before.is_some() && before == self.stream_to_begin(router) {
             if known.is_some_and(|known| !known.gaps.is_empty()) {
-                self.checker.report_violation(Invariant::S11Loudness, || {
+                self.checker.report_violation(Invariant::S11Reporting, || {
                     "a session begins although a gap is open".to_owned()
                 });
             }
