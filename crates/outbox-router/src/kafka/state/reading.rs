@@ -20,8 +20,8 @@ use crate::kafka::{
 /// How long the cluster may be silent during a read: as long as any other request may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a missing topic is asked for again. For some 100 ms after its creation a topic has no
-/// leader, or is unknown to the broker that is asked.
+/// How long a missing topic is asked for again after the first answer that it is missing. For some
+/// 100 ms after its creation a topic has no leader, or is unknown to the broker that is asked.
 const APPEARS_WITHIN: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -92,6 +92,7 @@ impl StateTopic {
 
     fn watermarks(&self, reader: &Reader) -> Result<(i64, i64), Failure> {
         let started = Instant::now();
+        let mut missing_since = None;
         loop {
             let left = READ_TIMEOUT.saturating_sub(started.elapsed());
             let answer = reader.client().fetch_watermarks(
@@ -103,14 +104,15 @@ impl StateTopic {
                 Ok(watermarks) => return Ok(watermarks),
                 Err(error) => code_of(&error),
             };
-            let patience = if is_passing(error) {
-                READ_TIMEOUT
+            let left = if is_passing(error) {
+                READ_TIMEOUT.saturating_sub(started.elapsed())
             } else if self.failure(error, "").code == Code::TopicMissing {
-                APPEARS_WITHIN
+                let since = missing_since.get_or_insert_with(Instant::now);
+                APPEARS_WITHIN.saturating_sub(since.elapsed())
             } else {
                 Duration::ZERO
             };
-            if started.elapsed() + POLL_INTERVAL >= patience {
+            if left <= POLL_INTERVAL {
                 return Err(self.silence(reader, ClientErrors::default(), error));
             }
             thread::sleep(POLL_INTERVAL);

@@ -1,8 +1,11 @@
 //! Records of the state topic: beside events, and never mixed up with them.
 
+use std::time::Duration;
+
 use crate::codes::hint;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use relay::{Acks, Code, RefusalReason, TopicName};
+use tokio::task::spawn_blocking;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
 use crate::kafka::{KafkaSink, StateLog, StateTopic, open, put_state, read_state};
@@ -242,4 +245,16 @@ async fn an_unreachable_cluster_is_reported_within_the_deadline() {
         let waited = asked.elapsed().unwrap();
         assert!(waited.as_secs() < 8, "{waited:?}");
     }
+}
+
+/// The first answer comes later than a missing topic is asked for again.
+#[tokio::test]
+async fn a_slow_broker_that_does_not_know_the_topic_yet_is_asked_again() {
+    let (cluster, sink) = with_state();
+    let topic = state_topic(&cluster, &sink);
+    cluster.mock.broker_round_trip_time(-1, Duration::from_millis(400)).unwrap();
+    let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    cluster.mock.request_errors(RDKafkaApiKey::ListOffsets, &[unknown]);
+    let read = spawn_blocking(move || topic.read(b"")).await.unwrap();
+    assert_eq!(read.map(|read| read.end), Ok(0));
 }
