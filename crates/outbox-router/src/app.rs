@@ -157,7 +157,7 @@ impl App {
                 status_interval: WAL_SENDER_TIMEOUT / 3,
                 silence_limit: WAL_SENDER_TIMEOUT,
             },
-            drain: limits.shutdown,
+            shutdown_limit: limits.shutdown,
             on_fatal: self.on_fatal,
             seed: u64::from(std::process::id()),
         }

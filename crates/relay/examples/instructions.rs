@@ -278,7 +278,7 @@ fn settings(shape: Shape) -> RelaySettings {
             status_interval: Duration::from_secs(3),
             silence_limit: Duration::from_secs(60),
         },
-        drain: Duration::from_secs(25),
+        shutdown_limit: Duration::from_secs(25),
         on_fatal: OnFatal::Stay,
         seed: 1,
     }

@@ -36,10 +36,10 @@
 //! * **I2** The confirmed position never decreases within a session.
 //! * **I3** A transaction counts only when its commit was seen *and* every one of its records was
 //!   acknowledged.
-//! * **I4** A keepalive's position is confirmed only when no transaction is open and everything
-//!   before the keepalive is acknowledged. With a state topic, no position past the slot's
-//!   own is confirmed before this session's own witness with that position is acknowledged, and no
-//!   witness names a position before everything up to it is acknowledged.
+//! * **I4** A keepalive counts only if no transaction is open when it arrives, and its position is
+//!   confirmed only when everything before it is acknowledged. With a state topic, no position past
+//!   the slot's own is confirmed before this session's own witness with that position is
+//!   acknowledged, and no witness names a position before everything up to it is acknowledged.
 //! * **I5** Records enter the sink in WAL order, and after the first that fails nothing is produced
 //!   in its session.
 //! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the

@@ -32,7 +32,7 @@ pub struct RelaySettings {
     /// How often a status update is due, and how long the server may be silent.
     pub timing: Timing,
     /// How long a drain may take, from SIGTERM on.
-    pub drain: Duration,
+    pub shutdown_limit: Duration,
     /// What to do when a person is needed.
     pub on_fatal: OnFatal,
     /// Seeds the jitter of reconnections; the same seed gives the same run.
@@ -195,7 +195,7 @@ pub enum Action {
     /// Start streaming from that server. [`Action::ReadSlot`] stays possible while it streams.
     /// Answer: [`Input::ReplicationStarted`], [`Input::SlotHeld`] or [`Input::Disconnected`].
     StartReplication,
-    /// Read by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
+    /// Wait, by SQL, until the slot is free. Answer: [`Input::SlotFree`] or
     /// [`Input::Disconnected`].
     WatchSlot,
     /// Close the replication connection, or stop making it, and drop what was read from it. A
@@ -246,7 +246,7 @@ pub enum FrameOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
     /// Every event that was read is acknowledged, and confirmed or in the witness, so no event is
-    /// sent again.
+    /// produced again.
     Drained,
     /// Events were read but not confirmed, because the shutdown deadline passed, the session had
     /// broken, or the rest of their transaction waits for a person. The server will send them

@@ -86,7 +86,7 @@ pub struct TopicTotals {
 pub struct Snapshot {
     /// State and reason.
     pub condition: Condition,
-    /// The last position received in this session; zero before the first.
+    /// The last position received in this session; the confirmed position while there is none.
     pub received: Lsn,
     /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: Lsn,
@@ -135,7 +135,7 @@ pub struct WitnessReport {
     /// The gap that would follow if the server reached now replaced the witness's server. It is
     /// reported and never written to the witness.
     pub other_server_gap: Option<Gap>,
-    /// Whether all gaps are in Kafka, and so outlive this process.
+    /// Whether no gap waits to be written to the state topic; always true without one.
     pub are_gaps_recorded: bool,
     /// What a person has accepted, gaps and others.
     pub accepted: Vec<Acceptance>,

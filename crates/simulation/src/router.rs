@@ -127,7 +127,7 @@ pub(crate) fn settings(
             status_interval: Duration::from_secs(3),
             silence_limit: Duration::from_secs(10),
         },
-        drain: Duration::from_secs(5),
+        shutdown_limit: Duration::from_secs(5),
         on_fatal: OnFatal::Stay,
         seed,
     }

@@ -248,7 +248,7 @@ fn a_confirmed_position_that_goes_back_is_a_violation() {
 }
 
 #[test]
-fn confirming_or_attesting_an_event_whose_ack_is_held_is_a_violation_even_if_its_record_is_in_kafka()
+fn confirming_or_recording_an_event_whose_ack_is_held_is_a_violation_even_if_its_record_is_in_kafka()
  {
     let at = |position: u64| PgLsn::from(position);
     let mut tally = tally(10);

@@ -71,7 +71,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \
                  \"new_name\"] in its [[outbox]] block, and restart",
         cases: &[case_remedy(
-            Case::PresetsBothFit,
+            Case::SeveralPresetsFit,
             "more than one preset fits",
             "name one, {presets}, in its [[outbox]] block, and restart",
         )],
@@ -89,8 +89,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::HeadersMalformed.as_str(),
         title: "the row's own headers cannot be used",
-        meaning: "The headers column must hold a JSON object of texts. The router stops at the \
-                  row and tries it again every 30 s.",
+        meaning: "The headers column must hold a JSON object of at most 256 members, none with \
+                  the name of a header that the format writes. The router stops at the row and \
+                  tries it again every 30 s.",
         remedy: "to leave the column out, map columns.headers = [] and restart; the row itself is \
                  in the WAL and can no longer be changed; correct what writes them",
         cases: &[],

@@ -49,7 +49,7 @@ pub struct MonitorReport {
     /// twice.
     pub rates: Option<Rates>,
     /// How long until the slot is in danger, in seconds; see
-    /// [`SlotRates::seconds_to_limit`](super::rates::Pace::seconds_to_limit).
+    /// [`SlotRates::seconds_to_limit`](super::rates::SlotRates::seconds_to_limit).
     pub seconds_to_limit: Option<f64>,
 }
 

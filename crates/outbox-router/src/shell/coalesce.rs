@@ -9,8 +9,8 @@
 //!
 //! After a read that filled the read buffer there is more, which is read at once. The core sets the
 //! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go
-//! unread ([`ReplicationStream::rest`]). Where that limit is shorter, the socket is emptied several
-//! times within one pause.
+//! unread ([`ReplicationStream::max_unread`]). Where that limit is shorter, the socket is emptied
+//! several times within one pause.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) enum Coalesce {
     /// A pause of this length begins when everything is handed on and no other event is ready.
     Due(Duration),
     /// The pause: bytes gather, and no frame is handed on.
-    Open { until: Instant },
+    Pausing { until: Instant },
 }
 
 impl Coalesce {
@@ -38,22 +38,22 @@ impl Coalesce {
         matches!(self, Self::Due(_))
     }
 
-    pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Open { .. })
+    pub(super) fn is_pausing(self) -> bool {
+        matches!(self, Self::Pausing { .. })
     }
 
     /// No other event is ready: begins the pause that is due.
-    pub(super) fn open(&mut self, now: Instant) {
+    pub(super) fn begin_pause(&mut self, now: Instant) {
         if let Self::Due(length) = *self {
-            *self = Self::Open { until: now + length };
+            *self = Self::Pausing { until: now + length };
         }
     }
 
     /// Bytes were read. A pause whose time is not up goes on.
     pub(super) fn took(&mut self, now: Instant) {
         match *self {
-            Self::Open { until } if now < until => {}
-            Self::AtOnce | Self::Taken | Self::Due(_) | Self::Open { .. } => *self = Self::Taken,
+            Self::Pausing { until } if now < until => {}
+            Self::AtOnce | Self::Taken | Self::Due(_) | Self::Pausing { .. } => *self = Self::Taken,
         }
     }
 
@@ -75,7 +75,7 @@ impl Coalesce {
     /// Within a pause: sleeps as long as the socket may go unread, and reads what has arrived.
     /// `None` where there is no pause, or nothing was read.
     pub(super) fn pause_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
-        let Self::Open { until } = *self else { return None };
+        let Self::Pausing { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(stream.max_unread().min(left));
         match stream.fill_now() {
@@ -110,7 +110,7 @@ mod tests {
     const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 64 * 1024 };
 
     fn open_for(length: Duration) -> Coalesce {
-        Coalesce::Open { until: Instant::now() + length }
+        Coalesce::Pausing { until: Instant::now() + length }
     }
 
     #[tokio::test]
@@ -121,7 +121,7 @@ mod tests {
             server.write_all(&vec![b'd'; count]).unwrap();
             assert_eq!(coalesce.pause_and_read(&mut stream), Some(Fill::Bytes(count)));
             coalesce.took(Instant::now());
-            assert!(coalesce.is_open());
+            assert!(coalesce.is_pausing());
         }
         assert_eq!(coalesce.pause_and_read(&mut stream), None);
         assert_eq!(coalesce, Coalesce::AtOnce, "a server that has no more is not waited for");
@@ -165,15 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn an_open_read_collects_until_its_time_is_up() {
+    fn a_pause_gathers_until_its_time_is_up() {
         let (mut coalesce, now) = (Coalesce::default(), Instant::now());
         coalesce.took(now);
         coalesce.handed_on(COALESCE);
         assert_eq!(coalesce, Coalesce::Due(LENGTH));
-        coalesce.open(now);
+        coalesce.begin_pause(now);
         coalesce.took(now + LENGTH / 2);
         coalesce.handed_on(ReadPace::AtOnce);
-        assert!(coalesce.is_open(), "what has gathered says nothing yet");
+        assert!(coalesce.is_pausing(), "what has gathered says nothing yet");
         coalesce.took(now + LENGTH);
         assert_eq!(coalesce, Coalesce::Taken);
         coalesce.handed_on(ReadPace::Coalesce(LENGTH / 2));
@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn what_is_there_is_read_without_a_wait() {
         let (mut coalesce, now) = (Coalesce::Due(LENGTH), Instant::now());
-        coalesce.open(now);
+        coalesce.begin_pause(now);
         coalesce.overflowed();
         coalesce.handed_on(COALESCE);
         assert_eq!(coalesce, Coalesce::AtOnce, "the next read takes it at once");
     }
 
     #[test]
-    fn nothing_is_collected_where_nothing_was_read() {
+    fn no_pause_follows_where_nothing_was_read() {
         let mut coalesce = Coalesce::default();
         coalesce.handed_on(COALESCE);
         assert_eq!(coalesce, Coalesce::AtOnce);

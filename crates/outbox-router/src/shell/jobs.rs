@@ -91,11 +91,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.input(Input::State(number, Err(failure)));
             return;
         };
-        let generation = self.refresher.generation();
+        let producer_number = self.refresher.producer_number();
         let cache = self.state.take().filter(|_| self.stream.is_some());
         let prefix = self.pipeline.prefix();
         self.jobs.spawn_blocking(move || {
-            Done::StateRead(generation, number, state::read(&state, &prefix, cache))
+            Done::StateRead(producer_number, number, state::read(&state, &prefix, cache))
         });
     }
 
@@ -106,12 +106,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.read_state(number);
             return;
         };
-        let generation = self.refresher.generation();
+        let producer_number = self.refresher.producer_number();
         let (prefix, last_read) = (self.pipeline.prefix(), cache.last_read());
         self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &last_read) {
             Ok(None) => Done::StateTopicUnchanged(number),
-            Ok(Some(read)) => Done::StateRead(generation, number, Ok(read)),
-            Err(failure) => Done::StateRead(generation, number, Err(failure)),
+            Ok(Some(read)) => Done::StateRead(producer_number, number, Ok(read)),
+            Err(failure) => Done::StateRead(producer_number, number, Err(failure)),
         });
     }
 
@@ -134,15 +134,15 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn look_up(&mut self, id: TopicId, name: TopicName) {
         let Some(directory) = self.refresher.directory().cloned() else { return };
-        let generation = self.refresher.generation();
+        let producer_number = self.refresher.producer_number();
         self.jobs.spawn_blocking(move || {
             let facts = directory.look_up(&name);
-            Done::Topic(generation, id, name, facts)
+            Done::Topic(producer_number, id, name, facts)
         });
     }
 
     fn refresh_topics(&mut self, directory: K::Directory) {
-        let generation = self.refresher.generation();
+        let producer_number = self.refresher.producer_number();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
@@ -155,7 +155,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             let named = |readings: Vec<TopicReading>| {
                 topics.zip(readings).map(|((id, name), readings)| (id, name, readings)).collect()
             };
-            Done::TopicsRead(generation, readings.map(named))
+            Done::TopicsRead(producer_number, readings.map(named))
         });
     }
 
@@ -197,11 +197,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.announcer.state_topic_read(Ok(()), &condition);
                 self.input(Input::StateTopicUnchanged(number));
             }
-            Done::StateRead(generation, number, read) => {
+            Done::StateRead(producer_number, number, read) => {
                 // The client of a former producer has read the same topic, but the answer may be
                 // out of date.
                 let read = match read {
-                    Ok((cache, read)) if generation == self.refresher.generation() => {
+                    Ok((cache, read)) if producer_number == self.refresher.producer_number() => {
                         self.announcer.cautions(cache.cautions());
                         self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
@@ -217,12 +217,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
-            Done::Topic(generation, id, name, answer)
-                if generation == self.refresher.generation() =>
+            Done::Topic(producer_number, id, name, answer)
+                if producer_number == self.refresher.producer_number() =>
             {
                 self.topic(id, &name, answer);
             }
-            Done::TopicsRead(generation, readings) if generation == self.refresher.generation() => {
+            Done::TopicsRead(producer_number, readings)
+                if producer_number == self.refresher.producer_number() =>
+            {
                 self.topics_read(readings);
             }
             // What a former producer's client answered does not count for the present producer.

@@ -4,11 +4,12 @@
 //! One task owns all streaming state. It waits in one place (`wait.rs`), or sleeps there so that
 //! WAL gathers (`coalesce.rs`). The core decides what a failure means, when and by which steps to
 //! connect, what is produced and what may be confirmed. The shell only decides when to ask or to
-//! try again: how long WAL gathers in the socket (`coalesce`), when Kafka is asked about topics and
-//! when a producer that could not be made is tried again (`topic_refresher`), and when the state
-//! topic has to be read again (`state`). None of these decisions makes a position confirmable. Work
-//! that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a
-//! producer) runs beside the task as a `Job`, so that status updates never wait for it.
+//! try again: when WAL is left to gather in the socket (`coalesce`; the core says for how long),
+//! when Kafka is asked about topics and when a producer that could not be made is tried again
+//! (`topic_refresher`), and when the state topic has to be read again (`state`). None of these
+//! decisions makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka
+//! for a topic, making and destroying a producer) runs beside the task as a `Job`, so that status
+//! updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
 //! `pass` (frames), `jobs` (what runs beside the task). `ports` lists what the shell calls of
@@ -184,7 +185,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn apply(&mut self, event: ShellEvent<P, K>) {
         match event {
             ShellEvent::Acks | ShellEvent::Due => {}
-            ShellEvent::Coalesce => self.coalesce.open(Instant::now()),
+            ShellEvent::Coalesce => self.coalesce.begin_pause(Instant::now()),
             ShellEvent::Shutdown => {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
@@ -206,7 +207,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // A status update that moves the window is sent before the window is filled again: after a
         // crash in between, both windows would be sent again.
         self.act();
-        if !self.coalesce.is_open() {
+        if !self.coalesce.is_pausing() {
             self.pass();
             self.coalesce.handed_on(self.relay.pace());
         }
@@ -288,7 +289,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             if let Some(state) = &mut self.state {
                 state.wrote(number);
             }
-            self.announcer.taken();
+            self.announcer.write_acknowledged();
             self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {

@@ -27,7 +27,7 @@ pub(super) struct ProducerNumber(u64);
 
 /// See the module's documentation.
 pub(super) struct TopicRefresher<K: Kafka> {
-    generation: ProducerNumber,
+    producer_number: ProducerNumber,
     phase: RefreshPhase<K>,
     /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
     reads_done: usize,
@@ -56,7 +56,7 @@ pub(super) enum RefreshDue<K: Kafka> {
 impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn new() -> Self {
         Self {
-            generation: ProducerNumber::default(),
+            producer_number: ProducerNumber::default(),
             phase: RefreshPhase::Opening,
             reads_done: 0,
             cautions: HashMap::new(),
@@ -66,7 +66,7 @@ impl<K: Kafka> TopicRefresher<K> {
     /// A new producer is being made. Answers that were asked for through the former one no longer
     /// count.
     pub(super) fn opening(&mut self) {
-        self.generation = ProducerNumber(self.generation.0 + 1);
+        self.producer_number = ProducerNumber(self.producer_number.0 + 1);
         self.phase = RefreshPhase::Opening;
     }
 
@@ -84,8 +84,8 @@ impl<K: Kafka> TopicRefresher<K> {
         self.phase = RefreshPhase::Opening;
     }
 
-    pub(super) fn generation(&self) -> ProducerNumber {
-        self.generation
+    pub(super) fn producer_number(&self) -> ProducerNumber {
+        self.producer_number
     }
 
     pub(super) fn directory(&self) -> Option<&K::Directory> {

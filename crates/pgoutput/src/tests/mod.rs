@@ -1,4 +1,4 @@
-//! Tests on hand-made bytes; those on captured streams are in `tests/captured_streams.rs`.
+//! Tests on hand-made bytes; those on captured streams are in `tests/captured_streams/main.rs`.
 
 mod frames;
 mod malformed;

@@ -169,7 +169,7 @@ cases! {
     /// The state topic has fewer replicas than the cluster allows.
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
     /// More than one preset fits the table.
-    PresetsBothFit = "presets_both_fit" of PresetUnclear,
+    SeveralPresetsFit = "presets_both_fit" of PresetUnclear,
     /// A bytea value is not in hexadecimal form.
     ByteaForm = "bytea_form" of ValueForm,
     /// No state topic is configured, so nothing can be accepted.

@@ -15,9 +15,9 @@ pub enum Class {
     Replay,
     /// Wait for a person, try again every 30 s, go on when the cause is gone.
     Mendable,
-    /// Rows may be missing for ever: halt until a person accepts it. The exception is a slot that
-    /// is missing before the first session: set-up makes the slot last, so no row can be missing
-    /// yet, and the slot is looked for again as with [`Class::Mendable`].
+    /// Rows may be missing for ever: halt until a person accepts it. The exceptions are a slot
+    /// that is missing or lost, and a child table, before the first session: no row can be missing
+    /// yet, and the source is read again as with [`Class::Mendable`].
     Gap,
     /// Reported only: it ends no session and keeps none from starting.
     Note,
@@ -179,7 +179,7 @@ codes! {
     PresetUnclear = "R007", Mendable;
     /// A mapped column has a type whose text cannot be produced as it is.
     ColumnType = "R008", Mendable;
-    /// The row's own headers are not a JSON object of texts.
+    /// The row's own headers are no JSON object, or cannot be headers.
     HeadersMalformed = "R009", Mendable;
     /// A value arrived in a form that an INSERT in text mode never has.
     ValueForm = "R010", Replay;

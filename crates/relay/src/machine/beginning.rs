@@ -48,7 +48,7 @@ impl Relay {
         self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
-        let beginning = SessionStart {
+        let start = SessionStart {
             id: self.session_id,
             slot_at,
             isolate_at: self.isolate_at,
@@ -56,7 +56,7 @@ impl Relay {
             store,
             resume,
         };
-        let session = Session::new(beginning, &self.settings, at);
+        let session = Session::new(start, &self.settings, at);
         self.phase = Phase::Streaming(Box::new(session));
     }
 

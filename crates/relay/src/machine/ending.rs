@@ -17,7 +17,8 @@ use crate::{
 const CHECK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Relay {
-    /// The connection failed or must be closed; what follows depends on the failure's class alone.
+    /// The connection failed or must be closed. What follows depends on the failure's class, and on
+    /// whether set-up is finished.
     pub(super) fn disconnect(&mut self, failure: Failure, at: Moment) {
         if self.check_without_catalog(at) {
             return;

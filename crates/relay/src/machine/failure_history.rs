@@ -65,8 +65,8 @@ impl FailureHistory {
         };
         let class = match (failure.class(), lsn) {
             (Class::Replay, Some(lsn)) => self.count(failure.code, lsn),
-            // A gap that is noted here instead of halting was found before the first session: a
-            // person must finish the set-up.
+            // A gap that is noted here instead of halting was found before the first session, so a
+            // person must finish the set-up; or it is that of a server that is not the witness's.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };

@@ -78,7 +78,7 @@ impl Relay {
             }
             Input::ProcessStalled(duration) => self.process_stalled(duration, at),
             Input::Shutdown => {
-                self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain));
+                self.drain_by = Some(self.drain_by.unwrap_or(at + self.shutdown_limit));
                 failpoint::reached(Failpoint::DrainBegun);
             }
             Input::Tick => {}

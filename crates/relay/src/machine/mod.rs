@@ -7,6 +7,9 @@
 //!    └──────────────────────────────  halted
 //!                     accepted by a person
 //! ```
+//! A gap that is found while connecting halts, too, and without a state topic one that the monitor
+//! reports while there is no session.
+//!
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s
 //! out. Nothing here waits, reads a clock, or knows tokio, a socket or librdkafka. In reading
 //! order:
@@ -100,7 +103,7 @@ pub struct Relay {
     /// Partition counts of an earlier session, and the position up to which they apply. What that
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
-    drain: Duration,
+    shutdown_limit: Duration,
     on_fatal: OnFatal,
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
@@ -162,7 +165,8 @@ impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
     pub fn new(settings: RelaySettings, at: Moment) -> Self {
         let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
-        let RelaySettings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
+        let RelaySettings { slot, publication, witness, shutdown_limit, on_fatal, seed, .. } =
+            settings;
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
         let keeper = Keeper::new(witness);
         Self {
@@ -176,7 +180,7 @@ impl Relay {
             suspected: Vec::new(),
             other_server_gap: None,
             pinned: None,
-            drain,
+            shutdown_limit,
             on_fatal,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),
@@ -263,7 +267,7 @@ impl Relay {
         );
     }
 
-    /// A session without a producer would never end: see [`Relay::sink`].
+    /// A session without a producer reads nothing, and a stopping server would wait for it.
     fn has_sink_if_it_streams(&self) -> bool {
         !matches!(self.phase, Phase::Streaming(_)) || self.sink.is_ready()
     }

@@ -61,11 +61,11 @@ impl SinkState {
         }
         self.presence = Presence::Replacing;
         let Some(failure) = why else { return Some(Duration::ZERO) };
-        let (row, wait) = match self.streak {
+        let (streak, wait) = match self.streak {
             Streak::None => (Streak::One, Duration::ZERO),
             Streak::One | Streak::More(_) => (Streak::More(failure.clone()), self.backoff.next()),
         };
-        self.streak = row;
+        self.streak = streak;
         Some(wait)
     }
 

@@ -71,7 +71,7 @@ impl Ticket {
     }
 
     /// The record's size in the window, in bytes, rounded up: at least what the record takes in a
-    /// batch.
+    /// batch, up to 64 MiB, where it saturates.
     #[inline]
     pub fn held_bytes(&self) -> u64 {
         (self.0 & SIZE_MAX) * SIZE_UNIT

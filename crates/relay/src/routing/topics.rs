@@ -3,7 +3,7 @@
 //!
 //! librdkafka would enqueue records for an unknown topic and fail them later, one by one, after
 //! records of other topics; and `enable.gapless.guarantee` covers only errors in a produce
-//! *response*. So a record for a topic that has not been looked up is held, and with it everything
+//! *response*. So a record for a topic that has not been looked up waits, and with it everything
 //! after it.
 //!
 //! A witness in Kafka must name a topic's partition count before the first record is

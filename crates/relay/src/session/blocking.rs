@@ -1,8 +1,9 @@
 //! What keeps the frame at hand from being taken, and when it is offered again.
 //!
-//! A frame never unblocks a session. Every other input may, through [`Session::review`], if the
-//! frame's reason to wait is gone, and [`Session::deadline`] says when the next review is due at
-//! the latest. So no frame waits for ever without being reviewed.
+//! A frame never unblocks a session. Every other input may, if the frame's reason to wait is gone:
+//! acknowledgements by `room_made`, a topic's answer by `topic_differs`, a status update by
+//! `review_isolation`, and all others by [`Session::review`]. [`Session::deadline`] says when the
+//! next review is due at the latest. So no frame waits for ever without being reviewed.
 
 use pgoutput::Lsn;
 
@@ -208,7 +209,7 @@ impl Session {
             return None;
         }
         let feedback = self.feedback.deadline(&self.ledger, self.received);
-        let hold = match &self.blocked {
+        let offer_again_at = match &self.blocked {
             Some(BlockReason::Row { again_at, .. } | BlockReason::QueueFull { again_at }) => {
                 Some(*again_at)
             }
@@ -218,7 +219,7 @@ impl Session {
             }
         };
         let release = self.release_at.filter(|_| !self.lets_server_stop());
-        [Some(feedback), hold, release].into_iter().flatten().min()
+        [Some(feedback), offer_again_at, release].into_iter().flatten().min()
     }
 
     /// Whether a draining session has nothing left to wait for: everything received is settled. An

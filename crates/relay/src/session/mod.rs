@@ -78,8 +78,8 @@ pub(crate) struct Session {
     pub(crate) blocked: Option<BlockReason>,
     /// Why the row that is now offered again was blocked.
     retried_failure: Option<Failure>,
-    /// Where the transaction commits at which an earlier session failed. It is taken alone, after
-    /// everything before it is confirmed, so that nothing else is repeated if it fails again.
+    /// The commit LSN of the transaction at which an earlier session failed. It is taken alone,
+    /// after everything before it is confirmed, so that nothing else is repeated if it fails again.
     isolate_at: Option<Lsn>,
     pub(crate) phase: SessionPhase,
     /// What the server sends again although an earlier session's witness covers it; `None` once the
@@ -129,8 +129,8 @@ pub(crate) enum Resume {
 }
 
 impl Session {
-    pub(crate) fn new(beginning: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
-        let SessionStart { id, slot_at, isolate_at, tables, store, resume } = beginning;
+    pub(crate) fn new(start: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
+        let SessionStart { id, slot_at, isolate_at, tables, store, resume } = start;
         let mut ledger = Ledger::new(id, slot_at, store);
         let covered = match resume {
             Resume::AtSlot => None,

@@ -33,7 +33,7 @@ pub struct Witness {
     pub checked: Option<Mark>,
     /// Partition counts of the topics in use, by topic.
     pub partitions: BTreeMap<String, i32>,
-    /// Publication and outbox tables as they were at that moment.
+    /// Publication and outbox tables as they were at the moment of `checked`.
     pub catalog: Catalog,
     /// The tables whose rows are events.
     pub tables: Vec<Oid>,

@@ -40,9 +40,9 @@ impl InvariantChecker {
             }
         }
         if self.state_topic == StateTopicSetting::Used && to > from.max(self.witness_position) {
-            let attested = self.witness_position;
+            let recorded = self.witness_position;
             self.report_violation(Invariant::S2NeverAhead, || {
-                format!("{to} is confirmed, and the acknowledged witness has no later position than {attested}")
+                format!("{to} is confirmed, and the acknowledged witness has no later position than {recorded}")
             });
         }
         self.note_status_update(session, to);
@@ -61,7 +61,7 @@ impl InvariantChecker {
         self.witness_position = self.witness_position.max(position);
     }
 
-    /// The highest position that a witness attests.
+    /// The highest position that a witness names.
     pub fn witness_position(&self) -> u64 {
         self.witness_position
     }

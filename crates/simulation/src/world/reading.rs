@@ -109,13 +109,13 @@ impl World {
             && self.plan.state_topic == StateTopicSetting::Used
             && !self.is_state_topic_lost
         {
-            self.check_partition_counts_are_attested(session, &produced);
+            self.check_partition_counts_are_recorded(session, &produced);
         }
     }
 
     /// Before a topic's first record, a witness must name the topic's partition count: the next
     /// process has to send what comes again to the same partitions.
-    fn check_partition_counts_are_attested(&mut self, session: usize, produced: &[ProducedRecord]) {
+    fn check_partition_counts_are_recorded(&mut self, session: usize, produced: &[ProducedRecord]) {
         // The records of a router that has lost the slot are deleted.
         if !self.checker.is_newest(session) || self.kafka.state.is_deleted {
             return;

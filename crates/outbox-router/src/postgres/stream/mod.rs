@@ -221,7 +221,7 @@ impl ReplicationStream {
     }
 
     /// How long the socket may stay unread while the server sends, without making the server wait;
-    /// see [`Transport::rest`](super::transport::Transport::rest).
+    /// see [`Transport::max_unread`](super::transport::Transport::max_unread).
     #[must_use]
     pub fn max_unread(&self) -> Duration {
         self.link.transport().max_unread()

@@ -85,7 +85,7 @@ impl Announcer {
     }
 
     /// A write to the state topic was acknowledged.
-    pub(super) fn taken(&mut self) {
+    pub(super) fn write_acknowledged(&mut self) {
         self.refusal = None;
     }
 
@@ -160,7 +160,7 @@ mod tests {
         assert!(announcer.is_news(&too_large, &gap));
         assert!(!announcer.is_news(&too_large, &gap));
         assert!(announcer.is_news(&forbidden, &gap));
-        announcer.taken();
+        announcer.write_acknowledged();
         assert!(announcer.is_news(&forbidden, &gap));
     }
 

@@ -81,7 +81,7 @@ fn settings() -> RelaySettings {
             status_interval: WAL_SENDER_TIMEOUT / 3,
             silence_limit: WAL_SENDER_TIMEOUT,
         },
-        drain: DRAIN,
+        shutdown_limit: DRAIN,
         on_fatal: OnFatal::Stay,
         seed: 1,
     }

@@ -57,7 +57,7 @@ fn settings() -> RelaySettings {
         window: WINDOW,
         row_bytes: 1 << 20,
         timing: TIMING,
-        drain: Duration::from_secs(25),
+        shutdown_limit: Duration::from_secs(25),
         on_fatal: OnFatal::Stay,
         seed: 1,
     }

@@ -78,7 +78,7 @@ fn a_position_that_another_session_wrote_is_confirmed_when_this_one_has_written_
 }
 
 #[test]
-fn a_position_that_cannot_be_verified_is_not_attested() {
+fn a_position_that_cannot_be_verified_is_not_written() {
     // A server restored from a snapshot, and no transaction with events since the pipeline began.
     let mut world = World::streaming();
     let mut witness = world.witness();

@@ -10,7 +10,7 @@
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
 //! its position only over the *contiguous prefix* of entries that are complete (commit seen) and
-//! acknowledged (every record): what the prefix ends is *settled*.
+//! acknowledged (every record): everything before the end of that prefix is *settled*.
 //!
 //! A keepalive carries the position up to which the walsender has decoded and sent. That position
 //! may be confirmed exactly when everything received before it is settled, so it becomes the end of
@@ -29,7 +29,8 @@
 //! A settled position is not confirmable yet: first it is written into the witness
 //! ([`crate::witness`]), and that write is acknowledged. So a position passes
 //! [`Ledger::issue_witness_ticket`] and [`Ledger::witness_acked`] before [`Ledger::confirm`] may
-//! name it. Where the witness is in memory only, a settled position is confirmable. The window is
+//! name it; the slot's own position needs neither. Where the witness is in memory only, a settled
+//! position is confirmable. The window is
 //! what lies past the confirmable position.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an

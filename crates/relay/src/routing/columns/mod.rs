@@ -78,8 +78,8 @@ impl Columns {
     /// Finds the columns of `table` in the relation.
     ///
     /// # Errors
-    /// A required column is missing, no preset fits or several do, or Debezium would write a column's
-    /// type in another way.
+    /// A required column is missing, no preset fits or several do, or Debezium would write a
+    /// column's type in another way.
     pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
@@ -198,7 +198,7 @@ fn the_one_that_fits(
     match (fitting.pop(), fitting.is_empty()) {
         (Some((_, roles)), true) => Ok(roles),
         (Some(_), false) => Err(Failure::of(
-            Case::PresetsBothFit,
+            Case::SeveralPresetsFit,
             format!("{table} has the columns of the presets {names}"),
         )),
         (None, _) => Err(Failure::new(

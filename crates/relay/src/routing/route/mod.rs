@@ -73,8 +73,8 @@ impl TableRouter {
     /// Routes one row, and writes the format's headers.
     ///
     /// # Errors
-    /// The row cannot become a record. The failure names the column and the remedy, and no value of
-    /// the row but its id.
+    /// The row cannot become a record. The failure names the row by its id, and contains no
+    /// other value of it.
     #[inline]
     pub(crate) fn route<'a>(
         &'a mut self,

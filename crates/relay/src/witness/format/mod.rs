@@ -89,7 +89,8 @@ struct MarkText {
 struct FormerText {
     schema: String,
     name: String,
-    heir: u32,
+    #[serde(rename = "heir")]
+    successor: u32,
     until: String,
 }
 
@@ -243,13 +244,13 @@ impl MarkText {
 impl FormerText {
     fn of(former: &Former) -> Self {
         let TableName { schema, name } = former.table.clone();
-        let (heir, until) = (former.successor.as_u32(), former.until.to_string());
-        Self { schema, name, heir, until }
+        let (successor, until) = (former.successor.as_u32(), former.until.to_string());
+        Self { schema, name, successor, until }
     }
 
     fn read(self) -> Result<Former, Unreadable> {
         let table = TableName { schema: self.schema, name: self.name };
-        Ok(Former { table, successor: Oid::from_u32(self.heir), until: lsn(&self.until)? })
+        Ok(Former { table, successor: Oid::from_u32(self.successor), until: lsn(&self.until)? })
     }
 }
 

@@ -72,7 +72,7 @@ impl Keeper {
         self.record(&gap, witness);
     }
 
-    /// Whether every gap that this process has found is in Kafka.
+    /// Whether no gap waits to be written; always true without a state topic.
     pub(crate) fn has_recorded_gaps(&self) -> bool {
         self.unrecorded.is_none()
     }

@@ -43,7 +43,8 @@ pub(crate) enum WriteUrgency {
     KeepalivesOnly,
     /// Events were acknowledged.
     Events,
-    /// The window, a stopping server or a drain waits for it.
+    /// The window, an isolated transaction, a server that stops or asks for a reply, or a drain
+    /// waits for it.
     Now,
 }
 
@@ -214,12 +215,12 @@ impl Keeper {
 
     /// When the next position may be written; `None`: at once.
     pub(crate) fn due_at(&self, urgency: WriteUrgency) -> Option<Moment> {
-        let gap = match urgency {
+        let interval = match urgency {
             WriteUrgency::Now => return None,
             WriteUrgency::Events => WRITE_INTERVAL,
             WriteUrgency::KeepalivesOnly => KEEPALIVE_WRITE_INTERVAL,
         };
-        self.written_at.map(|written| written + gap)
+        self.written_at.map(|written| written + interval)
     }
 
     /// The write of a position; `None` without a session that writes.

@@ -89,16 +89,16 @@ impl World {
         if !self.is_noticeable() {
             return Injection::NotApplicable;
         }
-        let Some(attested) = self.kafka.state.best() else { return Injection::NotApplicable };
+        let Some(recorded) = self.kafka.state.best() else { return Injection::NotApplicable };
         let until = self.some_time_soon();
         self.discarded_wal_end = self.discarded_wal_end.max(self.server.history.end_of_wal);
         let Some(left) = exchange(self, until) else { return Injection::NotApplicable };
-        let last = attested.last.map(|last| last.end_lsn.as_u64());
+        let last = recorded.last.map(|last| last.end_lsn.as_u64());
         // A session begins its record with what it has read, and may not have written it yet. What
         // an earlier session, which has lost the slot, had acknowledged since does not count.
         let is_due =
-            left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&attested);
-        // A router that has not noticed the change may still attest what it produced.
+            left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&recorded);
+        // A router that has not noticed the change may still write what it produced.
         self.checker.note_interruption();
         self.expected_failure.allow(fault.causes());
         if is_due {
