@@ -324,3 +324,12 @@ fn run_binary(command: &str, settings: [&str; 2]) -> Output {
         .output()
         .expect("the program starts")
 }
+
+#[tokio::test]
+async fn a_timestamp_column_that_is_not_read_is_refused() {
+    let output = check(&["outbox.0.columns.timestamp=created_at"]).await;
+    assert_refused(&output, "outbox[0].columns.timestamp names a column that is not read");
+    let settings = ["outbox.0.columns.timestamp=created_at", "outbox.0.timestamp=column"];
+    let output = check(&settings).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
+}

@@ -3,7 +3,7 @@
 use std::{io::Write as _, time::Duration};
 
 use outbox_router::config::{self, Config, Environment, effective};
-use relay::{Format, Preset, Role, Timestamp};
+use relay::{EpochUnit, Format, Preset, Role, Timestamp};
 
 /// Loads a file's text with environment and flags.
 fn load(
@@ -38,7 +38,10 @@ fn values_arrive_typed() {
         table = '"Weird Schema".outbox'
         preset = "debezium"
         format = "debezium"
-        timestamp = "now"
+        timestamp = "column"
+        timestamp_unit = "us"
+        columns.timestamp = "occurred_at"
+        columns.partition = "shard"
         [kafka]
         create_topics = { partitions = 6 }
         [kafka.properties]
@@ -55,7 +58,11 @@ fn values_arrive_typed() {
     let table = config.outboxes().tables.remove(0);
     assert_eq!(table.name.schema, "Weird Schema");
     assert_eq!((table.preset, table.format), (Preset::Debezium, Format::Debezium));
-    assert_eq!(table.timestamp, Timestamp::Now);
+    assert_eq!(
+        (table.timestamp, table.timestamp_unit),
+        (Timestamp::Column, EpochUnit::Microseconds)
+    );
+    assert_eq!(table.columns.get(Role::Partition), Some(&["shard".to_owned()][..]));
     let create = config.kafka.create_topics.unwrap();
     assert_eq!((create.partitions, create.replication_factor), (6, -1));
     let properties: Vec<_> = config.kafka.properties.shown().collect();

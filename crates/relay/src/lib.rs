@@ -78,7 +78,7 @@ pub use protocol::{
     StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
-    CharacterKind, ColumnNames, Format, Header, HeaderNames, Headers, IllegalTemplate,
+    CharacterKind, ColumnNames, EpochUnit, Format, Header, HeaderNames, Headers, IllegalTemplate,
     IllegalTopicName, OutboxTable, Outboxes, Preset, Record, Role, RowHeaders, TableName,
     Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
 };

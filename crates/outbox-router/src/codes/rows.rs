@@ -119,4 +119,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "use a topic template with fewer results, such as one topic for all, and restart",
         cases: &[],
     },
+    Explanation {
+        code: Code::TimestampUnusable.as_str(),
+        title: "a column's value cannot be a record's timestamp",
+        meaning: "With timestamp = \"column\", the column is each record's time. A record's time \
+                  is finite and after the beginning of 1970; where the column is NULL, it is the \
+                  commit time. The router stops at the row and tries it again every 30 s.",
+        remedy: "set timestamp = \"commit\" for this table and restart; for rows to come, correct \
+                 what writes the column, or timestamp_unit if the column is a number",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::PartitionUnusable.as_str(),
+        title: "a column's value is no partition of the topic",
+        meaning: "Partitions are numbered from 0 to one less than the topic has; where the column is \
+                  NULL, the key decides. The router stops at the row and tries it again every 30 s.",
+        remedy: "give topic {topic} more partitions: kafka-topics.sh --bootstrap-server {brokers} \
+                 --alter --topic {topic} --partitions N; or map columns.partition = [] for this \
+                 table and restart",
+        cases: &[],
+    },
 ];

@@ -12,8 +12,8 @@ use std::{
 };
 
 use relay::{
-    ColumnNames, Format, HeaderNames, OutboxTable, Outboxes, Preset, TableName, Timestamp,
-    TopicName, TopicTemplate,
+    ColumnNames, EpochUnit, Format, HeaderNames, OutboxTable, Outboxes, Preset, TableName,
+    Timestamp, TopicName, TopicTemplate,
 };
 
 use super::{
@@ -52,7 +52,10 @@ const PRESETS: [(&str, Preset); Preset::CONCRETE.len() + 1] = {
     presets
 };
 const FORMATS: &[(&str, Format)] = &[("plain", Format::Plain), ("debezium", Format::Debezium)];
-const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now", Timestamp::Now)];
+const TIMESTAMPS: &[(&str, Timestamp)] =
+    &[("commit", Timestamp::Commit), ("now", Timestamp::Now), ("column", Timestamp::Column)];
+const EPOCH_UNITS: &[(&str, EpochUnit)] =
+    &[("s", EpochUnit::Seconds), ("ms", EpochUnit::Milliseconds), ("us", EpochUnit::Microseconds)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -142,10 +145,13 @@ tables! {
                 ToString::to_string
             );
         /// The time that a record carries. commit: the transaction's; now: when the record is
-        /// produced. Topics delete by it (retention.ms), and may refuse what is too old
+        /// produced; column: what columns.timestamp says, a timestamp, a date or an integer. Topics
+        /// delete by it (retention.ms), and may refuse what is too old
         /// (message.timestamp.before.max.ms): where either is shorter than an outage may last,
         /// choose now.
         timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
+        /// The unit of columns.timestamp where that is an integer, counted from 1970.
+        timestamp_unit: EpochUnit = EpochUnit::Milliseconds, choice(EPOCH_UNITS);
         /// Columns that differ from the preset's: a name, or alternatives of which the first that
         /// the table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed
         /// while the router runs. An empty list leaves a column out.

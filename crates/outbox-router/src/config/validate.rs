@@ -1,6 +1,6 @@
 //! Checks that concern several values at once.
 
-use relay::{ColumnNames, OutboxTable, Preset, Role, map_columns};
+use relay::{ColumnNames, OutboxTable, Preset, Role, Timestamp, map_columns};
 
 use super::{
     error::{ConfigCode, ConfigError},
@@ -49,6 +49,15 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             problems.push(
                 ConfigError::new(ConfigCode::Contradiction, message)
                     .hint("an empty list is for columns that an event can do without"),
+            );
+        }
+        let has_timestamp = outbox.columns.get(Role::Timestamp).is_some_and(|n| !n.is_empty());
+        if has_timestamp && outbox.timestamp != Timestamp::Column {
+            let message =
+                format!("outbox[{index}].columns.timestamp names a column that is not read");
+            problems.push(
+                ConfigError::new(ConfigCode::Contradiction, message)
+                    .hint("set timestamp = \"column\", or leave columns.timestamp out"),
             );
         }
         if let Some(state) = &config.kafka.state_topic

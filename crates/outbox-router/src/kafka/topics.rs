@@ -103,7 +103,9 @@ impl TopicDirectory {
             self.settings(name, [c"max.message.bytes", a, b, c, d, e, f], known.broker)?;
         let max_message_bytes = limit.and_then(|limit| limit.parse().ok());
         let caution = match self.timestamp {
-            Timestamp::Commit => timestamps::caution(&self.cluster, name, &[a, b, c, d, e, f]),
+            Timestamp::Commit | Timestamp::Column => {
+                timestamps::caution(&self.cluster, name, &[a, b, c, d, e, f])
+            }
             Timestamp::Now => None,
         };
         let facts = TopicFacts { partitions: known.partitions, max_message_bytes };

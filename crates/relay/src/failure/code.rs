@@ -185,6 +185,10 @@ codes! {
     ValueForm = "R010", Replay;
     /// More topics than one router follows.
     TooManyTopics = "R011", Mendable;
+    /// A column's value cannot be a record's timestamp.
+    TimestampUnusable = "R012", Mendable;
+    /// A column's value is no partition of the topic.
+    PartitionUnusable = "R013", Mendable;
 }
 
 impl Code {

@@ -7,6 +7,7 @@ pub(crate) mod partition;
 pub(crate) mod record;
 pub(crate) mod route;
 pub(crate) mod table;
+pub(crate) mod timestamp;
 pub(crate) mod topic;
 pub(crate) mod topics;
 
@@ -18,5 +19,6 @@ pub use table::{
     ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
     TableName, Timestamp, TopicTemplate,
 };
+pub use timestamp::EpochUnit;
 pub use topic::{CharacterKind, IllegalTopicName, TopicName};
 pub use topics::TopicFacts;

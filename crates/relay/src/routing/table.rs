@@ -4,7 +4,10 @@
 
 use std::fmt;
 
-use crate::routing::topic::{IllegalTopicName, TopicName};
+use crate::routing::{
+    timestamp::EpochUnit,
+    topic::{IllegalTopicName, TopicName},
+};
 
 /// The outbox tables. Empty means: every table of the publication, each with the defaults.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +29,8 @@ pub struct OutboxTable {
     pub topic: TopicTemplate,
     /// Which time its records carry.
     pub timestamp: Timestamp,
+    /// The unit of a time that comes from a column of numbers.
+    pub timestamp_unit: EpochUnit,
     /// Columns that differ from the preset's.
     pub columns: ColumnNames,
     /// Names of the headers that the format writes.
@@ -41,6 +46,7 @@ impl OutboxTable {
             format: Format::Plain,
             topic: TopicTemplate::default(),
             timestamp: Timestamp::Commit,
+            timestamp_unit: EpochUnit::Milliseconds,
             columns: ColumnNames::default(),
             headers: HeaderNames::default(),
         }
@@ -111,6 +117,8 @@ impl Preset {
             (Role::Headers, Self::Debezium) => &[],
             (Role::TraceParent, _) => &["traceparent"],
             (Role::TraceState, _) => &["tracestate"],
+            (Role::Timestamp, Self::Default | Self::Auto) => &["created_at"],
+            (Role::Timestamp, Self::Debezium) | (Role::Partition, _) => &[],
         }
     }
 }
@@ -133,6 +141,8 @@ pub enum Timestamp {
     Commit,
     /// When the record is produced, which an outage may delay.
     Now,
+    /// What the column of [`Role::Timestamp`] says; the commit time where it is NULL.
+    Column,
 }
 
 /// What a column means to the router.
@@ -154,11 +164,15 @@ pub enum Role {
     TraceParent,
     /// W3C trace context, a header.
     TraceState,
+    /// The record's timestamp, with [`Timestamp::Column`].
+    Timestamp,
+    /// The record's partition, in place of the key's.
+    Partition,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Id,
         Self::AggregateType,
         Self::AggregateId,
@@ -167,6 +181,8 @@ impl Role {
         Self::Headers,
         Self::TraceParent,
         Self::TraceState,
+        Self::Timestamp,
+        Self::Partition,
     ];
 
     /// Its index in [`Role::ALL`].
@@ -181,6 +197,8 @@ impl Role {
             Self::Headers => 5,
             Self::TraceParent => 6,
             Self::TraceState => 7,
+            Self::Timestamp => 8,
+            Self::Partition => 9,
         }
     }
 
@@ -195,6 +213,8 @@ impl Role {
             Self::Headers => "headers",
             Self::TraceParent => "traceparent",
             Self::TraceState => "tracestate",
+            Self::Timestamp => "timestamp",
+            Self::Partition => "partition",
         }
     }
 }

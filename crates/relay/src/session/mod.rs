@@ -299,6 +299,10 @@ impl Session {
         let Readiness::Ready(facts) = topics.readiness(topic) else {
             return Ok(self.block(BlockReason::Topic(topic)));
         };
+        if let Some(partition) = routed.partition_beyond(facts.partitions) {
+            let failure = no_such_partition(topic, partition, &event, facts, topics);
+            return Ok(self.block_on_row(failure, Some(topic), now.at));
+        }
         let record = routed.record(&format_headers, facts.partitions, self.committed_at);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
@@ -362,6 +366,23 @@ fn too_large(
         return None;
     }
     topics.name(topic).map(|name| record_too_large(name, size, limit, event))
+}
+
+#[cold]
+fn no_such_partition(
+    topic: TopicId,
+    partition: i32,
+    event: &Event<'_>,
+    facts: TopicFacts,
+    topics: &Topics,
+) -> Failure {
+    let name = topics.name(topic).map_or("", TopicName::as_str);
+    let (described, partitions) = (described(event), facts.partitions);
+    Failure::new(
+        Code::PartitionUnusable,
+        format!("{described} names partition {partition} of topic {name}, which has {partitions} partitions"),
+    )
+    .naming(Name::Topic, name)
 }
 
 #[cold]

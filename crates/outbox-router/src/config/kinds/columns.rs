@@ -40,10 +40,13 @@ impl DeclaredTable for ColumnNames {
 
     fn describe(prefix: &str, entries: &mut Vec<KeyEntry>) {
         for role in Role::ALL {
+            // A role for which the preset has no column may have a column of any name.
+            let example =
+                Preset::Default.columns(role).first().unwrap_or(&role.as_str()).to_owned();
             let value = KeyType {
                 takes: "a column's name, or a list of names".to_owned(),
                 default: None,
-                examples: Preset::Default.columns(role).iter().map(|name| quoted(name)).collect(),
+                examples: vec![quoted(example)],
                 secrecy: Secrecy::Public,
             };
             let name = format!("{prefix}{}", role.as_str());
@@ -61,5 +64,9 @@ const fn help(role: Role) -> &'static [&'static str] {
         Role::Payload => &["The record's value."],
         Role::Headers => &["More headers, as a JSON object."],
         Role::TraceParent | Role::TraceState => &["A header of the W3C trace context."],
+        Role::Timestamp => &["The record's time, with timestamp = \"column\"."],
+        Role::Partition => {
+            &["The record's partition, an integer; where it is NULL, the key's partition."]
+        }
     }
 }

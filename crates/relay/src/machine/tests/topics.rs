@@ -271,3 +271,32 @@ fn a_topic_that_is_gone_is_looked_up_although_others_have_records_in_flight() {
     assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
     assert_eq!(looked_up(&script.actions()), [gone]);
 }
+
+#[test]
+fn a_row_whose_partition_the_topic_lacks_waits_until_the_topic_grows() {
+    let mut settings = settings();
+    settings.outboxes.tables[0].columns.set(crate::Role::Partition, vec!["p".into()]);
+    let mut script = Script::new(settings);
+    script.handle(Input::SinkReady);
+    script.connect();
+    let columns: Vec<_> = COLUMNS.into_iter().chain([("p", 23)]).collect();
+    script.take(&wire::relation(OUTBOX, "outbox", &columns));
+    let row = |partition| {
+        let values = ["a", "order", "a", "Happened", "{}", partition].map(Value::Text);
+        wire::insert(1, OUTBOX, &values)
+    };
+    script.begin(200);
+    script.take(&row("2"));
+    assert_eq!(script.frame(&row("3")), FrameOutcome::Blocked);
+    assert_eq!(script.state(), (State::Failed, Some(Code::PartitionUnusable)));
+    script.actions();
+    script.run_for(Duration::from_secs(31));
+    let topic = looked_up(&script.actions())[0];
+    script.settle();
+    script.handle(Input::Topic(topic, Ok(facts(4))));
+    script.take(&row("3"));
+    script.commit(200);
+    let partitions: Vec<i32> =
+        script.sink.produced().iter().map(|record| record.partition).collect();
+    assert_eq!(partitions, [2, 3]);
+}

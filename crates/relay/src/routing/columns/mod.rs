@@ -9,7 +9,10 @@ use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
 
 use crate::{
     failure::{Case, Code, Failure},
-    routing::table::{Format, OutboxTable, Preset, Role, TableName},
+    routing::{
+        table::{Format, OutboxTable, Preset, Role, TableName, Timestamp},
+        timestamp::TimeForm,
+    },
 };
 
 /// Columns by position, resolved for one relation.
@@ -23,6 +26,8 @@ pub(crate) struct Columns {
     shared: Vec<(Role, Role)>,
     /// The columns' names by role, for messages.
     names: Vec<(Role, String)>,
+    /// What the text of the column of [`Role::Timestamp`] says, if there is one.
+    time_form: Option<TimeForm>,
 }
 
 /// The role of one column.
@@ -85,14 +90,21 @@ impl Columns {
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let roles = map_columns(table, &names)?;
         let mut uses: Vec<Option<Use>> = vec![None; columns.len()];
-        let (mut shared, mut named) = (Vec::new(), Vec::new());
+        let (mut shared, mut named, mut time_form) = (Vec::new(), Vec::new(), None);
         for (role, position) in roles {
             let (Some(column), Some(place)) = (columns.get(position), uses.get_mut(position))
             else {
                 continue;
             };
             named.push((role, lossy(column.name)));
-            let encoding = encoding(table, role, column)?;
+            let encoding = if role == Role::Timestamp {
+                time_form = Some(column_time_form(table, column)?);
+                Encoding::Text
+            } else if role == Role::Partition {
+                column_partition(table, column)?
+            } else {
+                encoding(table, role, column)?
+            };
             match place {
                 Some(first) => shared.push((first.role, role)),
                 None => *place = Some(Use { role, encoding }),
@@ -100,13 +112,18 @@ impl Columns {
         }
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
-        Ok(Self { width: columns.len(), uses, shared, names: named })
+        Ok(Self { width: columns.len(), uses, shared, names: named, time_form })
     }
 
     /// The name of a role's column; the role's own name when the table has no such column.
     pub(crate) fn name(&self, role: Role) -> &str {
         let found = self.names.iter().find(|(known, _)| *known == role);
         found.map_or(role.as_str(), |(_, name)| name)
+    }
+
+    /// What the text of the column of [`Role::Timestamp`] says, if there is one.
+    pub(crate) fn time_form(&self) -> Option<TimeForm> {
+        self.time_form
     }
 
     /// Reads the values of one row into `event`, which must be empty.
@@ -213,7 +230,7 @@ fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, 
     let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
     let mut roles = Roles::new();
     let mut missing = Vec::new();
-    for role in Role::ALL {
+    for role in Role::ALL.into_iter().filter(|role| is_used(table, *role)) {
         let found = match table.columns.get(role) {
             Some(names) => names.iter().find_map(|name| position(name)),
             None => preset.columns(role).iter().find_map(|name| position(name)),
@@ -232,12 +249,18 @@ fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, 
     if missing.is_empty() { Ok(roles) } else { Err(missing) }
 }
 
+/// Whether a column of this role would be read.
+fn is_used(table: &OutboxTable, role: Role) -> bool {
+    role != Role::Timestamp || table.timestamp == Timestamp::Column
+}
+
 fn is_required(table: &OutboxTable, role: Role) -> bool {
     match role {
         Role::Id | Role::AggregateId | Role::Payload => true,
         Role::AggregateType => table.topic.depends_on_row(),
         Role::EventType => table.format == Format::Plain,
-        Role::Headers | Role::TraceParent | Role::TraceState => false,
+        Role::Timestamp => table.timestamp == Timestamp::Column,
+        Role::Headers | Role::TraceParent | Role::TraceState | Role::Partition => false,
     }
 }
 
@@ -247,6 +270,10 @@ mod oid {
     /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`,
     /// `int4`, `text`, `json`, `bpchar`, `varchar`, `uuid`, `jsonb`.
     pub(super) const SAME_TEXT: [u32; 10] = [19, 20, 21, 23, 25, 114, 1042, 1043, 2950, 3802];
+    /// `int8`, `int2`, `int4`.
+    pub(super) const INTEGERS: [u32; 3] = [20, 21, 23];
+    /// `date`, `timestamp`, `timestamptz`.
+    pub(super) const TIMES: [u32; 3] = [1082, 1114, 1184];
     /// `FirstNormalObjectId`: types from here on are not built in, such as enums, domains and
     /// `citext`.
     pub(super) const FIRST_NORMAL: u32 = 16384;
@@ -263,17 +290,37 @@ fn encoding(
     }
     let same_text = oid::SAME_TEXT.contains(&type_oid) || type_oid >= oid::FIRST_NORMAL;
     if table.format == Format::Debezium && !same_text {
-        return Err(Failure::new(
-            Code::ColumnType,
-            format!(
-                "column {} of {} ({}) has type oid {type_oid}, whose text differs from what Debezium writes",
-                lossy(column.name),
-                table.name,
-                role.as_str(),
-            ),
-        ));
+        return Err(unfit(table, role, column, "whose text differs from what Debezium writes"));
     }
     Ok(Encoding::Text)
+}
+
+fn column_time_form(table: &OutboxTable, column: &RelationColumn<'_>) -> Result<TimeForm, Failure> {
+    let type_oid = column.type_oid.as_u32();
+    if oid::TIMES.contains(&type_oid) {
+        Ok(TimeForm::Calendar)
+    } else if oid::INTEGERS.contains(&type_oid) {
+        Ok(TimeForm::Epoch(table.timestamp_unit))
+    } else {
+        let why = "and a record's time is a timestamp, a date or an integer";
+        Err(unfit(table, Role::Timestamp, column, why))
+    }
+}
+
+fn column_partition(table: &OutboxTable, column: &RelationColumn<'_>) -> Result<Encoding, Failure> {
+    if oid::INTEGERS.contains(&column.type_oid.as_u32()) {
+        Ok(Encoding::Text)
+    } else {
+        Err(unfit(table, Role::Partition, column, "and a partition is an integer"))
+    }
+}
+
+#[cold]
+fn unfit(table: &OutboxTable, role: Role, column: &RelationColumn<'_>, why: &str) -> Failure {
+    let (name, type_oid) = (lossy(column.name), column.type_oid.as_u32());
+    let (table, role) = (&table.name, role.as_str());
+    let what = format!("column {name} of {table} ({role}) has type oid {type_oid}, {why}");
+    Failure::new(Code::ColumnType, what)
 }
 
 fn lossy(name: &[u8]) -> String {

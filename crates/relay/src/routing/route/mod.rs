@@ -14,6 +14,7 @@ use crate::{
         partition::partition_for_key,
         record::{Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
+        timestamp,
         topics::Topics,
     },
 };
@@ -48,7 +49,17 @@ pub(crate) struct Routed<'a> {
     key: &'a [u8],
     value: Option<&'a [u8]>,
     row_headers: &'a RowHeaders,
-    timestamp: Timestamp,
+    time: RecordTime,
+    /// From the row's own column; `None`: the key's.
+    partition: Option<i32>,
+}
+
+/// The time of a record, in milliseconds since 1970 where the row has it.
+#[derive(Debug, Clone, Copy)]
+enum RecordTime {
+    Commit,
+    Now,
+    At(i64),
 }
 
 impl TableRouter {
@@ -116,7 +127,39 @@ impl TableRouter {
                 &format!("its headers cannot be used: {why}"),
             ));
         }
-        Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
+        let time = match self.table.timestamp {
+            Timestamp::Commit => RecordTime::Commit,
+            Timestamp::Now => RecordTime::Now,
+            Timestamp::Column => self.time(event)?,
+        };
+        let partition = match event.get(Role::Partition) {
+            Value::Some(text, _) => Some(self.partition(event, text)?),
+            Value::Null | Value::Absent => None,
+        };
+        Ok(Routed { topic, key, value, row_headers: headers, time, partition })
+    }
+
+    fn time(&self, event: &Event<'_>) -> Result<RecordTime, Failure> {
+        let (Value::Some(text, _), Some(form)) =
+            (event.get(Role::Timestamp), self.columns.time_form())
+        else {
+            return Ok(RecordTime::Commit);
+        };
+        timestamp::millis(text, form).map(RecordTime::At).map_err(|why| {
+            let column = self.columns.name(Role::Timestamp);
+            let what = format!("column {column} is no timestamp of a record: {why}");
+            self.refuse(event, Code::TimestampUnusable, &what)
+        })
+    }
+
+    /// Whether the topic has it is known only with the topic's partition count.
+    fn partition(&self, event: &Event<'_>, text: &[u8]) -> Result<i32, Failure> {
+        let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        number.filter(|number| *number >= 0).ok_or_else(|| {
+            let column = self.columns.name(Role::Partition);
+            let what = format!("column {column} is no partition: it is negative or too large");
+            self.refuse(event, Code::PartitionUnusable, &what)
+        })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
@@ -196,6 +239,12 @@ pub(crate) fn described(event: &Event<'_>) -> String {
 }
 
 impl<'a> Routed<'a> {
+    /// The partition that the row names, where the topic does not have it.
+    #[inline]
+    pub(crate) fn partition_beyond(&self, partitions: NonZeroI32) -> Option<i32> {
+        self.partition.filter(|partition| *partition >= partitions.get())
+    }
+
     /// The record, once the topic's partition count is known.
     #[inline]
     pub(crate) fn record(
@@ -206,13 +255,17 @@ impl<'a> Routed<'a> {
     ) -> Record<'a> {
         Record {
             topic: self.topic,
-            partition: partition_for_key(self.key, partitions),
+            partition: match self.partition {
+                None => partition_for_key(self.key, partitions),
+                Some(partition) => partition,
+            },
             key: self.key,
             value: self.value,
             headers: Headers::new(format_headers.as_slice(), self.row_headers),
-            timestamp_ms: match self.timestamp {
-                Timestamp::Commit => committed_at.unix_millis(),
-                Timestamp::Now => Record::NOW,
+            timestamp_ms: match self.time {
+                RecordTime::Commit => committed_at.unix_millis(),
+                RecordTime::Now => Record::NOW,
+                RecordTime::At(millis) => millis,
             },
         }
     }

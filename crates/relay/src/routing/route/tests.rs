@@ -4,7 +4,10 @@ use pgoutput::Message;
 
 use super::{topic_cache::REMEMBERED_MAX, *};
 use crate::{
-    routing::table::{HeaderNames, TableName, TopicTemplate},
+    routing::{
+        table::{HeaderNames, TableName, TopicTemplate},
+        timestamp::EpochUnit,
+    },
     testing::{
         StoredRecord,
         wire::{self, TEXT, Value as Wire},
@@ -65,7 +68,8 @@ fn routed(
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut format_headers = FormatHeaders::default();
     let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
-    let record = routed.record(&format_headers, PARTITIONS, PgTimestamp::from_micros(1_999));
+    let committed_at = PgTimestamp::from_micros(1_999);
+    let record = routed.record(&format_headers, PARTITIONS, committed_at);
     Ok((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string()))
 }
 
@@ -319,4 +323,82 @@ fn what_is_remembered_of_topics_is_limited() {
     }
     assert_eq!(refused.unwrap().code, Code::TooManyTopics);
     assert_eq!(topics.names().count(), 65_536);
+}
+
+const TIMES: [(&str, u32); 5] =
+    [("date", 1082), ("timestamp", 1114), ("timestamptz", 1184), ("int8", 20), ("int4", 23)];
+
+/// The row with one more column, `extra`.
+fn routed_with_extra(
+    table: &OutboxTable,
+    type_oid: u32,
+    value: Wire<'_>,
+) -> Result<StoredRecord, Failure> {
+    let columns: Vec<_> = COLUMNS.into_iter().chain([("extra", type_oid)]).collect();
+    let values: Vec<_> = row().into_iter().chain([value]).collect();
+    routed(table, &columns, &values).map(|(record, _)| record)
+}
+
+fn table_with(role: Role) -> OutboxTable {
+    let mut table = table();
+    table.columns.set(role, vec!["extra".into()]);
+    table
+}
+
+fn timed(unit: EpochUnit) -> OutboxTable {
+    let (timestamp, timestamp_unit) = (Timestamp::Column, unit);
+    OutboxTable { timestamp, timestamp_unit, ..table_with(Role::Timestamp) }
+}
+
+#[test]
+fn a_column_gives_the_records_time() {
+    let values = ["2019-03-24", "2019-03-24 20:52:59.5", "2019-03-24 20:52:59+00", "7", "8"];
+    let millis = [1_553_385_600_000, 1_553_460_779_500, 1_553_460_779_000, 7_000, 8_000];
+    for (((name, type_oid), value), expected) in TIMES.into_iter().zip(values).zip(millis) {
+        let record = routed_with_extra(&timed(EpochUnit::Seconds), type_oid, Wire::Text(value));
+        assert_eq!(record.unwrap().timestamp_ms, expected, "{name}");
+    }
+}
+
+#[test]
+fn where_the_column_is_null_the_records_time_is_the_commit_time() {
+    let record = routed_with_extra(&timed(EpochUnit::Seconds), 1184, Wire::Null).unwrap();
+    assert_eq!(record.timestamp_ms, PgTimestamp::from_micros(1_999).unix_millis());
+}
+
+#[test]
+fn a_time_that_no_record_can_carry_is_refused_with_its_column() {
+    let refused = |type_oid, text| {
+        routed_with_extra(&timed(EpochUnit::Milliseconds), type_oid, Wire::Text(text)).unwrap_err()
+    };
+    let failure = refused(1184, "-infinity");
+    assert_eq!(failure.code, Code::TimestampUnusable);
+    let expected = "the row with id da8d6de6 of public.outbox: column extra is no timestamp of a \
+                    record: it is infinite";
+    assert_eq!(failure.message, expected);
+    assert_eq!(refused(20, "0").code, Code::TimestampUnusable);
+    assert_eq!(refused(TEXT, "2019-03-24").code, Code::ColumnType, "a text is no time");
+}
+
+#[test]
+fn a_column_gives_the_records_partition_and_null_leaves_it_to_the_key() {
+    let table = table_with(Role::Partition);
+    let of_key = record(&row()).partition;
+    for type_oid in [20, 21, 23] {
+        let partition = |value| routed_with_extra(&table, type_oid, value).unwrap().partition;
+        assert_eq!([partition(Wire::Text("2")), partition(Wire::Text("0"))], [2, 0]);
+        assert_eq!(partition(Wire::Null), of_key);
+    }
+}
+
+#[test]
+fn a_partition_that_no_topic_has_is_refused() {
+    let refused = |type_oid, text| {
+        routed_with_extra(&table_with(Role::Partition), type_oid, Wire::Text(text))
+            .unwrap_err()
+            .code
+    };
+    assert_eq!(refused(20, "-1"), Code::PartitionUnusable);
+    assert_eq!(refused(20, "2147483648"), Code::PartitionUnusable);
+    assert_eq!(refused(TEXT, "1"), Code::ColumnType, "a text is no partition");
 }

@@ -1,0 +1,219 @@
+//! The time of a record that comes from a column: PostgreSQL's text of a timestamp, a date or a
+//! number, as milliseconds since 1970.
+//!
+//! The connection sets `DateStyle = ISO`, so a timestamp is `2026-01-31 23:59:59.123456`, one with a
+//! time zone has the offset from UTC behind it, and years before the first end in ` BC`. A timestamp
+//! without a time zone counts as UTC, as it does in Debezium.
+
+/// What a column's text says of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeForm {
+    /// A timestamp, with a time zone or without, or a date: midnight.
+    Calendar,
+    /// A number of these units since 1970.
+    Epoch(EpochUnit),
+}
+
+/// The unit of a time that is a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EpochUnit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+}
+
+/// Why a value is no time of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoTime {
+    #[error("it is infinite")]
+    Infinite,
+    /// A producer cannot send it: librdkafka takes 0 for the present time, and Kafka refuses
+    /// negative ones (`InvalidTimestampException`).
+    #[error("it is not after 1970-01-01 00:00:00 UTC")]
+    TooEarly,
+    /// More than 64 bits of milliseconds.
+    #[error("it is later than a record can say")]
+    TooLate,
+    #[error("its text has another form than its type")]
+    Form,
+}
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
+
+/// Milliseconds since 1970; what is finer is cut off.
+///
+/// # Errors
+/// [`NoTime`]: no record can carry that time.
+pub(crate) fn millis(text: &[u8], form: TimeForm) -> Result<i64, NoTime> {
+    let text = str::from_utf8(text).map_err(|_| NoTime::Form)?;
+    let millis = match form {
+        TimeForm::Calendar => calendar(text)?,
+        TimeForm::Epoch(unit) => {
+            let number: i64 = text.parse().map_err(|_| NoTime::Form)?;
+            match unit {
+                EpochUnit::Seconds => number.checked_mul(1_000).ok_or(if number > 0 {
+                    NoTime::TooLate
+                } else {
+                    NoTime::TooEarly
+                })?,
+                EpochUnit::Milliseconds => number,
+                EpochUnit::Microseconds => number / 1_000,
+            }
+        }
+    };
+    if millis > 0 { Ok(millis) } else { Err(NoTime::TooEarly) }
+}
+
+fn calendar(text: &str) -> Result<i64, NoTime> {
+    match text {
+        "infinity" | "-infinity" => return Err(NoTime::Infinite),
+        text if text.ends_with(" BC") => return Err(NoTime::TooEarly),
+        _ => {}
+    }
+    let (date, time) = text.split_once(' ').unwrap_or((text, ""));
+    let days = days_of(date).ok_or(NoTime::Form)?;
+    let of_day = match time {
+        "" => 0,
+        time => time_of_day(time).ok_or(NoTime::Form)?,
+    };
+    Ok(days * MILLIS_PER_DAY + of_day)
+}
+
+/// `YYYY-MM-DD`, years with four to six digits, as days since 1970.
+fn days_of(date: &str) -> Option<i64> {
+    let (year, rest) = date.split_once('-')?;
+    let (month, day) = rest.split_once('-')?;
+    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
+    let is_date =
+        (1..=999_999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    is_date.then(|| days_from_civil(year, month, day))
+}
+
+/// Days since 1970 in the proleptic Gregorian calendar. Years begin in March, so that the leap day
+/// is a year's last; 400 years have 146,097 days.
+const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let month = (month + 9) % 12;
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// `HH:MM:SS[.ffffff][±HH[:MM[:SS]]]` as milliseconds, with the offset taken off.
+fn time_of_day(text: &str) -> Option<i64> {
+    let (clock, offset) = match text.find(['+', '-']) {
+        Some(at) => {
+            let (clock, offset) = text.split_at(at);
+            let sign = if offset.starts_with('-') { -1 } else { 1 };
+            (clock, sign * seconds(offset.get(1..)?)?)
+        }
+        None => (text, 0),
+    };
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let tenths = [100, 10, 1];
+    let mut millis = 0;
+    for (digit, weight) in fraction.bytes().zip(tenths) {
+        millis += i64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * weight;
+    }
+    digits(fraction)?;
+    Some((seconds(clock)? - offset) * 1_000 + millis)
+}
+
+/// `HH[:MM[:SS]]` as seconds.
+fn seconds(text: &str) -> Option<i64> {
+    let mut total = 0;
+    let mut unit = 3_600;
+    for part in text.split(':') {
+        if unit == 0 {
+            return None;
+        }
+        total += digits(part)? * unit;
+        unit /= 60;
+    }
+    Some(total)
+}
+
+fn digits(text: &str) -> Option<i64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(())?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calendar(text: &str) -> Result<i64, NoTime> {
+        millis(text.as_bytes(), TimeForm::Calendar)
+    }
+
+    /// Figures of `extract(epoch from …)`.
+    #[test]
+    fn timestamps_and_dates_are_read() {
+        for (text, expected) in [
+            ("2019-03-24 20:52:59", 1_553_460_779_000),
+            ("2019-03-24 20:52:59.123456", 1_553_460_779_123),
+            ("2019-03-24 20:52:59.1+00", 1_553_460_779_100),
+            ("2019-03-24 20:52:59+05:30", 1_553_440_979_000),
+            ("2019-03-24 20:52:59-08", 1_553_489_579_000),
+            ("2024-02-29", 1_709_164_800_000),
+            ("2000-03-01 00:00:00", 951_868_800_000),
+            ("1970-01-01 00:00:00.001", 1),
+            ("9999-12-31 23:59:59.999+00", 253_402_300_799_999),
+            ("294276-12-31 23:59:59.999999", 9_224_318_015_999_999),
+        ] {
+            assert_eq!(calendar(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_record_can_carry_is_refused() {
+        for (text, expected) in [
+            ("infinity", NoTime::Infinite),
+            ("-infinity", NoTime::Infinite),
+            ("0044-03-15 BC", NoTime::TooEarly),
+            ("1969-12-31 23:59:59.999", NoTime::TooEarly),
+            ("1970-01-01 00:00:00+00", NoTime::TooEarly),
+            ("", NoTime::Form),
+            ("yesterday", NoTime::Form),
+            ("2024-13-01", NoTime::Form),
+            ("2024-01-01 1:2:3:4", NoTime::Form),
+            ("2024-01-01 10:00:00.x", NoTime::Form),
+            ("2024-01-01 10:00:00+", NoTime::Form),
+        ] {
+            assert_eq!(calendar(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_in_their_unit() {
+        let epoch = |text: &str, unit| millis(text.as_bytes(), TimeForm::Epoch(unit));
+        assert_eq!(epoch("1553460779", EpochUnit::Seconds), Ok(1_553_460_779_000));
+        assert_eq!(epoch("1553460779001", EpochUnit::Milliseconds), Ok(1_553_460_779_001));
+        assert_eq!(epoch("1553460779001999", EpochUnit::Microseconds), Ok(1_553_460_779_001));
+        assert_eq!(epoch("9223372036854775807", EpochUnit::Seconds), Err(NoTime::TooLate));
+        assert_eq!(epoch("-9223372036854775808", EpochUnit::Seconds), Err(NoTime::TooEarly));
+        assert_eq!(epoch("0", EpochUnit::Milliseconds), Err(NoTime::TooEarly));
+        assert_eq!(epoch("1.5", EpochUnit::Seconds), Err(NoTime::Form));
+    }
+
+    /// Every day of four centuries follows the one before it.
+    #[test]
+    fn days_follow_each_other() {
+        let lengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let mut expected = 0;
+        for year in 1970..2370 {
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            for (month, length) in (1..).zip(lengths) {
+                let length = if month == 2 && is_leap { 29 } else { length };
+                for day in 1..=length {
+                    assert_eq!(days_from_civil(year, month, day), expected);
+                    expected += 1;
+                }
+            }
+        }
+    }
+}
