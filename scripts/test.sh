@@ -44,8 +44,7 @@ for part in "${parts[@]}"; do
             step "lints"
             cargo clippy --workspace --all-targets --locked -- -D warnings
             step "unit and property tests"
-            # More tests than cores, since those with servers mostly wait.
-            RUST_TEST_THREADS=4 cargo test --workspace --exclude e2e --locked
+            cargo test --workspace --exclude e2e --locked
             step "instructions per event"
             scripts/instructions.sh
             step "documentation"

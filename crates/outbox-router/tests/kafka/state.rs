@@ -333,5 +333,9 @@ async fn a_frozen_broker_is_reported() {
     let failure = reading.await.expect("no endless wait").unwrap_err();
     kafka.resume().unwrap();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
-    read(&settings, "frozen.state", "").await;
+    let name = topic_name("frozen.state");
+    if let Err(failure) = blocking(move || read_state(&settings, &name, b"")).await {
+        let log = kafka.broker(1).and_then(|broker| broker.process()?.output()).unwrap();
+        panic!("{failure}; the broker's log:\n{log}");
+    }
 }
