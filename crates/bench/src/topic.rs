@@ -46,9 +46,9 @@ pub(crate) struct RunTopics {
 }
 
 impl RunTopics {
-    /// Creates the topics that events of `distribution` are routed to: a topic called `name` for one run,
-    /// or the many topics that all runs of this distribution share, because a broker keeps the files of
-    /// deleted topics open for a minute.
+    /// Creates the topics that events of `distribution` are routed to: a topic called `name` for
+    /// one run, or the many topics that all runs of this distribution share, because a broker keeps
+    /// the files of deleted topics open for a minute.
     pub(crate) async fn create(
         bootstrap: &str,
         name: &str,
@@ -232,7 +232,8 @@ impl TopicReader {
         })
     }
 
-    /// Passes records to `note` until it has seen enough, or nothing has come for `no_progress_max`.
+    /// Passes records to `note` until it has seen enough, or nothing has come for
+    /// `no_progress_max`.
     pub(crate) fn read_until(
         &self,
         no_progress_max: Duration,

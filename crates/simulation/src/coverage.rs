@@ -191,9 +191,9 @@ impl Coverage {
             .iter()
             .filter_map(|fault| Some(format!("{} {}", fault.as_str(), self.faults.get(fault)?)));
         line("faults", faults.collect());
-        let mut classes = BTreeMap::<String, u64>::new();
+        let mut classes = BTreeMap::<&str, u64>::new();
         for (code, times) in &self.codes {
-            *classes.entry(format!("{:?}", code.class()).to_lowercase()).or_default() += times;
+            *classes.entry(code.class().as_str()).or_default() += times;
         }
         line("classes", classes.iter().map(|(class, n)| format!("{class} {n}")).collect());
         line("errors", self.codes.iter().map(|(code, n)| format!("{code} {n}")).collect());

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use relay::{Class, Code, Names};
+use relay::{Class, Names};
 
 use super::{CLOSING, explanation::Explanation, template::fill};
 
@@ -21,8 +21,8 @@ pub fn typed(remedy: &str) -> String {
 
 /// What follows the repair of a gap, where the remedy does not say it.
 pub fn after_repair(explanation: &Explanation) -> Option<String> {
-    let class = Code::parse(explanation.code)?.class();
-    let is_half = class == Class::Gap && !explanation.remedy.contains("{accept}");
+    let is_half =
+        explanation.class() == Some(Class::Gap) && !explanation.remedy.contains("{accept}");
     is_half.then(|| {
         let closing = typed(CLOSING);
         format!("If the router reported it as a gap, repairing is half of it: {closing}.")
@@ -35,7 +35,7 @@ pub fn after_repair(explanation: &Explanation) -> Option<String> {
 /// Those of `out`.
 pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
-    let class = Code::parse(code).map(|code| format!(" ({})", code.class().as_str()));
+    let class = explanation.class().map(|class| format!(" ({})", class.as_str()));
     writeln!(out, "{code}: {title}{}\n\n{meaning}", class.unwrap_or_default())?;
     match (*remedy, cases.is_empty()) {
         ("", true) => writeln!(out, "\nThere is nothing to type.")?,

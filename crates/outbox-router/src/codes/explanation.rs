@@ -1,6 +1,6 @@
 //! One entry of the tables.
 
-use relay::Case;
+use relay::{Case, Class, Code};
 
 /// What is to be known of a code: its entry in the tables.
 #[derive(Debug)]
@@ -15,6 +15,13 @@ pub struct Explanation {
     pub remedy: &'static str,
     /// Cases with remedies of their own.
     pub cases: &'static [CaseRemedy],
+}
+
+impl Explanation {
+    /// What follows from a failure of the code; `None` for a code of the configuration.
+    pub fn class(&self) -> Option<Class> {
+        Code::parse(self.code).map(Code::class)
+    }
 }
 
 /// A case of a code.

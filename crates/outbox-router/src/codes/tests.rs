@@ -135,7 +135,9 @@ fn explained(code: &str) -> String {
 fn an_explanation_has_every_case() {
     for explanation in explanations() {
         let text = explained(explanation.code);
-        assert!(text.starts_with(&format!("{}: {}", explanation.code, explanation.title)));
+        let class = explanation.class().map(|class| format!(" ({})", class.as_str()));
+        let (code, title, class) = (explanation.code, explanation.title, class.unwrap_or_default());
+        assert!(text.starts_with(&format!("{code}: {title}{class}\n")), "{text}");
         for case_remedy in explanation.cases {
             assert!(text.contains(case_remedy.when), "{text}");
         }
@@ -179,8 +181,8 @@ fn a_case_without_a_remedy_says_so() {
 #[test]
 fn the_remedy_of_an_unclear_preset_names_every_preset() {
     let failure = Failure::of(Case::SeveralPresetsFit, "both fit");
-    let hint = hint(&failure).unwrap();
-    for preset in relay::Preset::CONCRETE {
-        assert!(hint.contains(&format!("preset = \"{}\"", preset.as_str())), "{hint}");
-    }
+    let presets = relay::Preset::CONCRETE.map(|one| format!("preset = \"{}\"", one.as_str()));
+    let presets = presets.join(" or ");
+    let expected = format!("name one, {presets}, in its [[outbox]] block, and restart");
+    assert_eq!(hint(&failure).unwrap(), expected);
 }

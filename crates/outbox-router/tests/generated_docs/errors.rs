@@ -1,7 +1,6 @@
 //! The page of error codes.
 
 use outbox_router::codes::{Explanation, KAFKA_TOOLS, after_repair, explanations, typed};
-use relay::Code;
 
 const HEAD: &str = "\
 # Errors
@@ -50,7 +49,7 @@ pub(crate) fn page() -> String {
 
 fn entry(explanation: &Explanation) -> String {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
-    let class = Code::parse(code).map(|code| format!(" *{}*:", code.class().as_str()));
+    let class = explanation.class().map(|class| format!(" *{}*:", class.as_str()));
     let class = class.unwrap_or_default();
     let mut entry = format!("\n### {code}\n\n**{title}.**{class} {}\n", escaped(meaning));
     if !remedy.is_empty() {

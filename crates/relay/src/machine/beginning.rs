@@ -62,13 +62,12 @@ impl Relay {
 
     /// The witness that the new session will write first.
     fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
+        let is_kept = self.keeper.store() == WitnessStore::Kafka;
         let mut witness = known.unwrap_or_else(|| {
-            let is_noted = self.keeper.store() == WitnessStore::Kafka;
-            let began_without = is_noted.then(|| baseline.beginning());
+            let began_without = is_kept.then(|| baseline.beginning());
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
-        let (is_kept, has_last) =
-            (self.keeper.store() == WitnessStore::Kafka, witness.last.is_some());
+        let has_last = witness.last.is_some();
         match witness.position.cmp(&baseline.confirmed()) {
             Ordering::Equal => {}
             // The witness's last transaction will show whether the server sends again what the

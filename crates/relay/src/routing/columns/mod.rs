@@ -256,10 +256,10 @@ fn is_used(table: &OutboxTable, role: Role) -> bool {
 
 fn is_required(table: &OutboxTable, role: Role) -> bool {
     match role {
-        Role::Id | Role::AggregateId | Role::Payload => true,
+        // A time's column is asked for only where it is used.
+        Role::Id | Role::AggregateId | Role::Payload | Role::Timestamp => true,
         Role::AggregateType => table.topic.depends_on_row(),
         Role::EventType => table.format == Format::Plain,
-        Role::Timestamp => table.timestamp == Timestamp::Column,
         Role::Headers | Role::TraceParent | Role::TraceState | Role::Partition => false,
     }
 }
