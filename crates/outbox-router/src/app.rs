@@ -8,7 +8,7 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    ExitReason, OnFatal, Relay, RelaySettings, Timing, Window, WitnessSettings, witness::Pipeline,
+    ExitReason, OnFailed, Relay, RelaySettings, Timing, Window, WitnessSettings, witness::Pipeline,
 };
 use tokio::{
     net::TcpListener,
@@ -65,13 +65,13 @@ impl StartError {
 /// `run`, not yet started.
 pub struct App {
     prepared: Prepared,
-    on_fatal: OnFatal,
+    on_failed: OnFailed,
 }
 
 impl App {
     /// Takes the parts that were built from the configuration.
-    pub const fn new(prepared: Prepared, on_fatal: OnFatal) -> Self {
-        Self { prepared, on_fatal }
+    pub const fn new(prepared: Prepared, on_failed: OnFailed) -> Self {
+        Self { prepared, on_failed }
     }
 
     /// Runs until the relay ends, and returns its outcome.
@@ -158,7 +158,7 @@ impl App {
                 silence_limit: WAL_SENDER_TIMEOUT,
             },
             shutdown_limit: limits.shutdown,
-            on_fatal: self.on_fatal,
+            on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
     }

@@ -74,7 +74,7 @@ pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, ExitReason, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings, ServerNotice,
+    Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
     StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{

@@ -41,7 +41,7 @@ pub enum RefusalReason {
     /// The record's partition waits for the acknowledgement of what is in flight: either its first
     /// record, which travels alone, or as much as one batch of its topic may hold. Offer the same
     /// record again after the next acknowledgements.
-    Probing,
+    PartitionWaits,
     /// An earlier record failed: nothing is produced after it in this session.
     Closed,
 }

@@ -34,7 +34,7 @@ pub struct RelaySettings {
     /// How long a drain may take, from SIGTERM on.
     pub shutdown_limit: Duration,
     /// What to do when a person is needed.
-    pub on_fatal: OnFatal,
+    pub on_failed: OnFailed,
     /// Seeds the jitter of reconnections; the same seed gives the same run.
     pub seed: u64,
 }
@@ -52,7 +52,7 @@ pub struct WitnessSettings {
 
 /// What to do when a person is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFatal {
+pub enum OnFailed {
     /// Stay up and report it: a process that has exited exports no metric.
     Stay,
     /// Exit with status 79.
@@ -239,7 +239,7 @@ pub enum FrameOutcome {
     /// The frame is processed.
     Taken,
     /// The frame was not taken: offer it again when [`crate::Relay::wants_wal`] is true.
-    Blocked,
+    NotTaken,
 }
 
 /// How the process ends.
@@ -253,7 +253,7 @@ pub enum ExitReason {
     /// again.
     EventsUnconfirmed,
     /// A person must decide.
-    Fatal,
+    Failed,
 }
 
 /// How long to let the socket fill before reading it again.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFatal, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
+    Code, Failure, Moment, OnFailed, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
     Window, WitnessSettings,
     source::{Baseline, LastGood},
     witness::Pipeline,
@@ -128,7 +128,7 @@ pub(crate) fn settings(
             silence_limit: Duration::from_secs(10),
         },
         shutdown_limit: Duration::from_secs(5),
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed,
     }
 }

@@ -123,7 +123,7 @@ pub struct RunArgs {
     /// Exit with code 79 where a person must decide, instead of staying up with state failed
     #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
     #[arg(default_missing_value = "exit")]
-    pub on_fatal: OnFatal,
+    pub on_failed: OnFailed,
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
@@ -131,7 +131,7 @@ pub struct RunArgs {
 
 /// What `run` does when only a person can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnFatal {
+pub enum OnFailed {
     /// Stay up, not ready, and say why.
     Stay,
     /// End with exit code 79.

@@ -18,7 +18,7 @@ pub enum Exit {
     /// The configuration is wrong.
     Configuration,
     /// A person must decide.
-    Decision,
+    PersonNeeded,
 }
 
 impl Exit {
@@ -31,7 +31,7 @@ impl Exit {
             Self::Bug => 70,
             Self::Unconfirmed => 75,
             Self::Configuration => 78,
-            Self::Decision => 79,
+            Self::PersonNeeded => 79,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use relay::{
     Case, Code, Failure, Name, Outboxes, TopicName,
     source::{
-        Baseline, Expectations, Gap, Interval, Obstacle, Present, SlotHealth, SlotPosition,
+        Baseline, Expectations, Gap, Interval, Obstacle, PositionCheck, Present, SlotHealth,
         gaps_since, preflight, publication,
     },
     witness::{OpenFinding, Pipeline, Witness, combine},
@@ -325,6 +325,6 @@ fn expected<'a>(
         publication: config.postgres.publication.as_str(),
         outboxes,
         witness,
-        slot_position: SlotPosition::Compared,
+        position_check: PositionCheck::Compared,
     }
 }

@@ -38,9 +38,9 @@ use crate::{
     machine::backoff::Backoff,
     ports::RecordSink,
     progress::ticket::SessionId,
-    protocol::{Action, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings},
+    protocol::{Action, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings},
     routing::{record::TopicId, topic::TopicName, topics::Topics},
-    session::{BlockReason, Session, SessionSettings},
+    session::{Session, SessionSettings, WaitReason},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     witness::Keeper,
@@ -104,7 +104,7 @@ pub struct Relay {
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
     shutdown_limit: Duration,
-    on_fatal: OnFatal,
+    on_failed: OnFailed,
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
     /// asserts that.
@@ -165,7 +165,7 @@ impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
     pub fn new(settings: RelaySettings, at: Moment) -> Self {
         let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
-        let RelaySettings { slot, publication, witness, shutdown_limit, on_fatal, seed, .. } =
+        let RelaySettings { slot, publication, witness, shutdown_limit, on_failed, seed, .. } =
             settings;
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
         let keeper = Keeper::new(witness);
@@ -181,7 +181,7 @@ impl Relay {
             other_server_gap: None,
             pinned: None,
             shutdown_limit,
-            on_fatal,
+            on_failed,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),
             brokers_unreachable: None,
@@ -203,17 +203,17 @@ impl Relay {
         }
     }
 
-    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::Blocked`] means
+    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::NotTaken`] means
     /// that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
+            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
                 self.disconnect(failure, now.at);
-                FrameOutcome::Blocked
+                FrameOutcome::NotTaken
             }
         }
     }
@@ -224,10 +224,10 @@ impl Relay {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.oversized(announced, prefix, now, &self.settings) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
+            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
                 self.disconnect(failure, now.at);
-                FrameOutcome::Blocked
+                FrameOutcome::NotTaken
             }
         }
     }
@@ -310,21 +310,21 @@ impl Relay {
     }
 
     /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
-    fn frame_blocked(&mut self, at: Moment) -> FrameOutcome {
+    fn frame_not_taken(&mut self, at: Moment) -> FrameOutcome {
         if let Phase::Streaming(session) = &self.phase {
-            match &session.blocked {
-                Some(BlockReason::Topic(topic)) => self.look_up(*topic, at),
-                Some(BlockReason::Row { failure, .. }) => self.totals.count_error(failure.code),
+            match &session.wait_reason {
+                Some(WaitReason::Topic(topic)) => self.look_up(*topic, at),
+                Some(WaitReason::Row { failure, .. }) => self.totals.count_error(failure.code),
                 Some(
-                    BlockReason::QueueFull { .. }
-                    | BlockReason::SinkClosed
-                    | BlockReason::Isolate
-                    | BlockReason::Draining,
+                    WaitReason::QueueFull { .. }
+                    | WaitReason::SinkClosed
+                    | WaitReason::Isolate
+                    | WaitReason::Draining,
                 )
                 | None => {}
             }
         }
-        FrameOutcome::Blocked
+        FrameOutcome::NotTaken
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {

@@ -6,7 +6,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
-    session::{BlockReason, Session, SessionPhase},
+    session::{Session, SessionPhase, WaitReason},
     state::{Condition, State},
     telemetry::{Snapshot, TopicTotals, WitnessReport},
 };
@@ -54,7 +54,7 @@ impl Relay {
         if let Some(trouble) = self.failure_of_sink(at) {
             return without_sink(trouble);
         }
-        if let Some(BlockReason::Topic(topic)) = session.blocked
+        if let Some(WaitReason::Topic(topic)) = session.wait_reason
             && let Some(refusal) = self.topics.refusal(topic)
         {
             return condition(State::Blocked, Some(refusal));
@@ -86,7 +86,8 @@ impl Relay {
         let unacked = session.ledger.unacked() + self.left_in_flight;
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
         // A topic that was found waits for the witness, which must name its partition count first.
-        if let (Some(BlockReason::Topic(topic)), 0) = (&session.blocked, session.ledger.unacked())
+        if let (Some(WaitReason::Topic(topic)), 0) =
+            (&session.wait_reason, session.ledger.unacked())
             && self.topics.look_up_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {

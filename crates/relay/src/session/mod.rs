@@ -34,16 +34,16 @@ pub(crate) use covered::Covered;
 use pace::Traffic;
 use relations::{Binding, Relations};
 
-mod block_reason;
-mod blocking;
 mod covered;
 mod covered_frames;
 mod oversized;
 mod pace;
 mod relations;
 mod status;
+mod wait_reason;
+mod waiting;
 
-pub(crate) use block_reason::BlockReason;
+pub(crate) use wait_reason::WaitReason;
 
 /// Whether the session follows the WAL or is stopping, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) struct Session {
     scratch: Scratch,
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
-    pub(crate) blocked: Option<BlockReason>,
+    pub(crate) wait_reason: Option<WaitReason>,
     /// Why the row that is now offered again was blocked.
     retried_failure: Option<Failure>,
     /// The commit LSN of the transaction at which an earlier session failed. It is taken alone,
@@ -147,7 +147,7 @@ impl Session {
             relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
-            blocked: None,
+            wait_reason: None,
             retried_failure: None,
             isolate_at,
             phase: SessionPhase::Following,
@@ -223,10 +223,10 @@ impl Session {
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.phase == SessionPhase::Draining => {
-                return Ok(self.block(BlockReason::Draining));
+                return Ok(self.wait(WaitReason::Draining));
             }
             Message::Begin(begin) if self.isolate(begin.final_lsn) => {
-                return Ok(self.block(BlockReason::Isolate));
+                return Ok(self.wait(WaitReason::Isolate));
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
@@ -285,7 +285,7 @@ impl Session {
             }
             Binding::Broken(_, failure) => {
                 let failure = failure.clone();
-                return Ok(self.block_on_row(failure, None, now.at));
+                return Ok(self.wait_at_row(failure, None, now.at));
             }
         };
         let mut event = Event::default();
@@ -297,16 +297,16 @@ impl Session {
         };
         let topic = routed.topic;
         let Readiness::Ready(facts) = topics.readiness(topic) else {
-            return Ok(self.block(BlockReason::Topic(topic)));
+            return Ok(self.wait(WaitReason::Topic(topic)));
         };
         if let Some(partition) = routed.partition_beyond(facts.partitions) {
             let failure = no_such_partition(topic, partition, &event, facts, topics);
-            return Ok(self.block_on_row(failure, Some(topic), now.at));
+            return Ok(self.wait_at_row(failure, Some(topic), now.at));
         }
         let record = routed.record(&format_headers, facts.partitions, self.committed_at);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
-            return Ok(self.block_on_row(failure, Some(topic), now.at));
+            return Ok(self.wait_at_row(failure, Some(topic), now.at));
         }
         let ticket = self.ledger.issue(size.held_bytes())?;
         failpoint::reached(Failpoint::BeforeEnqueue);
@@ -322,10 +322,10 @@ impl Session {
                 Ok(match reason {
                     RefusalReason::Full => {
                         failpoint::reached(Failpoint::QueueFull);
-                        self.block_until_room(now.at)
+                        self.wait_until_room(now.at)
                     }
-                    RefusalReason::Probing => self.block_until_room(now.at),
-                    RefusalReason::Closed => self.block(BlockReason::SinkClosed),
+                    RefusalReason::PartitionWaits => self.wait_until_room(now.at),
+                    RefusalReason::Closed => self.wait(WaitReason::SinkClosed),
                 })
             }
         }
@@ -336,7 +336,7 @@ impl Session {
     #[cold]
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
         match failure.class() {
-            Class::Mendable => Ok(self.block_on_row(failure, None, at)),
+            Class::Mendable => Ok(self.wait_at_row(failure, None, at)),
             Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }

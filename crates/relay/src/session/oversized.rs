@@ -68,6 +68,6 @@ impl Session {
             }
             Binding::Broken(_, failure) => failure.clone(),
         };
-        Ok(self.block_on_row(failure, None, now.at))
+        Ok(self.wait_at_row(failure, None, now.at))
     }
 }

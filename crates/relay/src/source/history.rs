@@ -121,7 +121,7 @@ fn promoted(
     timelines: &TimelineHistory,
 ) -> Result<Continuation, Obstacle> {
     let now = server.history.timeline;
-    let Some(left) = timelines.left_at(known.timeline) else {
+    let Some(left) = timelines.switch_point(known.timeline) else {
         return Err(other_server(
             witness,
             Lsn::ZERO,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::{
         progress::transaction::LastTransaction,
-        source::{Held, samples},
+        source::{ServerMoment, samples},
     };
 
     fn history(timeline: u32) -> History {
@@ -225,7 +225,7 @@ mod tests {
     /// generation, and the later one counts.
     #[test]
     fn a_promotion_begins_one_generation_however_far_the_former_timeline_went() {
-        let held = |wal_end| Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
+        let held = |wal_end| ServerMoment { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
         let witness = Witness { held: Some(held(900)), ..witness() };
         let timelines = TimelineHistory::parse("2\t0/258\ty\n").unwrap();
         let begun = |wal_end| {

@@ -70,7 +70,7 @@ impl TimelineHistory {
     }
 
     /// Where the next timeline left this one; `None` if this one is not an ancestor.
-    pub(super) fn left_at(&self, timeline: u32) -> Option<Lsn> {
+    pub(super) fn switch_point(&self, timeline: u32) -> Option<Lsn> {
         self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
     }
 }

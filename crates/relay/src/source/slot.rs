@@ -126,7 +126,7 @@ pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
 /// that no process held it. A slot has one holder at a time and WAL grows, so the later of two
 /// moments has the greater `wal_end`; the clock decides where nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
+pub struct ServerMoment {
     /// The end of WAL.
     pub wal_end: Lsn,
     /// The server's clock, in microseconds.
@@ -150,8 +150,8 @@ pub struct SlotReading {
 
 impl SlotReading {
     /// The moment of the reading, in a form that can be ordered.
-    pub fn held(&self) -> Held {
-        Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
+    pub fn moment(&self) -> ServerMoment {
+        ServerMoment { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
     }
 
     /// The moment of the reading, in the form that messages show.

@@ -15,7 +15,7 @@
 //! A router that was stopped (SIGSTOP) or cut off may write late. Such a write must not count, and
 //! it cannot be prevented: Kafka has no conditional write. So a late write is made harmless
 //! instead. Each session writes under a key of its own, and of all records of a pipeline the one
-//! with the greatest (generation, timeline, [`Held`], position) counts ([`combine`]). A promotion,
+//! with the greatest (generation, timeline, [`ServerMoment`], position) counts ([`combine`]). A promotion,
 //! a gap and the acceptance of a gap each start a new generation. Within a generation the record of
 //! the last holder of the slot counts, although an earlier holder may have had more acknowledged:
 //! the later holder has sent part of that again, and the rest has to follow, else the last record
@@ -25,7 +25,7 @@
 //! not the order in which sessions hold the slot, so a router that resumes late would fence the
 //! holder.
 //!
-//! [`Held`]: crate::source::Held
+//! [`ServerMoment`]: crate::source::ServerMoment
 
 mod acceptance;
 mod combine;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, Lsn, Write,
-    source::{Expectations, Gap, Present, SlotPosition, gaps_since},
+    source::{Expectations, Gap, PositionCheck, Present, gaps_since},
     witness::{OpenFinding, Witness},
 };
 
@@ -98,7 +98,7 @@ impl World {
             publication: queries::PUBLICATION,
             outboxes: &outboxes,
             witness: Some(&best),
-            slot_position: SlotPosition::Compared,
+            position_check: PositionCheck::Compared,
         };
         let present = Present {
             cluster: &self.kafka.cluster(),
@@ -115,7 +115,7 @@ impl World {
     fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.read_catalog();
         let next = Witness {
-            held: Some(self.server.read_slot().held()),
+            held: Some(self.server.read_slot().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
             checked: Some(self.server.read_slot().mark()),

@@ -36,7 +36,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, OnFatal, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
+    Code, Failure, OnFailed, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
     Window, WitnessSettings,
     testing::wire::{self, TEXT, Value},
 };
@@ -82,7 +82,7 @@ fn settings() -> RelaySettings {
             silence_limit: WAL_SENDER_TIMEOUT,
         },
         shutdown_limit: DRAIN,
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }

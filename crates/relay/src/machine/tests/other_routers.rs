@@ -94,7 +94,7 @@ fn a_record_waits_until_the_witness_holds_its_topics_partition_count() {
     world.settle_down();
     world.describe();
     world.script.begin(8);
-    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::NotTaken);
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
     world.script.handle(Input::BytesArrived);

@@ -14,7 +14,7 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.begin(200);
-    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
     let reason = script.relay.condition(script.at).reason.unwrap();
     assert_eq!(reason.lsn, Some(Lsn::from_u64(200)));
@@ -26,7 +26,7 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
         script.take_time(Duration::from_secs(31));
         assert!(script.relay.wants_wal());
         assert_eq!(script.state().0, State::Failed, "offering it again repairs nothing");
-        assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+        assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     }
     script.take_time(Duration::from_secs(31));
     script.take(&row("repaired"));
@@ -53,14 +53,14 @@ fn a_row_of_a_table_that_was_never_described_ends_the_session() {
     let mut script = Script::streaming();
     script.begin(100);
     let unknown = wire::insert(1, 99, &[Value::Null]);
-    assert_eq!(script.frame(&unknown), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&unknown), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
 #[test]
 fn a_row_outside_a_transaction_ends_the_session() {
     let mut script = Script::streaming();
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
     assert_eq!(script.keys(), ["warm-up"]);
 }
@@ -70,7 +70,7 @@ fn an_oversized_row_of_an_outbox_is_held_by_name() {
     let mut script = Script::streaming();
     script.begin(100);
     let whole = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(oversized(&mut script, &whole[..200]), FrameOutcome::Blocked);
+    assert_eq!(oversized(&mut script, &whole[..200]), FrameOutcome::NotTaken);
     let reason = script.relay.condition(script.at).reason.unwrap();
     assert_eq!(reason.code, Code::RowTooLarge);
     assert!(reason.message.contains("the row with id a of public.outbox"), "{reason}");
@@ -85,7 +85,7 @@ fn oversized_changes_of_other_tables_are_ignored() {
     update.extend([0; 40]);
     assert_eq!(oversized(&mut script, &wire::wal(1, 0, &update)), FrameOutcome::Taken);
     assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
-    assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), FrameOutcome::Blocked);
+    assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
@@ -94,7 +94,7 @@ fn an_oversized_row_of_an_unknown_table_ends_the_session() {
     let mut script = Script::streaming();
     script.begin(100);
     let unknown = wire::insert(1, 99, &[Value::Text("x")]);
-    assert_eq!(oversized(&mut script, &unknown), FrameOutcome::Blocked);
+    assert_eq!(oversized(&mut script, &unknown), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
@@ -117,7 +117,7 @@ fn a_mapped_column_that_is_gone_stops_the_next_row_and_nothing_newer_is_produced
     script.take(&wire::relation(OUTBOX, "outbox", &COLUMNS[..4]));
     assert_eq!(
         script.frame(&wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text))),
-        FrameOutcome::Blocked
+        FrameOutcome::NotTaken
     );
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     assert_eq!(script.keys(), ["warm-up"]);
@@ -144,7 +144,7 @@ fn a_bytea_in_another_form_is_a_fault_of_the_session_and_not_of_the_row() {
     columns[4].1 = 17;
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox", &columns));
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::ValueForm)));
 }
 

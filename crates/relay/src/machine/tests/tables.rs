@@ -53,7 +53,7 @@ fn what_was_an_outbox_can_become_unreadable_but_is_never_ignored() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox_v2", &COLUMNS[..4]));
     let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
-    assert_eq!(script.frame(&short), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&short), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     // Although the outbox cannot be read, its rows are still known as an outbox's.
     script.take_time(Duration::from_secs(31));
@@ -116,6 +116,9 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
     let row = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), FrameOutcome::Blocked);
+    assert_eq!(
+        script.relay.oversized(5_000_000, &row[..200], script.now()),
+        FrameOutcome::NotTaken
+    );
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
 }

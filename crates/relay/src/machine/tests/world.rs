@@ -56,7 +56,7 @@ impl World {
     pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
         self.script.begin(at);
         for key in keys {
-            if self.script.frame(&row(key)) == FrameOutcome::Blocked {
+            if self.script.frame(&row(key)) == FrameOutcome::NotTaken {
                 while !self.script.relay.wants_wal() {
                     assert!(self.answer() || self.store(), "held for ever");
                 }
@@ -178,7 +178,7 @@ impl World {
         let baseline = source::Baseline {
             server: self.server.clone(),
             checked: reading.mark(),
-            held: reading.held(),
+            moment: reading.moment(),
             slot: reading.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),

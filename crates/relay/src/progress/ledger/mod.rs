@@ -82,7 +82,7 @@ pub(crate) struct Ledger {
     /// Number of the front entry; the other entries follow without gaps.
     front: u64,
     /// Where the slot stood when the session began: keepalives below it are ignored.
-    slot_position: Lsn,
+    slot_at: Lsn,
     /// End of what was received completely: of the last commit or keepalive.
     received: Lsn,
     /// End of the contiguous settled prefix.
@@ -102,14 +102,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger for one session that reads on from `slot_position` ([`Lsn::ZERO`]: not
+    /// An empty ledger for one session that reads on from `slot_at` ([`Lsn::ZERO`]: not
     /// known).
-    pub(crate) fn new(session: SessionId, slot_position: Lsn, store: WitnessStore) -> Self {
+    pub(crate) fn new(session: SessionId, slot_at: Lsn, store: WitnessStore) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
             front: 0,
-            slot_position,
+            slot_at,
             received: Lsn::ZERO,
             settled: Lsn::ZERO,
             last: None,
@@ -131,7 +131,7 @@ impl Ledger {
         self.settled = self.settled.max(position);
         // The slot's own position needs no witness. A position past the slot is confirmed only when
         // this session's own witness names it: the earlier witness may have been deleted meanwhile.
-        if position == self.slot_position {
+        if position == self.slot_at {
             self.confirmable = self.confirmable.max(position);
             self.confirmed = position;
         }
@@ -227,7 +227,7 @@ impl Ledger {
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a
     /// transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
-        if !self.is_open() && position > self.received && position > self.slot_position {
+        if !self.is_open() && position > self.received && position > self.slot_at {
             self.advance(position);
         }
     }

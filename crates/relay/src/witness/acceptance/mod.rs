@@ -83,7 +83,7 @@ impl Witness {
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
         Self {
-            held: Some(baseline.held),
+            held: Some(baseline.moment),
             history: Some(baseline.server.history.clone()),
             cluster: cluster.to_owned(),
             checked: Some(baseline.checked.clone()),

@@ -114,7 +114,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
         checked: reading.mark(),
-        held: reading.held(),
+        moment: reading.moment(),
         slot: reading.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],

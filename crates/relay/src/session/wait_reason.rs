@@ -4,7 +4,7 @@ use crate::{clock::Moment, failure::Failure, routing::record::TopicId};
 
 /// Why the frame at hand is not taken, and everything behind it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BlockReason {
+pub(crate) enum WaitReason {
     /// The row's topic is not ready: not found yet, or not yet in the witness.
     Topic(TopicId),
     /// The sink has no room for the record, or its partition waits. The frame is offered again
