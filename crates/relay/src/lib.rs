@@ -83,4 +83,6 @@ pub use routing::{
     Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
 };
 pub use state::{Condition, State};
-pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
+pub use telemetry::{
+    LATENCY_BOUNDS, Latencies, Reconnects, RowsIgnored, Snapshot, TopicTotals, WitnessReport,
+};

@@ -5,7 +5,10 @@
 //! closed sets, except `topic`, of which a hundred are shown one by one. While PostgreSQL does not
 //! answer, the slot's series are absent and do not keep their last values.
 
-use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, witness::WitnessStore};
+use relay::{
+    Code, LATENCY_BOUNDS, Latencies, RowsIgnored, Snapshot, State, TopicTotals,
+    witness::WitnessStore,
+};
 
 use super::{
     exposition::{Page, Type, seconds},
@@ -164,12 +167,17 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
         "Committed transactions with at least one event.",
     )
     .whole(&[], snapshot.transactions);
-    page.family(
+    let RowsIgnored { insert, update, delete, truncate } = snapshot.rows_ignored;
+    let mut ignored = page.family(
         "outbox_rows_ignored_total",
         Type::Counter,
-        "Rows that are no events: of other tables, and updates and deletes.",
-    )
-    .whole(&[("op", "insert")], snapshot.rows_ignored);
+        "Changes that are no events: inserts into tables that are no outbox; updates, deletes and truncates of any table.",
+    );
+    for (op, count) in
+        [("insert", insert), ("update", update), ("delete", delete), ("truncate", truncate)]
+    {
+        ignored.whole(&[("op", op)], count);
+    }
     let mut reconnects = page.family(
         "outbox_reconnects_total",
         Type::Counter,

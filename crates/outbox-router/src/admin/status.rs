@@ -149,7 +149,8 @@ pub struct TotalsView {
     pub events_acked: u64,
     /// Transactions with at least one event.
     pub transactions: u64,
-    /// Changes that are no events: rows of tables that are no outbox, updates, deletes, truncates.
+    /// Changes that are no events: inserts into tables that are no outbox, updates, deletes and
+    /// truncates. `/metrics` shows them by operation.
     pub rows_ignored: u64,
     /// Connections to PostgreSQL after the first.
     pub reconnects_postgres: u64,
@@ -207,7 +208,7 @@ impl StatusDocument {
             totals: TotalsView {
                 events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
                 transactions: snapshot.transactions,
-                rows_ignored: snapshot.rows_ignored,
+                rows_ignored: snapshot.rows_ignored.total(),
                 reconnects_postgres: snapshot.reconnects.postgres,
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),

@@ -42,7 +42,7 @@ use crate::{
     routing::{record::TopicId, topic::TopicName, topics::Topics},
     session::{Session, SessionSettings, WaitReason},
     source::{Baseline, Gap},
-    telemetry::{Latencies, Reconnects},
+    telemetry::{Latencies, Reconnects, RowsIgnored},
     witness::Keeper,
 };
 use attempt::Attempt;
@@ -149,7 +149,7 @@ struct Pinned {
 struct Totals {
     topics: Vec<(u64, Latencies)>,
     transactions: u64,
-    rows_ignored: u64,
+    rows_ignored: RowsIgnored,
     reconnects: Reconnects,
     errors: BTreeMap<Code, u64>,
     sessions: u64,

@@ -8,7 +8,7 @@ use crate::{
     failure::{Case, Class, Failure, Name},
     session::{Session, SessionPhase, WaitReason},
     state::{Condition, State},
-    telemetry::{Snapshot, TopicTotals, WitnessReport},
+    telemetry::{RowsIgnored, Snapshot, TopicTotals, WitnessReport},
 };
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
@@ -148,6 +148,12 @@ impl Relay {
         self.waiting_since.map(|since| at.since(since))
     }
 
+    fn rows_ignored(&self, in_session: Option<RowsIgnored>) -> RowsIgnored {
+        let mut total = self.totals.rows_ignored;
+        total += in_session.unwrap_or_default();
+        total
+    }
+
     /// A copy of everything that the core reports, at one moment.
     pub fn snapshot(&self, at: Moment) -> Snapshot {
         let session = match &self.phase {
@@ -184,7 +190,7 @@ impl Relay {
                 })
                 .collect(),
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
-            rows_ignored: self.totals.rows_ignored + session.map_or(0, |s| s.rows_ignored),
+            rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
             slot_holder: self.slot_holder,

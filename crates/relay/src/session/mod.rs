@@ -29,6 +29,7 @@ use crate::{
         topics::{Readiness, TopicFacts, Topics},
     },
     source::TableOids,
+    telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
 use pace::Traffic;
@@ -101,7 +102,7 @@ pub(crate) struct Session {
     /// clock.
     commit_interval_micros: i64,
     pub(crate) transactions: u64,
-    pub(crate) rows_ignored: u64,
+    pub(crate) rows_ignored: RowsIgnored,
 }
 
 /// What a session begins with.
@@ -159,7 +160,7 @@ impl Session {
             sent_at: PgTimestamp::from_micros(0),
             commit_interval_micros: i64::MAX,
             transactions: 0,
-            rows_ignored: 0,
+            rows_ignored: RowsIgnored::default(),
         }
     }
 
@@ -256,9 +257,9 @@ impl Session {
             }
             // An outbox is append-only, and its publication should publish inserts only: these
             // messages are counted and ignored.
-            Message::Update(_) | Message::Delete(_) | Message::Truncate(_) => {
-                self.rows_ignored += 1;
-            }
+            Message::Update(_) => self.rows_ignored.update += 1,
+            Message::Delete(_) => self.rows_ignored.delete += 1,
+            Message::Truncate(_) => self.rows_ignored.truncate += 1,
             // `insert` takes rows. The other messages were not asked for, or mean nothing for an
             // outbox. A stray Stream Abort was seen from PostgreSQL 18.
             Message::Insert(_)
@@ -280,7 +281,7 @@ impl Session {
         let router = match self.relations.of_row(insert.relation)? {
             Binding::Outbox(router) => router,
             Binding::NotOutbox => {
-                self.rows_ignored += 1;
+                self.rows_ignored.insert += 1;
                 return Ok(FrameOutcome::Taken);
             }
             Binding::Broken(_, failure) => {

@@ -1,6 +1,7 @@
 //! Rows that cannot become records, rows of other tables, and tables whose columns change.
 
 use super::*;
+use crate::telemetry::RowsIgnored;
 
 fn oversized(script: &mut Script, payload: &[u8]) -> FrameOutcome {
     let step = script.relay.oversized(5_000_000, payload, script.now());
@@ -44,7 +45,37 @@ fn rows_of_other_tables_are_ignored() {
     script.commit(100);
     script.tick_after(200);
     assert_eq!(script.confirmed(), 108);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
+    let ignored = script.relay.snapshot(script.at).rows_ignored;
+    assert_eq!(ignored, RowsIgnored { insert: 1, truncate: 1, ..RowsIgnored::default() });
+}
+
+/// The counts are those of the process: a session that ends takes none of them with it.
+#[test]
+fn changes_that_are_no_events_are_counted_by_operation_whole_or_oversized_and_across_sessions() {
+    let mut script = Script::streaming();
+    let ignored = |script: &Script| script.relay.snapshot(script.at).rows_ignored;
+    let change = |letter: u8| wire::change(letter, OUTBOX);
+    script.begin(100);
+    script.take(&foreign_row());
+    (0..2).for_each(|_| script.take(&change(b'U')));
+    (0..3).for_each(|_| script.take(&change(b'D')));
+    (0..4).for_each(|_| script.take(&wire::truncate(OUTBOX)));
+    assert_eq!(ignored(&script), RowsIgnored { insert: 1, update: 2, delete: 3, truncate: 4 });
+    assert_eq!(ignored(&script).total(), 10);
+
+    assert_eq!(oversized(&mut script, &foreign_row()[..45]), FrameOutcome::Taken);
+    for letter in [b'U', b'D', b'T', b'M'] {
+        assert_eq!(oversized(&mut script, &change(letter)), FrameOutcome::Taken);
+    }
+    let counted = RowsIgnored { insert: 2, update: 3, delete: 4, truncate: 5 };
+    assert_eq!(ignored(&script), counted, "a logical message is no change of a row");
+
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    assert_eq!(ignored(&script), counted);
+    script.begin(100);
+    script.take(&change(b'D'));
+    assert_eq!(ignored(&script), RowsIgnored { delete: 5, ..counted });
 }
 
 #[test]
@@ -84,7 +115,7 @@ fn oversized_changes_of_other_tables_are_ignored() {
     let mut update = vec![b'U'];
     update.extend([0; 40]);
     assert_eq!(oversized(&mut script, &wire::wal(1, 0, &update)), FrameOutcome::Taken);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored.total(), 2);
     assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
