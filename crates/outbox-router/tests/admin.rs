@@ -206,7 +206,7 @@ async fn a_gap_is_unready_at_once_and_names_its_interval() {
     endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
     let (code, body) = endpoint.probe("/readyz").await;
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("P010")));
-    // The relay has heard of it: the reason is its own, the interval the monitor's.
+    // The streaming task has heard of it: the reason is its own, the interval the monitor's.
     endpoint.set_state(State::Failed, Some(gap.failure));
     let status = endpoint.status().await;
     assert_eq!(status["state"], "failed");

@@ -90,7 +90,8 @@ pub struct Snapshot {
     pub received: Lsn,
     /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: Lsn,
-    /// The confirmed position: what the last status update has named.
+    /// The confirmed position: what the last status update has named, or the slot's own, at the
+    /// start of the session.
     pub confirmed: Lsn,
     /// Events in the window: past the confirmable position.
     pub window_events: u64,

@@ -17,7 +17,7 @@ pub enum Exit {
     Unconfirmed,
     /// The configuration is wrong.
     Configuration,
-    /// A person must decide.
+    /// With `--exit-on-fatal`: the state became `failed`, so a person is needed.
     PersonNeeded,
 }
 

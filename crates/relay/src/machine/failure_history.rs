@@ -54,7 +54,7 @@ struct Repeated {
 }
 
 impl FailureHistory {
-    /// Notes a failure and returns the class that decides what follows.
+    /// Adds a failure and returns the class that decides what follows.
     pub(super) fn add(&mut self, failure: Failure, during: During) -> Class {
         let lsn = match during {
             During::Connecting => failure.lsn,
@@ -65,7 +65,7 @@ impl FailureHistory {
         };
         let class = match (failure.class(), lsn) {
             (Class::Replay, Some(lsn)) => self.count(failure.code, lsn),
-            // A gap that is noted here instead of halting was found before the first session, so a
+            // A gap that is added here instead of halting was found before the first session, so a
             // person must finish the set-up; or it is that of a server that is not the witness's.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,

@@ -127,7 +127,8 @@ pub struct Relay {
     /// topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
-    /// The greatest position that a status update of any session has named.
+    /// The greatest position that a status update of any session has named, or that a slot had at
+    /// the start of one.
     confirmed: Lsn,
     /// The number of the last read of the state topic; an answer with another number is ignored.
     last_read_number: u64,
@@ -296,7 +297,7 @@ impl Relay {
                     [session.deadline(&self.topics), self.witness_due_at(session), self.check_at];
                 due.into_iter().flatten().min()
             }
-            // Not bound by `drain_by`: a process that stops waits for its gap to be written down.
+            // Not bound by `drain_by`: a process that stops waits until its gap is in the witness.
             Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,
             Phase::Exited => return None,

@@ -148,15 +148,15 @@ impl Relay {
         }
     }
 
-    /// With [`OnFailed::Exit`], exits as soon as a person is needed and everything deliverable is
-    /// delivered.
+    /// With [`OnFailed::Exit`], exits as soon as the state is `failed` (a person is needed) and
+    /// everything deliverable is delivered.
     fn exit_if_failed(&mut self, now: Now) {
         if self.on_failed == OnFailed::Stay {
             return;
         }
         let sink_needs_person =
             self.failure_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
-        let fatal = match &self.phase {
+        let has_failed = match &self.phase {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
             }
@@ -169,7 +169,7 @@ impl Relay {
             }
             Phase::Connecting(_) | Phase::Standby { .. } | Phase::Exited => false,
         };
-        if fatal {
+        if has_failed {
             self.send_update_before_disconnect(now);
             self.end_session(now.at);
             self.exit(ExitReason::Failed);

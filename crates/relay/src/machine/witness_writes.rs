@@ -10,7 +10,7 @@ use crate::{
     witness::{OthersChange, WriteUrgency},
 };
 
-/// How long a process that exits because of a gap waits for the gap to be written down.
+/// How long a process that exits because of a gap waits until the gap is in the witness.
 const RECORD_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often a router reads what other processes have written to the state topic: a halted router
 /// to find an acceptance, a streaming router to find another router's gap.

@@ -1,6 +1,6 @@
 //! One replication connection, from its first frame to its last status update. This file says what
-//! each frame means. What keeps a frame from being taken is in [`blocking`], what an earlier
-//! session has produced in [`covered`], and what a status update says in [`status`].
+//! each frame means. What the session waits for is in [`waiting`], what an earlier session has
+//! produced in [`covered`], and what a status update says in [`status`].
 //!
 //! A session ends with its connection; the next session resumes from the slot.
 
@@ -77,7 +77,7 @@ pub(crate) struct Session {
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
     pub(crate) wait_reason: Option<WaitReason>,
-    /// Why the row that is now offered again was blocked.
+    /// Why the session waited at the row that is now offered again.
     retried_failure: Option<Failure>,
     /// The commit LSN of the transaction at which an earlier session failed. It is taken alone,
     /// after everything before it is confirmed, so that nothing else is repeated if it fails again.
@@ -332,7 +332,7 @@ impl Session {
         }
     }
 
-    /// A row cannot be routed: it blocks, or the session ends, depending on the class of the
+    /// A row cannot be routed: the session waits at it, or ends, depending on the class of the
     /// failure.
     #[cold]
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
@@ -351,8 +351,8 @@ impl Session {
     }
 }
 
-/// Why the topic would refuse the record, if it would. The row blocks here, since a refusal by the
-/// broker would also fail the other records in flight.
+/// Why the topic would refuse the record, if it would. The session waits at the row here, since a
+/// refusal by the broker would also fail the other records in flight.
 #[inline]
 fn too_large(
     topic: TopicId,

@@ -1,6 +1,6 @@
-//! What keeps the frame at hand from being taken, and when it is offered again.
+//! What a session waits for before it takes the frame at hand, and when the frame is offered again.
 //!
-//! A frame never unblocks a session. Every other input may, if the frame's reason to wait is gone:
+//! A frame never ends a wait. Every other input may, if the reason to wait is gone:
 //! acknowledgements by `room_made`, a topic's answer by `topic_differs`, a status update by
 //! `review_isolation`, and all others by [`Session::review`]. [`Session::deadline`] says when the
 //! next review is due at the latest. So no frame waits for ever without being reviewed.
@@ -90,9 +90,9 @@ impl Session {
         wanted && self.wait_reason.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
 
-    /// Unblocks the session if its reason is gone; called after every input that is not a frame.
-    /// Returns the topic that must be looked up, if any. `left_in_flight` counts the records of an
-    /// earlier session that the producer still has.
+    /// Ends the wait if its reason is gone; called after every input that is not a frame. Returns
+    /// the topic that must be looked up, if any. `left_in_flight` counts the records of an earlier
+    /// session that the producer still has.
     pub(crate) fn review(
         &mut self,
         at: Moment,
@@ -152,8 +152,8 @@ impl Session {
         }
     }
 
-    /// Unblocks [`WaitReason::Isolate`] if everything is confirmed. Called after each status
-    /// update, since the next review may be far.
+    /// Ends the wait of [`WaitReason::Isolate`] if everything is confirmed. Called after each
+    /// status update, since the next review may be far.
     pub(crate) fn review_isolation(&mut self) {
         if self.wait_reason == Some(WaitReason::Isolate) && self.ledger.is_all_confirmed() {
             self.wait_reason = None;
@@ -223,8 +223,8 @@ impl Session {
     }
 
     /// Whether a draining session has nothing left to wait for: everything received is settled. An
-    /// open transaction does not count if its next row is blocked for longer than a stopping
-    /// process can wait.
+    /// open transaction does not count if the session waits at its next row for longer than a
+    /// stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.wait_reason {
             None

@@ -21,7 +21,7 @@ pub struct Expectations<'a> {
     pub publication: &'a str,
     /// The configured tables. Empty: every published table is an outbox.
     pub outboxes: &'a Outboxes,
-    /// The record of earlier sessions, of this router or another. None before the first session.
+    /// The witness of earlier sessions, of this router or another. None before the first session.
     pub witness: Option<&'a Witness>,
     /// Whether the slot may stand past the witness.
     pub position_check: PositionCheck,
@@ -64,7 +64,7 @@ pub struct Baseline {
     pub tables: TableOids,
     /// When the server was read: its clock and the end of WAL.
     pub checked: Mark,
-    /// The same moment in a form that can be ordered.
+    /// The same moment, in the form that can be ordered.
     pub moment: ServerMoment,
 }
 

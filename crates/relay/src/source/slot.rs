@@ -122,9 +122,9 @@ pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
     to.as_u64().saturating_sub(from.as_u64())
 }
 
-/// A moment at which a session's own walsender was seen to hold the slot, or at which a command saw
-/// that no process held it. A slot has one holder at a time and WAL grows, so the later of two
-/// moments has the greater `wal_end`; the clock decides where nothing was written in between.
+/// A moment of a server that can be ordered with others of the same history. WAL grows, so the
+/// later of two moments has the greater `wal_end`; the clock decides where nothing was written in
+/// between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerMoment {
     /// The end of WAL.
@@ -149,7 +149,7 @@ pub struct SlotReading {
 }
 
 impl SlotReading {
-    /// The moment of the reading, in a form that can be ordered.
+    /// The moment of the reading, in the form that can be ordered.
     pub fn moment(&self) -> ServerMoment {
         ServerMoment { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
     }

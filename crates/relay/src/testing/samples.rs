@@ -1,4 +1,4 @@
-//! A slot without defects and a relay's report, of which each test changes what it is about.
+//! A slot without defects and the core's report, of which each test changes what it is about.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
 
 impl From<Unreadable> for Failure {
     fn from(unreadable: Unreadable) -> Self {
-        let what = "a record of this pipeline in the state topic cannot be read";
+        let what = "the witness of this pipeline in the state topic cannot be read";
         Self::of(Case::RecordUnreadable, what).caused_by(unreadable)
     }
 }

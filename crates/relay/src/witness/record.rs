@@ -16,8 +16,8 @@ use crate::{
 pub struct Witness {
     /// Incremented when a new history begins, when a gap opens, and when a person accepts a gap.
     pub generation: u64,
-    /// When its writer last saw who holds the slot: a session saw that its own walsender does, a
-    /// command that no process does.
+    /// When this witness's writer last checked who holds the slot: a session, that its own
+    /// walsender does; a command, that nobody does. A slot has one holder at a time.
     pub held: Option<ServerMoment>,
     /// The server's history; `None` when a gap was found before any server was identified.
     pub history: Option<History>,

@@ -59,7 +59,7 @@ impl World {
         let gaps = best.gaps.clone();
         let witness = self.accepted(&best);
         let number = witness.generation;
-        let key = router::pipeline().key(&format!("accept {number}"));
+        let key = router::witness_key().of_writer(&format!("accept {number}"));
         let position = witness.position.as_u64();
         let value = Some(witness.encode());
         self.trace(|| format!("a person accepts: generation {number}, from {position}"));

@@ -12,6 +12,7 @@ use crate::{
 
 #[test]
 fn a_position_is_confirmed_after_the_witness_with_it_is_acknowledged() {
+    // I9
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.settle();
@@ -130,13 +131,13 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None), "it goes on by itself");
     let accepted: Vec<String> = world.witness().accepted.into_iter().map(|a| a.code).collect();
-    assert_eq!(accepted, ["P014", "K022"], "and that it began without a record");
+    assert_eq!(accepted, ["P014", "K022"], "and that it began without a witness");
     world.restart();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// The person saw another gap, before this one was written down.
+/// The person saw another gap, before this one was in the witness.
 #[test]
 fn a_gap_recorded_beside_an_acceptance_of_another_stays_open() {
     let mut world = World::streaming();

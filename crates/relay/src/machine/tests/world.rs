@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     StateRead, WitnessSettings,
     protocol::StateRecord,
-    witness::{Pipeline, Witness, combine},
+    witness::{Witness, WitnessKey, combine},
 };
 
 /// See the module's documentation.
@@ -19,9 +19,9 @@ pub(super) struct World {
 }
 
 fn with_witness(process: u32) -> RelaySettings {
-    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
-    let witness = Some(WitnessSettings { pipeline, process: process.to_string(), topic });
+    let witness = Some(WitnessSettings { key, process: process.to_string(), topic });
     RelaySettings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 

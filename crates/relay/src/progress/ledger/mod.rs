@@ -2,10 +2,18 @@
 //!
 //! # Why this is right
 //!
+//! The confirm rule: what may be confirmed is the end of the contiguous prefix of transactions that
+//! are complete and whose every record is acknowledged (the last one's `end_lsn`, or the position
+//! of a keepalive after it), and, with a state topic, only after the witness with that position is
+//! acknowledged.
+//!
 //! PostgreSQL discards WAL up to the confirmed position. On reconnection it sends a transaction
-//! again if and only if the transaction's commit record *starts* at or after that position. So of a
-//! commit the position is its `end_lsn`. With its `commit_lsn` the transaction would be sent again
-//! for ever; a position past its `end_lsn` would skip a commit record that begins exactly there.
+//! again if and only if the transaction's commit record *starts* at or after that position. So what
+//! is confirmed for a transaction is its `end_lsn`. With its `commit_lsn` the transaction would be
+//! sent again for ever; a position past its `end_lsn` would skip a commit record that begins
+//! exactly there. The next transaction's `commit_lsn`, where its commit record starts, is never
+//! before that `end_lsn`; so the confirmed position never passes the `commit_lsn` of a transaction
+//! that has an unacknowledged record (I1).
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
@@ -13,8 +21,8 @@
 //! acknowledged (every record): everything before the end of that prefix is *settled*.
 //!
 //! A keepalive carries the position up to which the walsender has decoded and sent. That position
-//! may be confirmed exactly when everything received before it is settled, so it becomes the end of
-//! the last entry: the entry then settles up to there. If keepalives were never confirmed, a slot
+//! may be confirmed exactly when everything received before it is settled, so the last entry's end
+//! moves to it; with no entry, it is settled at once. If keepalives were never confirmed, a slot
 //! whose outbox is idle would retain the WAL of every other table until the disk is full.
 //!
 //! A keepalive within an open transaction is ignored: a part of the transaction has been received,
@@ -30,8 +38,7 @@
 //! ([`crate::witness`]), and that write is acknowledged. So a position passes
 //! [`Ledger::issue_witness_ticket`] and [`Ledger::witness_acked`] before [`Ledger::confirm`] may
 //! name it; the slot's own position needs neither. Where the witness is in memory only, a settled
-//! position is confirmable. The window is
-//! what lies past the confirmable position.
+//! position is confirmable. The window is what lies past the confirmable position.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
 //! entry is a few counters. The window bounds the events in flight.
@@ -62,8 +69,10 @@ mod entry;
 mod queries;
 mod witness_ticket;
 
-/// A position that a status update may name. Only the ledger makes one, and a status update accepts
-/// nothing else, so no other code can confirm a position.
+/// A position that a status update may name. Only the ledger makes one, and a
+/// [`StatusUpdate`](crate::StatusUpdate) accepts nothing else, so no other code of the core can
+/// confirm a position. The message on the wire, `pgoutput::StandbyStatusUpdate`, takes a plain LSN;
+/// the shell fills it in one place, `shell/translate.rs`, from a `StatusUpdate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedLsn(Lsn);
 
@@ -92,7 +101,8 @@ pub(crate) struct Ledger {
     store: WitnessStore,
     /// Settled, and in the witness where there is one.
     confirmable: Lsn,
-    /// The position that the last status update has named.
+    /// The position that the last status update has named, or the slot's own, at the start of the
+    /// session.
     confirmed: Lsn,
     /// Events past `confirmable`: the window.
     past_confirmable: Load,
@@ -102,8 +112,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger for one session that reads on from `slot_at` ([`Lsn::ZERO`]: not
-    /// known).
+    /// An empty ledger for one session that reads on from `slot_at` ([`Lsn::ZERO`]: not known).
     pub(crate) fn new(session: SessionId, slot_at: Lsn, store: WitnessStore) -> Self {
         Self {
             session,
@@ -296,7 +305,8 @@ impl Ledger {
         ConfirmedLsn(self.confirmed)
     }
 
-    /// The position that the last status update has named.
+    /// The position that the last status update has named, or the slot's own, at the start of the
+    /// session.
     pub(crate) fn confirmed(&self) -> Lsn {
         self.confirmed
     }

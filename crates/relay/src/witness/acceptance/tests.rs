@@ -106,7 +106,7 @@ fn what_is_not_accepted_stays_open() {
     assert_eq!(other.open_findings(), [first.clone(), second.clone()]);
 }
 
-/// A gap that is not written down yet, such as a slot that was moved while no router ran.
+/// A gap that is not in the witness yet, such as a slot that was moved while no router ran.
 #[test]
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
     let found = OpenFinding::Gap(gap(Code::SlotMoved, 5, 9));

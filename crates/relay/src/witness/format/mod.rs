@@ -26,7 +26,7 @@ pub enum Unreadable {
     #[error("its format version is {0}, this router knows {VERSION}")]
     Version(u32),
     /// It is not a record of a router.
-    #[error("it is not a record of outbox-router: {0}")]
+    #[error("it is no witness of outbox-router: {0}")]
     Malformed(String),
 }
 
