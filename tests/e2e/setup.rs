@@ -86,7 +86,7 @@ async fn setup_run_and_teardown_take_an_empty_database_to_a_record_and_back() {
 
     let dropped = run_command(&fixture, &teardown, 0).await;
     assert_eq!(dropped.matches("dropped").count(), 3, "{dropped}");
-    assert!(dropped.contains("record: deleted"), "{dropped}");
+    assert!(dropped.contains("witness: deleted"), "{dropped}");
     let gone =
         run_command(&fixture, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
     assert!(gone.contains(&format!("the slot {SLOT} does not exist")), "{gone}");

@@ -7,7 +7,7 @@
 use anyhow::Context;
 use relay::{
     StateRecord,
-    witness::{Pipeline, combine},
+    witness::{WitnessKey, combine},
 };
 use testbed::postgres::DATABASE;
 use testbed::reader::ConsumedRecord;
@@ -53,7 +53,7 @@ impl StateTopicReader {
 
 fn prefix() -> Vec<u8> {
     let [name, database, slot] = [NAME, DATABASE, SLOT].map(str::to_owned);
-    Pipeline { name, database, slot }.prefix()
+    WitnessKey { name, database, slot }.prefix()
 }
 
 /// The position that the records of a pipeline, in the order of the topic, amount to.

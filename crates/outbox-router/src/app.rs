@@ -1,14 +1,15 @@
-//! `run`: starts the three tasks, and ends the process when the relay ends.
+//! `run`: starts the three tasks, and ends the process when the streaming task ends.
 //!
 //! ARCHITECTURE.md says why each task exists. The *relay* has a thread of its own, so that nothing
 //! else can delay a status update. The *monitor* and the *admin endpoint* run on the main thread.
 //! The tasks share no state: two `watch` channels carry the reports of relay and monitor, and one
-//! bounded channel carries the monitor's events to the relay.
+//! bounded channel carries the monitor's events to the streaming task.
 
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    ExitReason, OnFatal, Relay, RelaySettings, Timing, Window, WitnessSettings, witness::Pipeline,
+    ExitReason, OnFailed, Relay, RelaySettings, Timing, Window, WitnessSettings,
+    witness::WitnessKey,
 };
 use tokio::{
     net::TcpListener,
@@ -24,12 +25,12 @@ use crate::{
     kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
-    prepare::{Prepared, pipeline, size, source},
+    prepare::{Prepared, size, source, witness_key},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
 };
 
-/// Capacity of the channel from the monitor to the relay. The monitor sends each gap's code once,
-/// and its readings of the source leave room, so a gap always finds room.
+/// Capacity of the channel from the monitor to the streaming task. The monitor sends each gap's
+/// code once, and its readings of the source leave room, so a gap always finds room.
 const MONITOR_EVENTS: usize = 16;
 
 /// Why `run` could not start, or ended without an outcome.
@@ -43,9 +44,9 @@ pub enum StartError {
         /// Why the system refuses it.
         source: io::Error,
     },
-    /// The relay's thread panicked, which is a bug. The panic's message is on standard error.
-    #[error("the relay panicked: this is a bug, please report what was printed above")]
-    RelayPanicked,
+    /// The streaming task panicked, which is a bug. The panic's message is on standard error.
+    #[error("the streaming task panicked: this is a bug, please report what was printed above")]
+    StreamingTaskPanicked,
     /// The system refuses a thread, a signal handler or the runtime.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -57,7 +58,7 @@ impl StartError {
         match self {
             Self::Listen { .. } => Exit::Configuration,
             Self::System(_) => Exit::Failure,
-            Self::RelayPanicked => Exit::Bug,
+            Self::StreamingTaskPanicked => Exit::Bug,
         }
     }
 }
@@ -65,19 +66,19 @@ impl StartError {
 /// `run`, not yet started.
 pub struct App {
     prepared: Prepared,
-    on_fatal: OnFatal,
+    on_failed: OnFailed,
 }
 
 impl App {
     /// Takes the parts that were built from the configuration.
-    pub const fn new(prepared: Prepared, on_fatal: OnFatal) -> Self {
-        Self { prepared, on_fatal }
+    pub const fn new(prepared: Prepared, on_failed: OnFailed) -> Self {
+        Self { prepared, on_failed }
     }
 
-    /// Runs until the relay ends, and returns its outcome.
+    /// Runs until the streaming task ends, and returns its outcome.
     ///
     /// # Errors
-    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the relay
+    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the streaming task
     /// panicked.
     pub fn run(self) -> Result<ExitReason, StartError> {
         block_on(self.run_tasks())?
@@ -103,7 +104,7 @@ impl App {
             postgres: self.source(),
             kafka: self.prepared.kafka.clone(),
             state_topic: self.prepared.config.kafka.state_topic.clone(),
-            pipeline: self.pipeline(),
+            witness_key: self.witness_key(),
             monitor: monitor_events,
             reports: relay_reports,
             shutdown: stopping,
@@ -126,12 +127,13 @@ impl App {
             tokio::select! {
                 biased;
                 outcome = &mut ended => {
-                    // The relay's thread drops its sender without an outcome only when it panics.
-                    return outcome.map_err(|_| StartError::RelayPanicked);
+                    // The streaming task's thread drops its sender without an outcome only when it
+                    // panics.
+                    return outcome.map_err(|_| StartError::StreamingTaskPanicked);
                 }
                 _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
-                // Neither is expected to end before the relay.
+                // Neither is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
                 result = &mut admin => result?,
             }
@@ -140,12 +142,9 @@ impl App {
 
     fn core_settings(&self) -> RelaySettings {
         let limits = self.prepared.config.limits;
-        let witness =
-            self.prepared.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
-                pipeline: self.pipeline(),
-                process: process_id(),
-                topic: topic.clone(),
-            });
+        let witness = self.prepared.config.kafka.state_topic.as_ref().map(|topic| {
+            WitnessSettings { key: self.witness_key(), process: process_id(), topic: topic.clone() }
+        });
         RelaySettings {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
@@ -158,7 +157,7 @@ impl App {
                 silence_limit: WAL_SENDER_TIMEOUT,
             },
             shutdown_limit: limits.shutdown,
-            on_fatal: self.on_fatal,
+            on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
     }
@@ -170,8 +169,8 @@ impl App {
         }
     }
 
-    fn pipeline(&self) -> Pipeline {
-        pipeline(&self.prepared.config, &self.prepared.conninfo.dbname)
+    fn witness_key(&self) -> WitnessKey {
+        witness_key(&self.prepared.config, &self.prepared.conninfo.dbname)
     }
 
     fn source(&self) -> Source {

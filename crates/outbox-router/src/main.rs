@@ -10,7 +10,7 @@ use std::{
 use outbox_router::{
     app::App,
     block_on::block_on,
-    cli::{self, Audience, Cli, Command, Exit, OnFatal, Terminal},
+    cli::{self, Audience, Cli, Command, Exit, OnFailed, Terminal},
     config::{Environment, Loaded},
     prepare::Prepared,
     telemetry,
@@ -46,7 +46,7 @@ fn command(cli: &Cli) -> Exit {
     match &cli.command {
         Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
         Command::Run(args) => {
-            with_configuration(&|loaded| run(loaded, args.on_fatal, &environment))
+            with_configuration(&|loaded| run(loaded, args.on_failed, &environment))
         }
         Command::Task(task) => {
             with_configuration(&|loaded| execute(cli, task, &loaded, &environment))
@@ -54,20 +54,20 @@ fn command(cli: &Cli) -> Exit {
     }
 }
 
-fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
+fn run(loaded: Loaded, on_failed: OnFailed, environment: &Environment) -> Exit {
     let prepared = match Prepared::build(loaded, environment) {
         Ok(prepared) => prepared,
         Err(errors) => return refuse(Exit::Configuration, &errors),
     };
     telemetry::start(&prepared.config.log);
-    let on_fatal = match on_fatal {
-        OnFatal::Stay => relay::OnFatal::Stay,
-        OnFatal::Exit => relay::OnFatal::Exit,
+    let on_failed = match on_failed {
+        OnFailed::Stay => relay::OnFailed::Stay,
+        OnFailed::Exit => relay::OnFailed::Exit,
     };
-    match App::new(prepared, on_fatal).run() {
+    match App::new(prepared, on_failed).run() {
         Ok(ExitReason::Drained) => Exit::Done,
         Ok(ExitReason::EventsUnconfirmed) => Exit::Unconfirmed,
-        Ok(ExitReason::Fatal) => Exit::Decision,
+        Ok(ExitReason::Failed) => Exit::PersonNeeded,
         Err(error) => {
             tracing::error!("{error}");
             error.exit()

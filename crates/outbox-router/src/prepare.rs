@@ -9,7 +9,7 @@
 
 use std::{io, net::SocketAddr, os::unix};
 
-use relay::{OutboxTable, Outboxes, Timestamp, witness::Pipeline};
+use relay::{OutboxTable, Outboxes, Timestamp, witness::WitnessKey};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
@@ -170,8 +170,8 @@ pub fn source(config: &Config, endpoint: Endpoint) -> Source {
 }
 
 /// The key under which this configuration's witness is kept.
-pub fn pipeline(config: &Config, database: &str) -> Pipeline {
-    Pipeline {
+pub fn witness_key(config: &Config, database: &str) -> WitnessKey {
+    WitnessKey {
         name: config.name.clone(),
         database: database.to_owned(),
         slot: config.postgres.slot.as_str().to_owned(),

@@ -65,6 +65,10 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
         r#"outbox_window_bytes{pipeline="shop"} 4200"#.to_owned(),
         r#"outbox_state{pipeline="shop",state="streaming"} 1"#.to_owned(),
         r#"outbox_state{pipeline="shop",state="failed"} 0"#.to_owned(),
+        r#"outbox_rows_ignored_total{pipeline="shop",op="insert"} 3"#.to_owned(),
+        r#"outbox_rows_ignored_total{pipeline="shop",op="update"} 4"#.to_owned(),
+        r#"outbox_rows_ignored_total{pipeline="shop",op="delete"} 5"#.to_owned(),
+        r#"outbox_rows_ignored_total{pipeline="shop",op="truncate"} 6"#.to_owned(),
         r#"outbox_reconnects_total{pipeline="shop",peer="postgres"} 2"#.to_owned(),
         r#"outbox_reconnects_total{pipeline="shop",peer="kafka"} 1"#.to_owned(),
         r#"outbox_errors_total{pipeline="shop",component="postgres",code="P001"} 2"#.to_owned(),
@@ -202,7 +206,7 @@ async fn a_gap_is_unready_at_once_and_names_its_interval() {
     endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
     let (code, body) = endpoint.probe("/readyz").await;
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("P010")));
-    // The relay has heard of it: the reason is its own, the interval the monitor's.
+    // The streaming task has heard of it: the reason is its own, the interval the monitor's.
     endpoint.set_state(State::Failed, Some(gap.failure));
     let status = endpoint.status().await;
     assert_eq!(status["state"], "failed");
@@ -296,7 +300,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {
-                "events_acked": 20, "transactions": 12, "rows_ignored": 3,
+                "events_acked": 20, "transactions": 12, "rows_ignored": 18,
                 "reconnects_postgres": 2, "reconnects_kafka": 1, "errors": {"P001": 2},
             },
             "monitor": {"polled_at": 0, "polled_seconds_ago": 0, "trouble": null, "alterations": [], "findings": []},

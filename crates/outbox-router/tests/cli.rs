@@ -6,7 +6,7 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, RecordPart,
+        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFailed, RecordPart,
         Repeat, SqlMode, Task, Terminal,
     },
     config::Environment,
@@ -76,9 +76,9 @@ fn a_code_is_explained_without_a_configuration() {
 
 #[test]
 fn run_stays_up_by_default() {
-    for (line, expected) in [("run", OnFatal::Stay), ("run --exit-on-fatal", OnFatal::Exit)] {
+    for (line, expected) in [("run", OnFailed::Stay), ("run --exit-on-fatal", OnFailed::Exit)] {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
-        assert_eq!(args.on_fatal, expected);
+        assert_eq!(args.on_failed, expected);
     }
 }
 
@@ -182,7 +182,7 @@ fn exit_codes_are_the_documented_ones() {
         Exit::Bug,
         Exit::Unconfirmed,
         Exit::Configuration,
-        Exit::Decision,
+        Exit::PersonNeeded,
     ];
     assert_eq!(all.map(Exit::code), [0, 1, 2, 70, 75, 78, 79]);
 }

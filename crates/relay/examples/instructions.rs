@@ -20,7 +20,7 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFatal, OutboxTable, Outboxes,
+    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes,
     PgTimestamp, Preset, Record, RecordSink, Refusal, Relay, RelaySettings, TableName, Ticket,
     Timing, TopicFacts, TopicId, Window,
     testing::{
@@ -244,7 +244,7 @@ impl Shell {
         let now = self.now();
         for frame in frames {
             while !self.relay.wants_wal()
-                || self.relay.frame(frame, now, &mut self.broker) == FrameOutcome::Blocked
+                || self.relay.frame(frame, now, &mut self.broker) == FrameOutcome::NotTaken
             {
                 self.act();
                 if !self.relay.wants_wal() {
@@ -279,7 +279,7 @@ fn settings(shape: Shape) -> RelaySettings {
             silence_limit: Duration::from_secs(60),
         },
         shutdown_limit: Duration::from_secs(25),
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }

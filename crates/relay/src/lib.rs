@@ -37,15 +37,16 @@
 //! * **I3** A transaction counts only when its commit was seen *and* every one of its records was
 //!   acknowledged.
 //! * **I4** A keepalive counts only if no transaction is open when it arrives, and its position is
-//!   confirmed only when everything before it is acknowledged. With a state topic, no position past
-//!   the slot's own is confirmed before this session's own witness with that position is
-//!   acknowledged, and no witness names a position before everything up to it is acknowledged.
+//!   confirmed only when everything before it is acknowledged.
 //! * **I5** Records enter the sink in WAL order, and after the first that fails nothing is produced
 //!   in its session.
 //! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the
 //!   remembered names.
-//! * **I7** No row vanishes: it is produced, or its table is no outbox, or the relay stops at it.
+//! * **I7** No row vanishes: it is produced, or its table is no outbox, or the router stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
+//! * **I9** With a state topic, no position past the slot's own is confirmed before this session's
+//!   own witness with that position is acknowledged, and no witness names a position before
+//!   everything up to it is acknowledged.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests: build without them, or with debug assertions");
@@ -74,7 +75,7 @@ pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, ExitReason, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings, ServerNotice,
+    Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
     StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
@@ -83,4 +84,6 @@ pub use routing::{
     Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
 };
 pub use state::{Condition, State};
-pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
+pub use telemetry::{
+    LATENCY_BOUNDS, Latencies, Reconnects, RowsIgnored, Snapshot, TopicTotals, WitnessReport,
+};

@@ -38,10 +38,10 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The producer's queue is full: offer the same record again after the next acknowledgements.
     Full,
-    /// The record's partition waits for the acknowledgement of what is in flight: either its first
-    /// record, which travels alone, or as much as one batch of its topic may hold. Offer the same
-    /// record again after the next acknowledgements.
-    Probing,
+    /// The record's partition waits for the acknowledgement of what is in flight: of its first
+    /// record, which travels alone, of as much as one batch of its topic may hold, or, in the state
+    /// topic, of the one write. Offer the same record again after the next acknowledgements.
+    PartitionWaits,
     /// An earlier record failed: nothing is produced after it in this session.
     Closed,
 }

@@ -11,7 +11,7 @@ use crate::{
     progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
     source::{Catalog, Gap, Server, SlotReading, TimelineHistory},
-    witness::Pipeline,
+    witness::WitnessKey,
 };
 
 /// The configuration of the core; it does not change while the process runs.
@@ -27,14 +27,15 @@ pub struct RelaySettings {
     pub witness: Option<WitnessSettings>,
     /// Limits of what lies past the confirmable position.
     pub window: Window,
-    /// The largest frame that is read whole, in bytes; an outbox row in a larger one blocks (R005).
+    /// The largest frame that is read whole, in bytes; the session waits at an outbox row in a
+    /// larger one (R005).
     pub row_bytes: usize,
     /// How often a status update is due, and how long the server may be silent.
     pub timing: Timing,
     /// How long a drain may take, from SIGTERM on.
     pub shutdown_limit: Duration,
-    /// What to do when a person is needed.
-    pub on_fatal: OnFatal,
+    /// What to do where the state becomes `failed`, because a person is needed.
+    pub on_failed: OnFailed,
     /// Seeds the jitter of reconnections; the same seed gives the same run.
     pub seed: u64,
 }
@@ -42,20 +43,21 @@ pub struct RelaySettings {
 /// Whose witness it is, and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessSettings {
-    /// What the witness belongs to.
-    pub pipeline: Pipeline,
+    /// Under what the state topic keeps it.
+    pub key: WitnessKey,
     /// A name that no other process has, so that no two processes write under one key.
     pub process: String,
     /// The state topic; its name appears in messages only.
     pub topic: TopicName,
 }
 
-/// What to do when a person is needed.
+/// What to do where the state becomes `failed`: a person is needed, to repair the cause or to
+/// accept a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFatal {
+pub enum OnFailed {
     /// Stay up and report it: a process that has exited exports no metric.
     Stay,
-    /// Exit with status 79.
+    /// Exit, with status 79, after what can be delivered is delivered.
     Exit,
 }
 
@@ -238,8 +240,9 @@ pub struct StatusUpdate {
 pub enum FrameOutcome {
     /// The frame is processed.
     Taken,
-    /// The frame was not taken: offer it again when [`crate::Relay::wants_wal`] is true.
-    Blocked,
+    /// The session waits for something: offer the frame again when [`crate::Relay::wants_wal`] is
+    /// true.
+    NotTaken,
 }
 
 /// How the process ends.
@@ -252,8 +255,8 @@ pub enum ExitReason {
     /// broken, or the rest of their transaction waits for a person. The server will send them
     /// again.
     EventsUnconfirmed,
-    /// A person must decide.
-    Fatal,
+    /// The state became `failed`, and [`OnFailed::Exit`] was asked for.
+    Failed,
 }
 
 /// How long to let the socket fill before reading it again.

@@ -1,7 +1,7 @@
 //! What the core reports: plain numbers, counted by the one task that owns them. A [`Snapshot`] is
 //! a copy of them for metrics and `/status.json`, so that no lock is needed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::AddAssign, sync::Arc, time::Duration};
 
 use pgoutput::Lsn;
 
@@ -90,7 +90,8 @@ pub struct Snapshot {
     pub received: Lsn,
     /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: Lsn,
-    /// The confirmed position: what the last status update has named.
+    /// The confirmed position: what the last status update has named, or the slot's own, at the
+    /// start of the session.
     pub confirmed: Lsn,
     /// Events in the window: past the confirmable position.
     pub window_events: u64,
@@ -105,8 +106,8 @@ pub struct Snapshot {
     pub topics: Vec<TopicTotals>,
     /// Committed transactions that carried at least one event.
     pub transactions: u64,
-    /// Changes that are no events: rows of tables that are no outbox, updates, deletes, truncates.
-    pub rows_ignored: u64,
+    /// Changes that are no events, by operation.
+    pub rows_ignored: RowsIgnored,
     /// Reconnections, by peer.
     pub reconnects: Reconnects,
     /// Failures since the start, by code.
@@ -156,6 +157,38 @@ impl Default for WitnessReport {
             accepted: Vec::new(),
             began_without: None,
         }
+    }
+}
+
+/// Changes that arrived and are no events, by operation. An outbox is append-only, so every update,
+/// delete and truncate counts here, and of the inserts those into tables that are no outbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowsIgnored {
+    /// Rows inserted into tables that are no outbox.
+    pub insert: u64,
+    /// Rows updated.
+    pub update: u64,
+    /// Rows deleted.
+    pub delete: u64,
+    /// TRUNCATE messages; one of them may name several tables.
+    pub truncate: u64,
+}
+
+impl RowsIgnored {
+    /// The number of all of them.
+    pub fn total(&self) -> u64 {
+        let Self { insert, update, delete, truncate } = self;
+        insert + update + delete + truncate
+    }
+}
+
+impl AddAssign for RowsIgnored {
+    fn add_assign(&mut self, more: Self) {
+        let Self { insert, update, delete, truncate } = more;
+        self.insert += insert;
+        self.update += update;
+        self.delete += delete;
+        self.truncate += truncate;
     }
 }
 

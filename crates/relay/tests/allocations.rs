@@ -19,7 +19,7 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFatal, OutboxTable, Outboxes,
+    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes,
     PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay, RelaySettings, Role,
     TableName, Ticket, Timing, TopicFacts, TopicId, Window,
     testing::{
@@ -193,7 +193,7 @@ impl Shape {
                 silence_limit: Duration::from_secs(60),
             },
             shutdown_limit: Duration::from_secs(25),
-            on_fatal: OnFatal::Stay,
+            on_failed: OnFailed::Stay,
             seed: 1,
         }
     }
@@ -254,7 +254,7 @@ impl Shell {
     /// Frames in, acknowledgements back, a status update out.
     fn pass(&mut self, frames: &[Vec<u8>]) {
         for frame in frames {
-            while self.relay.frame(frame, self.now(), &mut self.broker) == FrameOutcome::Blocked {
+            while self.relay.frame(frame, self.now(), &mut self.broker) == FrameOutcome::NotTaken {
                 self.act();
                 if !self.relay.wants_wal() {
                     // The queue was full: acknowledgements make room, or, where none are owed, time

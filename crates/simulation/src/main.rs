@@ -13,7 +13,7 @@ use simulation::{
     run::{run, shrink},
 };
 
-/// Runs the relay's core between a simulated PostgreSQL and a simulated Kafka.
+/// Runs the core between a simulated PostgreSQL and a simulated Kafka.
 #[derive(Debug, Parser)]
 #[command(name = "simulate", version)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]

@@ -111,7 +111,7 @@ impl Stream {
     }
 
     fn offer(&mut self, frame: &[u8]) {
-        while self.relay.frame(frame, self.now(), &mut self.sink) == FrameOutcome::Blocked {
+        while self.relay.frame(frame, self.now(), &mut self.sink) == FrameOutcome::NotTaken {
             self.handle(Input::Tick);
         }
     }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFatal, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
+    Code, Failure, Moment, OnFailed, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
     Window, WitnessSettings,
     source::{Baseline, LastGood},
-    witness::Pipeline,
+    witness::WitnessKey,
 };
 
 use crate::{
@@ -114,7 +114,7 @@ pub(crate) fn settings(
 ) -> RelaySettings {
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
-        WitnessSettings { pipeline: pipeline(), process, topic }
+        WitnessSettings { key: witness_key(), process, topic }
     });
     RelaySettings {
         slot: SLOT.to_owned(),
@@ -128,15 +128,15 @@ pub(crate) fn settings(
             silence_limit: Duration::from_secs(10),
         },
         shutdown_limit: Duration::from_secs(5),
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed,
     }
 }
 
-/// What the witness belongs to: the same for every router.
-pub(crate) fn pipeline() -> Pipeline {
+/// Under what the state topic keeps the witness: the same for every router.
+pub(crate) fn witness_key() -> WitnessKey {
     let (name, database) = ("router".to_owned(), DATABASE.to_owned());
-    Pipeline { name, database, slot: SLOT.to_owned() }
+    WitnessKey { name, database, slot: SLOT.to_owned() }
 }
 
 impl SimulatedRouter {

@@ -77,7 +77,7 @@ async fn a_dropped_slot_is_recreated_and_the_gap_accepted() {
     expect_events_delivered(&mut fixture).await;
     let log = fixture.router.log();
     assert!(log.contains(&format!("{name} was accepted by ann")), "{log}");
-    // That it began without a record is another matter, and still open.
+    // That it began without a witness is another matter, and still open.
     let status = run_command(&fixture, &["status"], 1).await;
     assert!(status.contains(&format!("accepted  {name} by ann, ")), "{status}");
     assert!(status.contains("open      K022@"), "{status}");
@@ -96,7 +96,7 @@ async fn a_recreated_publication_needs_another_slot() {
     let refused = run_command(&fixture, &["accept", "--yes"], 1).await;
     assert!(refused.contains("P026: the slot stands at "), "{refused}");
     let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
-    assert!(dropped.contains("record: kept, so that this is not forgotten: P02"), "{dropped}");
+    assert!(dropped.contains("witness: kept, so that this is not forgotten: P02"), "{dropped}");
     run_command(&fixture, &["setup", "--apply"], 0).await;
     run_command(&fixture, &["accept", "--yes"], 0).await;
     expect_events_delivered(&mut fixture).await;
@@ -152,7 +152,7 @@ async fn a_start_without_a_witness_is_accepted_while_events_flow() {
     let status = fixture.status().await.unwrap();
     let began = text(&status, "/witness/began_without/lsn").unwrap().to_owned();
     assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
-    assert!(fixture.router.log().contains("without a record in the state topic"));
+    assert!(fixture.router.log().contains("without a witness, the record in the state topic"));
     let status = run_command(&fixture, &["status"], 1).await;
     assert!(status.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{status}");
     // The witness advances between any two reads.
@@ -185,7 +185,7 @@ async fn teardown_removes_everything_that_setup_created() {
     let setup = ["setup", "--apply", "--create-table", "--role", ROLE];
     for _ in 0..2 {
         let made = run_command(&fixture, &setup, 0).await;
-        assert!(made.contains("record: created in "), "{made}");
+        assert!(made.contains("witness: created in "), "{made}");
         fixture.restart().await.unwrap();
         let status = fixture.status().await.unwrap();
         assert_eq!(status["witness"]["began_without"], Value::Null, "{status}");
@@ -196,7 +196,7 @@ async fn teardown_removes_everything_that_setup_created() {
         fixture.router.sigterm().unwrap();
         assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
         let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
-        assert!(dropped.contains("record: deleted\n"), "{dropped}");
+        assert!(dropped.contains("witness: deleted\n"), "{dropped}");
         assert_eq!(
             count(&session, &format!("pg_replication_slots WHERE slot_name = '{SLOT}'")).await,
             0

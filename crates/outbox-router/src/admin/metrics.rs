@@ -5,7 +5,10 @@
 //! closed sets, except `topic`, of which a hundred are shown one by one. While PostgreSQL does not
 //! answer, the slot's series are absent and do not keep their last values.
 
-use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, witness::WitnessStore};
+use relay::{
+    Code, LATENCY_BOUNDS, Latencies, RowsIgnored, Snapshot, State, TopicTotals,
+    witness::WitnessStore,
+};
 
 use super::{
     exposition::{Page, Type, seconds},
@@ -70,7 +73,7 @@ fn of_thresholds(page: &mut Page, view: &View<'_>) {
 fn of_slot(page: &mut Page, slot: &SlotHealth, seconds_to_limit: Option<f64>) {
     page.gauge(
         "outbox_slot_bytes_behind",
-        "WAL that is not yet safely in Kafka: current position - confirmed_flush_lsn.",
+        "WAL that is not confirmed: current position - confirmed_flush_lsn. It includes the WAL of all other tables.",
         slot.bytes_behind(),
     );
     if let Some(bytes) = slot.retained_bytes() {
@@ -118,7 +121,7 @@ fn of_lag(page: &mut Page, view: &View<'_>) {
 /// These series exist from the start, also at zero, so that an alert sees their first increase.
 fn of_witness(page: &mut Page, view: &View<'_>) {
     let witness = &view.relay.snapshot.witness;
-    // A gap that the monitor has found counts before the relay has acted on it.
+    // A gap that the monitor has found counts before the streaming task has acted on it.
     let gaps = witness.gaps.len().max(usize::from(view.gap().is_some()));
     let is_recorded = witness.store == WitnessStore::Kafka
         && witness.are_gaps_recorded
@@ -131,12 +134,12 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
     );
     page.gauge(
         "outbox_gap_recorded",
-        "Whether the open gaps are in the state topic, so that they outlive a restart.",
+        "Whether the open gaps are in the witness, the record in the state topic, so that they outlive a restart.",
         u64::from(is_recorded),
     );
     page.gauge(
         "outbox_witness_missing",
-        "Whether the pipeline began without a record, and no person has accepted that yet.",
+        "Whether the pipeline began without a witness, and no person has accepted that yet.",
         u64::from(witness.began_without.is_some()),
     );
 }
@@ -164,12 +167,17 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
         "Committed transactions with at least one event.",
     )
     .whole(&[], snapshot.transactions);
-    page.family(
+    let RowsIgnored { insert, update, delete, truncate } = snapshot.rows_ignored;
+    let mut ignored = page.family(
         "outbox_rows_ignored_total",
         Type::Counter,
-        "Rows that are no events: of other tables, and updates and deletes.",
-    )
-    .whole(&[("op", "insert")], snapshot.rows_ignored);
+        "Changes that are no events: inserts into tables that are no outbox; updates, deletes and truncates of any table.",
+    );
+    for (op, count) in
+        [("insert", insert), ("update", update), ("delete", delete), ("truncate", truncate)]
+    {
+        ignored.whole(&[("op", op)], count);
+    }
     let mut reconnects = page.family(
         "outbox_reconnects_total",
         Type::Counter,

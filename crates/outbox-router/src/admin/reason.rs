@@ -57,13 +57,13 @@ impl Reason {
         }
     }
 
-    /// The reason of the relay's state, where the state has one.
+    /// The reason of the core's state, where the state has one.
     pub(super) fn of_condition(view: &View<'_>) -> Option<Self> {
         view.relay.snapshot.condition.reason.as_ref().map(|failure| Self::of(failure, view))
     }
 
-    /// The reason of an open gap. A gap that the monitor found counts before the relay has acted on
-    /// it.
+    /// The reason of an open gap. A gap that the monitor found counts before the streaming task has
+    /// acted on it.
     pub(super) fn of_gap(view: &View<'_>) -> Option<Self> {
         view.gap().map(|gap| Self::of(&gap.failure, view))
     }

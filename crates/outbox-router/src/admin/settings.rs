@@ -8,7 +8,7 @@ use crate::monitor::{MonitorReport, RelayReport, Thresholds};
 /// What does not change while the router runs.
 #[derive(Debug, Clone)]
 pub struct AdminSettings {
-    /// `name`: the label `pipeline`.
+    /// `name`: the label `pipeline`, which is this name alone.
     pub name: String,
     /// The slot's name: the label `slot`.
     pub slot: String,
@@ -21,7 +21,7 @@ pub struct AdminSettings {
 /// Where the answers come from.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// What the relay's task publishes.
+    /// What the streaming task publishes.
     pub relay: watch::Receiver<RelayReport>,
     /// What the monitor publishes.
     pub monitor: watch::Receiver<MonitorReport>,

@@ -29,7 +29,7 @@ pub struct StatusDocument {
     pub reason: Option<Reason>,
     /// Who has to act: `nobody`, `postgresql`, `router`, `kafka` or `holder`.
     pub blame: &'static str,
-    /// Age of the relay's report, in seconds.
+    /// Age of the streaming task's report, in seconds.
     pub age_seconds: f64,
     /// The slot; `null` while PostgreSQL does not answer, or when there is no such slot.
     pub slot: Option<SlotView>,
@@ -41,7 +41,7 @@ pub struct StatusDocument {
     pub lag: Option<LagBytes>,
     /// Counts since the start of the process.
     pub totals: TotalsView,
-    /// What is kept in the state topic.
+    /// The witness, the record in the state topic.
     pub witness: WitnessView,
     /// The monitor itself.
     pub monitor: MonitorView,
@@ -52,7 +52,7 @@ pub struct StatusDocument {
 pub struct SlotView {
     /// Its name.
     pub name: String,
-    /// Current WAL position − `confirmed_flush_lsn`: what is not yet safely in Kafka.
+    /// Current WAL position − `confirmed_flush_lsn`: WAL that is not confirmed.
     pub bytes_behind: u64,
     /// Current WAL position − `restart_lsn`: what the slot retains on disk.
     pub retained_bytes: Option<u64>,
@@ -110,7 +110,7 @@ pub struct Positions {
     pub received: String,
     /// The position up to which everything was acknowledged by Kafka.
     pub acked: String,
-    /// The position that the last status update named.
+    /// The position that the last status update named, or the slot's own before the first.
     pub confirmed: String,
     /// Process id of the walsender that serves the router which holds the slot, while this one is a
     /// standby.
@@ -138,7 +138,7 @@ pub struct LagBytes {
     pub unread: u64,
     /// Received, not acknowledged.
     pub unacked: u64,
-    /// Acknowledged, not on record in the slot.
+    /// Acknowledged, not confirmed to the slot.
     pub unconfirmed: u64,
 }
 
@@ -149,7 +149,8 @@ pub struct TotalsView {
     pub events_acked: u64,
     /// Transactions with at least one event.
     pub transactions: u64,
-    /// Changes that are no events: rows of tables that are no outbox, updates, deletes, truncates.
+    /// Changes that are no events: inserts into tables that are no outbox, updates, deletes and
+    /// truncates. `/metrics` shows them by operation.
     pub rows_ignored: u64,
     /// Connections to PostgreSQL after the first.
     pub reconnects_postgres: u64,
@@ -170,7 +171,8 @@ pub struct MonitorView {
     pub trouble: Option<Reason>,
     /// What is wrong with slot, publication and tables now, and notes.
     pub findings: Vec<Reason>,
-    /// Alterations that explain themselves; whether rows were left out before them, nothing shows.
+    /// Alterations that the catalog explains; it does not show whether rows were left out
+    /// meanwhile.
     pub alterations: Vec<Reason>,
 }
 
@@ -207,7 +209,7 @@ impl StatusDocument {
             totals: TotalsView {
                 events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
                 transactions: snapshot.transactions,
-                rows_ignored: snapshot.rows_ignored,
+                rows_ignored: snapshot.rows_ignored.total(),
                 reconnects_postgres: snapshot.reconnects.postgres,
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),

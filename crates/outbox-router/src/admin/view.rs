@@ -1,4 +1,4 @@
-//! What one answer is made from: the reports of relay and monitor at one moment.
+//! What one answer is made from: the reports of streaming task and monitor at one moment.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use super::AdminSettings;
 use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
 
-/// Age at which the relay's report counts as stale. The relay's task publishes at least every few
-/// seconds; blocking calls into librdkafka may delay it by a few more.
+/// Age at which the streaming task's report counts as stale. The task publishes a report every half
+/// second; calls into librdkafka that block may delay it by seconds.
 pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
 
-/// Age at which the monitor's report counts as stale. A round takes its interval, which may be a
-/// minute, and then at most four answers of 5 s each.
+/// Age at which the monitor's report counts as stale. A round takes its interval, which is 10 s at
+/// most, and then at most four answers of 5 s each.
 pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 
 /// What one answer is made from.
@@ -20,7 +20,7 @@ pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 pub struct View<'a> {
     /// What does not change.
     pub settings: &'a AdminSettings,
-    /// What the relay published last.
+    /// What the streaming task published last.
     pub relay: RelayReport,
     /// What the monitor published last.
     pub monitor: MonitorReport,
@@ -32,7 +32,7 @@ impl View<'_> {
     /// The task that has published nothing for too long, if there is one.
     pub(super) fn stale_task(&self) -> Option<&'static str> {
         if self.now.duration_since(self.relay.published_at) > RELAY_STALE_AFTER {
-            Some("relay")
+            Some("streaming")
         } else if self.now.duration_since(self.monitor.ticked_at) > MONITOR_STALE_AFTER {
             Some("monitor")
         } else {

@@ -93,11 +93,13 @@ pub enum Command {
 /// The commands that do their work and end.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Print the SQL that creates publication and slot, or run it and write the first record
+    /// Print the SQL that creates publication and slot, or run it and write the witness, the record
+    /// in the state topic
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
-    /// Print the SQL that drops slot and publication, or run it and delete the record
+    /// Print the SQL that drops slot and publication, or run it and delete the witness, the record
+    /// in the state topic
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
     /// Accept that rows may be missing: close the open gaps, so that the router continues
@@ -120,18 +122,19 @@ pub enum Task {
 /// `run`
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Exit with code 79 where a person must decide, instead of staying up with state failed
+    /// Exit with code 79 where the state would become failed, because a person is needed; what can
+    /// be delivered is delivered first. Without it the process stays up and reports the state
     #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
     #[arg(default_missing_value = "exit")]
-    pub on_fatal: OnFatal,
+    pub on_failed: OnFailed,
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
 }
 
-/// What `run` does when only a person can help.
+/// What `run` does where its state would become `failed`: a person is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnFatal {
+pub enum OnFailed {
     /// Stay up, not ready, and say why.
     Stay,
     /// End with exit code 79.
@@ -153,8 +156,8 @@ pub struct SetupArgs {
     /// table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
-    /// Do not write the first record to the state topic: the router then begins without it and
-    /// warns (K022)
+    /// Do not write the witness to the state topic: the router then begins without it and warns
+    /// (K022)
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
     #[arg(default_missing_value = "skip")]
     pub record: RecordPart,
@@ -180,11 +183,11 @@ pub struct TeardownArgs {
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
     #[arg(default_missing_value = "yes")]
     pub confirmation: Confirmation,
-    /// Leave the record in the state topic
+    /// Leave the witness in the state topic
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
     #[arg(default_missing_value = "skip")]
     pub record: RecordPart,
-    /// Delete the record even though it says that rows may be missing: the pipeline is abandoned
+    /// Delete the witness even though it says that rows may be missing: the pipeline is abandoned
     #[arg(long = "forget", num_args = 0, default_value = "keep", conflicts_with = "record")]
     #[arg(default_missing_value = "forget")]
     pub open: OpenGaps,
@@ -229,7 +232,7 @@ pub enum MissingTable {
     Create,
 }
 
-/// Whether `setup` and `teardown` also handle the record in Kafka.
+/// Whether `setup` and `teardown` also handle the witness in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordPart {
     /// They do.
@@ -238,7 +241,7 @@ pub enum RecordPart {
     Skip,
 }
 
-/// What `teardown` does with a record that says that rows may be missing.
+/// What `teardown` does with a witness that says that rows may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OpenGaps {
     /// It stays, so that whoever creates the slot again learns of it.
@@ -262,7 +265,7 @@ pub struct AcceptArgs {
     /// Accept only this gap, as `status` names it; may be given several times
     #[arg(long = "gap", value_name = "CODE@LSN")]
     pub gaps: Vec<GapName>,
-    /// Who accepts it, as it is written to the record [default: the user and the host]
+    /// Who accepts it, as it is written to the witness [default: the user and the host]
     #[arg(long, value_name = "NAME", value_parser = person)]
     pub by: Option<String>,
     /// Do not ask

@@ -48,7 +48,7 @@ impl Access<'_> {
         Ok(Endpoint { conninfo: self.conninfo()?, application_name })
     }
 
-    /// The database that the router connects to; it is a part of the record's key.
+    /// The database that the router connects to; it is a part of the witness's key.
     pub(super) fn database_of_router(&self) -> Result<String, Failure> {
         Ok(self.resolve(self.own)?.dbname)
     }

@@ -17,8 +17,8 @@ pub enum Exit {
     Unconfirmed,
     /// The configuration is wrong.
     Configuration,
-    /// A person must decide.
-    Decision,
+    /// With `--exit-on-fatal`: the state became `failed`, so a person is needed.
+    PersonNeeded,
 }
 
 impl Exit {
@@ -31,7 +31,7 @@ impl Exit {
             Self::Bug => 70,
             Self::Unconfirmed => 75,
             Self::Configuration => 78,
-            Self::Decision => 79,
+            Self::PersonNeeded => 79,
         }
     }
 }

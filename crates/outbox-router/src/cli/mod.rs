@@ -26,7 +26,7 @@ use std::{
 
 pub use args::{
     AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, Form, GapName,
-    MissingTable, OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
+    MissingTable, OnFailed, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
     StatusArgs, Task, TeardownArgs,
 };
 pub use exit::Exit;

@@ -1,14 +1,15 @@
-//! Reads and writes the pipeline's record in the state topic, and compares the source with it.
+//! Reads and writes the pipeline's witness, the record in the state topic, and compares the source
+//! with it.
 
 use std::fmt;
 
 use relay::{
     Case, Code, Failure, Name, Outboxes, TopicName,
     source::{
-        Baseline, Expectations, Gap, Interval, Obstacle, Present, SlotHealth, SlotPosition,
+        Baseline, Expectations, Gap, Interval, Obstacle, PositionCheck, Present, SlotHealth,
         gaps_since, preflight, publication,
     },
-    witness::{OpenFinding, Pipeline, Witness, combine},
+    witness::{OpenFinding, Witness, WitnessKey, combine},
 };
 use uuid::Uuid;
 
@@ -21,32 +22,32 @@ use crate::{
     shell::{Source, SourceReading},
 };
 
-/// Access to the pipeline's record.
+/// Access to the records of the pipeline in the state topic, which together make its witness.
 #[derive(Clone)]
 pub(super) struct Records {
     settings: KafkaSettings,
     topic: TopicName,
-    pipeline: Pipeline,
+    witness_key: WitnessKey,
 }
 
 /// What the state topic holds for the pipeline.
 pub(super) struct PipelineRecords {
     /// Kafka's cluster id; empty where nothing was read.
     pub(super) cluster: String,
-    /// What all records of the pipeline say together.
+    /// The witness: what all records of the pipeline say together.
     pub(super) record: Option<Witness>,
     keys: Vec<Vec<u8>>,
 }
 
 impl Records {
-    /// `None` where the configuration keeps no record (`kafka.state_topic` is empty).
+    /// `None` where the configuration keeps no witness (`kafka.state_topic` is empty).
     pub(super) fn of(config: &Config, access: Access<'_>) -> Result<Option<Self>, Failure> {
         let Some(topic) = config.kafka.state_topic.clone() else { return Ok(None) };
-        let pipeline = prepare::pipeline(config, &access.database_of_router()?);
-        Ok(Some(Self { settings: prepare::kafka_settings(config), topic, pipeline }))
+        let witness_key = prepare::witness_key(config, &access.database_of_router()?);
+        Ok(Some(Self { settings: prepare::kafka_settings(config), topic, witness_key }))
     }
 
-    /// The command by which a person creates the state topic; `None` where no record is kept.
+    /// The command by which a person creates the state topic; `None` where no witness is kept.
     pub(super) fn topic_command(config: &Config) -> Option<String> {
         let topic = config.kafka.state_topic.as_ref()?;
         state_topic_command(&prepare::kafka_settings(config), topic)
@@ -59,13 +60,13 @@ impl Records {
 
     /// The database that the router connects to.
     pub(super) fn database(&self) -> &str {
-        &self.pipeline.database
+        &self.witness_key.database
     }
 
     /// Reads all records of the pipeline. A missing topic holds none.
     pub(super) async fn read(&self) -> Result<PipelineRecords, Failure> {
         let it = self.clone();
-        let read = blocking(move || read_state(&it.settings, &it.topic, &it.pipeline.prefix()));
+        let read = blocking(move || read_state(&it.settings, &it.topic, &it.witness_key.prefix()));
         let read = match read.await {
             Ok(read) => read,
             Err(failure) if failure.code == Code::TopicMissing => {
@@ -82,7 +83,7 @@ impl Records {
         Ok(PipelineRecords { cluster: read.cluster_id, record, keys })
     }
 
-    /// Creates the topic if it is missing, and checks that it keeps the record.
+    /// Creates the topic if it is missing, and checks that it keeps the witness.
     pub(super) async fn make_topic(&self) -> Result<(), Failure> {
         self.put(Vec::new()).await
     }
@@ -92,9 +93,9 @@ impl Records {
         self.put(stored.keys.into_iter().map(|key| (key, None)).collect()).await
     }
 
-    /// Writes a record under a key of its own, and makes the topic if it is missing.
+    /// Writes the witness under a key of its own, and makes the topic if it is missing.
     pub(super) async fn write(&self, command: &str, witness: &Witness) -> Result<(), Failure> {
-        let key = self.pipeline.key(&format!("{command}.{}", Uuid::new_v4()));
+        let key = self.witness_key.of_writer(&format!("{command}.{}", Uuid::new_v4()));
         self.put(vec![(key, Some(witness.encode()))]).await
     }
 
@@ -104,13 +105,13 @@ impl Records {
     }
 }
 
-/// How often source and record are read at most, until the record did not change in between.
+/// How often source and witness are read at most, until the witness did not change in between.
 const READS_MAX: u32 = 5;
 
-/// Reads the source and the record as they are at one moment. A router that runs writes the record
-/// again and again, and a record newer than the reading of the server would name WAL that the
-/// reading has not seen. While a router streams, no such moment can be found, and none is needed:
-/// see [`with_gaps_found`].
+/// Reads the source and the witness as they are at one moment. A router that runs writes the
+/// witness again and again, and a witness newer than the reading of the server would name WAL that
+/// the reading has not seen. While a router streams, no such moment can be found, and none is
+/// needed: see [`with_gaps_found`].
 pub(super) async fn read_together(
     records: &Records,
     source: &Source,
@@ -158,7 +159,8 @@ pub(super) fn baseline(
             let defect = first(gaps);
             match (still_open(&defect, open), pid) {
                 (Some(unrepaired), _) => unrepaired,
-                // The router that holds the slot has not written down yet where the gap begins.
+                // The router that holds the slot has not written to the witness yet where the gap
+                // begins.
                 (None, Some(pid)) if !open.is_empty() => in_use(config.postgres.slot.as_str(), pid),
                 (None, _) => defect,
             }
@@ -188,7 +190,7 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     Some(unrepaired)
 }
 
-/// Checks that a router that continues from this record would find everything as it was left.
+/// Checks that a router that continues from this witness would find everything as it was left.
 ///
 /// # Errors
 /// What such a router would find.
@@ -205,7 +207,7 @@ pub(super) fn check_as_left(
     }
 }
 
-/// Checks that everything that this record reports was accepted.
+/// Checks that everything that this witness reports was accepted.
 ///
 /// # Errors
 /// The first gap that was not accepted, else the beginning.
@@ -232,7 +234,7 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
     }
 }
 
-/// Checks that the connection is to the router's database, whose name is a part of the record's
+/// Checks that the connection is to the router's database, whose name is a part of the witness's
 /// key.
 ///
 /// # Errors
@@ -252,11 +254,11 @@ pub(super) fn check_same_database(
         .naming(Name::RouterDatabase, routers))
 }
 
-/// The finding that the pipeline began at `mark` without a record.
+/// The finding that the pipeline began at `mark` without a witness.
 pub(super) fn began_without(mark: &impl fmt::Display) -> Failure {
     let what = format!(
-        "the pipeline began at {mark} without a record: whether anything before that is missing in \
-         Kafka is not known"
+        "the pipeline began at {mark} without a witness: whether anything before that is missing \
+         in Kafka is not known"
     );
     Failure::new(Code::WitnessMissing, what)
 }
@@ -275,8 +277,8 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
         .naming(Name::Pid, pid)
 }
 
-/// The record, with every gap that a router would find at its next start and that is not written
-/// down yet. While a router streams, the record is returned as it is: that router checks the source
+/// The witness, with every gap that a router would find at its next start and that is not in it
+/// yet. While a router streams, the witness is returned as it is: that router checks the source
 /// itself, and has read more WAL than this command has seen.
 pub(super) fn with_gaps_found(
     config: &Config,
@@ -299,7 +301,7 @@ pub(super) fn with_gaps_found(
     record.with_found(&gaps, &reading.slot_reading.mark())
 }
 
-/// Alterations since the record was written that are no gap, because the catalog shows what was
+/// Alterations since the witness was written that are no gap, because the catalog shows what was
 /// altered. A router would report them at its next start.
 pub(super) fn alterations(
     config: &Config,
@@ -325,6 +327,6 @@ fn expected<'a>(
         publication: config.postgres.publication.as_str(),
         outboxes,
         witness,
-        slot_position: SlotPosition::Compared,
+        position_check: PositionCheck::Compared,
     }
 }

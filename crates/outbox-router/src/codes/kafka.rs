@@ -90,7 +90,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  --entity-name {topic} --add-config max.message.bytes={bytes}",
         cases: &[case_remedy(
             Case::StateRecordTooLarge,
-            "it is the pipeline's own record",
+            "it is the witness, the record in the state topic",
             "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
              --entity-name {topic} --add-config max.message.bytes={bytes}; or let the publication \
              name the outbox tables instead of FOR ALL TABLES",
@@ -167,12 +167,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::StateTopicUnsuitable.as_str(),
-        title: "the state topic does not keep the record",
+        title: "the state topic does not keep the witness",
         meaning: "It must be a compacted topic of one partition that no event is routed to. Where \
-                  it is only logged, the topic keeps the record, but less safely than the cluster \
-                  could.",
+                  it is only logged, the topic keeps the witness, but less safely than the \
+                  cluster could.",
         remedy: "set kafka.state_topic to another name and restart (the router then begins \
-                 without a record, K022); only if this topic holds no record of any pipeline: \
+                 without a witness, K022); only if this topic holds no witness of any pipeline: \
                  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
                  router creates it again",
         cases: &[
@@ -205,7 +205,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::RecordUnreadable,
-                "a record in it cannot be read",
+                "a witness in it cannot be read",
                 "run the version of outbox-router that wrote it, or a later one",
             ),
         ],
@@ -213,7 +213,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::ClusterChanged.as_str(),
         title: "this is another Kafka cluster",
-        meaning: "The acknowledged events are in the cluster of which the record names the id. \
+        meaning: "The acknowledged events are in the cluster of which the witness names the id. \
                   Consumers of this one would miss them; the router stops until a person accepts \
                   that.",
         remedy: "first see whether kafka.bootstrap_servers leads to the right cluster, and accept \
@@ -223,9 +223,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::WitnessMissing.as_str(),
-        title: "there is no record of this pipeline",
-        meaning: "The state topic has no record under this name, database and slot. Without one \
-                  it cannot be seen what happened to the slot before. The router starts, and \
+        title: "there is no witness of this pipeline",
+        meaning: "The state topic has no witness under this name, database and slot. Without \
+                  one it cannot be seen what happened to the slot before. The router starts, and \
                   warns until a person accepts the beginning.",
         remedy: "compare the ids in the outbox table with the ids in the topics, and \
                  {rewrite}; then {accept}",
@@ -238,16 +238,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::NoRecord,
                 "a command finds none",
-                "a record belongs to name, database and slot: see that all three are those of the \
-                 router; outbox-router setup --apply creates the first record, then outbox-router \
-                 accept closes K022",
+                "name, database and slot are the key of a witness: see that all three are those of \
+                 the router; outbox-router setup --apply creates the first witness, then \
+                 outbox-router accept closes K022",
             ),
             case_remedy(
                 Case::FirstRecordUnwritten,
                 "setup cannot write the first one",
                 "when that is repaired: outbox-router setup --apply again, before the router is \
                  started; then outbox-router accept closes K022, since nothing says whether the \
-                 slot was moved before there was a record",
+                 slot was moved before there was a witness",
             ),
         ],
     },

@@ -54,7 +54,7 @@ pub fn hint(failure: &Failure) -> Option<String> {
     full_hint(failure, None)
 }
 
-/// What to type about a finding that the pipeline's record lists as open under this name.
+/// What to type about a finding that the pipeline's witness lists as open under this name.
 pub fn hint_of_open(failure: &Failure, name: &str) -> Option<String> {
     full_hint(failure, Some(name))
 }

@@ -59,8 +59,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The mapping or the preset names a column that the row's table does not have. \
                   The router stops at the table's first row and tries it again every 30 s.",
         remedy: "map it, for example columns.aggregate_id = [\"old_name\", \"new_name\"] in the \
-                 table's [[outbox]] block, and restart; the roles are id, aggregate_type, \
-                 aggregate_id, event_type, payload, headers, traceparent and tracestate",
+                 table's [[outbox]] block, and restart; the roles are {roles}",
         cases: &[],
     },
     Explanation {

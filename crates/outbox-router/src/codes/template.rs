@@ -1,11 +1,13 @@
 //! Fills the names of a failure into the text of a remedy.
 
-use relay::{Name, Names, Preset, source::publication::statements};
+use relay::{Name, Names, Preset, Role, source::publication::statements};
 
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
 /// Stands for the presets that a table may name.
 const PRESETS: &str = "presets";
+/// Stands for the roles that a column may be mapped to.
+const ROLES: &str = "roles";
 
 /// What several remedies contain, by its placeholder.
 const SHARED: [(&str, &str); 3] = [
@@ -32,6 +34,7 @@ pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
             Piece::Text(text) => text.to_owned(),
             Piece::Placeholder(ACCEPT) => accept(gap),
             Piece::Placeholder(PRESETS) => presets(),
+            Piece::Placeholder(ROLES) => roles(),
             Piece::Placeholder(name) if let Some(text) = shared(name) => text.to_owned(),
             Piece::Placeholder(name) => {
                 let value = Name::parse(name).and_then(|name| names.get(name));
@@ -48,6 +51,11 @@ fn accept(gap: Option<&str>) -> String {
 
 fn presets() -> String {
     Preset::CONCRETE.map(|preset| format!("preset = \"{}\"", preset.as_str())).join(" or ")
+}
+
+fn roles() -> String {
+    let [first @ .., last] = Role::ALL.map(Role::as_str);
+    format!("{} and {last}", first.join(", "))
 }
 
 fn unknown(name: &str) -> String {
@@ -89,6 +97,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, after) = text.strip_prefix('{')?.split_once('}')?;
-    (name == ACCEPT || name == PRESETS || shared(name).is_some() || Name::parse(name).is_some())
-        .then_some((name, after))
+    let is_known = [ACCEPT, PRESETS, ROLES].contains(&name)
+        || shared(name).is_some()
+        || Name::parse(name).is_some();
+    is_known.then_some((name, after))
 }

@@ -56,6 +56,15 @@ fn what_stops_at_a_row_or_waits_for_a_person_has_a_remedy() {
     }
 }
 
+#[test]
+fn a_missing_column_names_every_role_that_it_may_be_mapped_to() {
+    let remedy = hint(&Failure::new(Code::ColumnMissing, "a column is missing")).unwrap();
+    for role in relay::Role::ALL {
+        assert!(remedy.contains(role.as_str()), "{}: {remedy}", role.as_str());
+    }
+    assert!(remedy.ends_with("tracestate, timestamp and partition"), "{remedy}");
+}
+
 fn gap(failure: Failure) -> Gap {
     let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: None };
     Gap::new(failure, Interval { from: Some(mark(5)), to: mark(9) })

@@ -83,6 +83,9 @@ tables! {
     /// Everything that can be configured.
     pub struct Config {
         /// The label `pipeline` of every metric, Kafka's client.id, PostgreSQL's application_name.
+        /// The label is this name alone, without database and slot: two routers that one Prometheus
+        /// scrapes need different names, else metrics and alerts merge them. A standby has its
+        /// holder's name.
         name: String = "outbox-router".to_owned(),
             text("a name: 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'", parse::name, String::clone);
         /// Where rows come from.
@@ -129,9 +132,11 @@ tables! {
         /// for names that need quotes.
         name as "table": TableName = default_table(),
             text("a table's name", parse_table, print_table);
-        /// Which column is what. auto: the one preset whose columns the table has;
-        /// default: id, aggregate_type, aggregate_id, event_type, payload [, headers, traceparent,
-        /// tracestate]; debezium: id, aggregatetype, aggregateid, type, payload.
+        /// Which column is what. auto: the one preset whose columns the table has; default: id,
+        /// aggregate_type, aggregate_id, event_type, payload [, headers, traceparent, tracestate,
+        /// created_at]; debezium: id, aggregatetype, aggregateid, type, payload [, traceparent,
+        /// tracestate]. Columns in brackets may be missing; created_at is what timestamp = "column"
+        /// takes.
         preset: Preset = Preset::Auto, choice(&PRESETS);
         /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
         /// debezium: byte for byte what Debezium's EventRouter with String converters writes.
@@ -177,11 +182,11 @@ tables! {
         /// reports its name.
         create_topics: Option<CreateTopics> = None, inline();
         /// A compacted topic of one partition, which the router creates if it has the permission.
-        /// It holds one small record for each pipeline: how far everything is acknowledged, on
-        /// which server and cluster, and which gaps are open (docs/guarantees.md). Several routers
-        /// may share it, each under its own name, database or slot. "" keeps no record: then a slot
-        /// that was moved, another server or another cluster is not noticed while no router runs,
-        /// and a restart closes every gap.
+        /// It holds one small record for each pipeline, the witness: how far everything is
+        /// acknowledged, on which server and cluster, and which gaps are open (docs/guarantees.md).
+        /// Several routers may share it, each under its own name, database or slot. "" keeps no
+        /// witness: then a slot that was moved, another server or another cluster is not noticed
+        /// while no router runs, and a restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
             text("a topic's name, or \"\"", parse::state_topic, parse::print_state_topic);
         /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are

@@ -37,7 +37,7 @@ pub(super) fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
         return Ok(None);
     }
     TopicName::new(text).map(Some).map_err(|error| {
-        Rejection::value("is no topic name").hint(format!("{error}; \"\" keeps no record"))
+        Rejection::value("is no topic name").hint(format!("{error}; \"\" keeps no witness"))
     })
 }
 

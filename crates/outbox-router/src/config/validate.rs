@@ -66,7 +66,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             let message = format!("outbox[{index}].topic is the kafka.state_topic ({state})");
             problems.push(
                 ConfigError::new(ConfigCode::Contradiction, message)
-                    .hint("the record in the state topic is not for consumers"),
+                    .hint("the witness, the record in the state topic, is not for consumers"),
             );
         }
         if outbox.headers.id == outbox.headers.event_type {

@@ -72,7 +72,7 @@ impl Blame {
         }
     }
 
-    /// Finds who has to act, from the relay's state; while it streams, from the window and the
+    /// Finds who has to act, from the core's state; while it streams, from the window and the
     /// largest stage of `lag`.
     pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: Window) -> Self {
         match snapshot.condition.state {

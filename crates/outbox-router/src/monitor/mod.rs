@@ -3,9 +3,9 @@
 //!
 //! On the replication connection, a stream with nothing to send and a publication that no longer
 //! publishes look alike. So the monitor reads from the catalog what would leave rows out. It sends
-//! the relay three events ([`MonitorEvent`]): the source is as it must be, a gap is suspected, the
-//! server is stopping. Everything else is published as a [`MonitorReport`], which is data and
-//! decides nothing.
+//! the streaming task three events ([`MonitorEvent`]): the source is as it must be, a gap is
+//! suspected, the server is stopping. Everything else is published as a [`MonitorReport`], which is
+//! data and decides nothing.
 //!
 //! The monitor never creates, drops, alters or advances anything.
 //!

@@ -1,5 +1,5 @@
-//! What relay and monitor publish about themselves, each through a `tokio::sync::watch` that it
-//! alone writes.
+//! What streaming task and monitor publish, each through a `tokio::sync::watch` that it alone
+//! writes.
 
 use std::time::SystemTime;
 
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::{pins::WalPin, rates::Rates};
 
-/// What the relay publishes: its snapshot, and when it was taken. The relay's task renews it at
-/// least every few seconds, in every state: a report that is not renewed means that the task no
-/// longer runs.
+/// What the streaming task publishes: the core's snapshot, and when it was taken. The task renews
+/// the report every half second, in every state: a report that is not renewed means that the task
+/// no longer runs.
 #[derive(Debug, Clone)]
 pub struct RelayReport {
     /// The core's state at that moment.
@@ -35,13 +35,12 @@ pub struct MonitorReport {
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the most severe first.
     pub findings: Vec<Failure>,
-    /// Alterations that explain themselves, seen by this process, or by a session that compared
-    /// with the witness. Rows may have been left out before each of them, and nothing shows whether
-    /// they were.
+    /// Alterations that the catalog explains, seen by this process, or by a session that compared
+    /// with the witness. The catalog does not show whether rows were left out meanwhile.
     pub alterations: Vec<Failure>,
-    /// The first gap that was found since the relay's latest session began. It stays when its cause
-    /// is gone, because what was missed is still missing. It ends when a person accepts it, or when
-    /// another router has begun a session since.
+    /// The first gap that was found since the streaming task's latest session began. It stays when
+    /// its cause is gone, because what was missed is still missing. It ends when a person accepts
+    /// it, or when another router has begun a session since.
     pub gap: Option<Gap>,
     /// What keeps WAL from being removed, when it is not the router.
     pub pin: Option<WalPin>,

@@ -93,7 +93,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         let producer_number = self.refresher.producer_number();
         let cache = self.state.take().filter(|_| self.stream.is_some());
-        let prefix = self.pipeline.prefix();
+        let prefix = self.witness_key.prefix();
         self.jobs.spawn_blocking(move || {
             Done::StateRead(producer_number, number, state::read(&state, &prefix, cache))
         });
@@ -107,7 +107,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         };
         let producer_number = self.refresher.producer_number();
-        let (prefix, last_read) = (self.pipeline.prefix(), cache.last_read());
+        let (prefix, last_read) = (self.witness_key.prefix(), cache.last_read());
         self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &last_read) {
             Ok(None) => Done::StateTopicUnchanged(number),
             Ok(Some(read)) => Done::StateRead(producer_number, number, Ok(read)),
@@ -243,7 +243,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.input(Input::Disconnected(super::translate::closed()));
             return;
         }
-        tracing::info!(slot = self.pipeline.slot, walsender = stream.backend_pid(), "connected");
+        tracing::info!(slot = self.witness_key.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.coalesce = Coalesce::default();
         self.input(Input::ReplicationStarted(walsender));

@@ -41,7 +41,7 @@ use std::{
 use relay::failpoint::{self, Failpoint};
 use relay::{
     Acks, Action, ExitReason, Input, Name, RefusalReason, Relay, TopicName, Write, source::History,
-    witness::Pipeline,
+    witness::WitnessKey,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -86,7 +86,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     sink: Option<K::Sink>,
     refresher: TopicRefresher<K>,
     state_topic: Option<TopicName>,
-    pipeline: Pipeline,
+    witness_key: WitnessKey,
     /// What was last read from the state topic.
     state: Option<StateCache>,
     /// The number of this process's last write to the state topic.
@@ -124,7 +124,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             sink: None,
             refresher: TopicRefresher::new(),
             state_topic: parts.state_topic,
-            pipeline: parts.pipeline,
+            witness_key: parts.witness_key,
             state: None,
             last_write: 0,
             waiting_write: None,
@@ -372,7 +372,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // the slot.
         if let Some(reason) = &mut snapshot.condition.reason {
             reason.names.set(Name::Brokers, self.kafka.brokers().to_owned());
-            reason.names.set(Name::Slot, self.pipeline.slot.clone());
+            reason.names.set(Name::Slot, self.witness_key.slot.clone());
         }
         self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });

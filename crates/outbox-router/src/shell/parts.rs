@@ -1,6 +1,6 @@
 //! The parts that the shell is made of.
 
-use relay::{Relay, TopicName, witness::Pipeline};
+use relay::{Relay, TopicName, witness::WitnessKey};
 use tokio::sync::{mpsc, watch};
 
 use super::Clock;
@@ -16,8 +16,8 @@ pub struct Parts<P, K> {
     pub kafka: K,
     /// The topic of the witness; `None` keeps no witness.
     pub state_topic: Option<TopicName>,
-    /// The pipeline that the witness belongs to.
-    pub pipeline: Pipeline,
+    /// Under what the state topic keeps the witness.
+    pub witness_key: WitnessKey,
     /// The monitor's events.
     pub monitor: mpsc::Receiver<MonitorEvent>,
     /// Where the core's state is reported.

@@ -112,7 +112,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             };
             match outcome {
                 FrameOutcome::Taken => stream.consume(),
-                FrameOutcome::Blocked => return None,
+                FrameOutcome::NotTaken => return None,
             }
         }
         None

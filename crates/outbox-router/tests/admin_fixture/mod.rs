@@ -7,7 +7,7 @@ use outbox_router::{
     monitor::{MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds},
 };
 use relay::{
-    Code, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals, Window,
+    Code, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TopicName, TopicTotals, Window,
     testing::samples,
 };
 use tokio::{
@@ -74,7 +74,7 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         unacked_events: 40,
         topics: vec![topic("outbox.event.order"), topic("outbox.event.customer")],
         transactions: 12,
-        rows_ignored: 3,
+        rows_ignored: RowsIgnored { insert: 3, update: 4, delete: 5, truncate: 6 },
         reconnects: Reconnects { postgres: 2, kafka: 1 },
         errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
         ..samples::empty_snapshot(state)

@@ -172,7 +172,7 @@ async fn a_source_with_a_present_defect_is_refused_with_the_remedy() {
         }
         assert_eq!(fixture.record().await, record);
     };
-    // What it acknowledges after the look would not be in the record.
+    // What it acknowledges after the look would not be in the witness.
     let reader = fixture.server.read_slot("outbox_router", "outbox_router");
     refused(&["P012: the slot outbox_router is in use by pid", "stop that router first"]).await;
     drop(reader);
@@ -246,7 +246,7 @@ async fn a_start_without_a_record_is_accepted_while_a_router_runs() {
     let _reader = fixture.server.read_slot("outbox_router", "outbox_router");
     let accepted = fixture.accept(&["--yes"]).await;
     assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
-    let expected = "what      the pipeline began at 0/1 (2020-01-01T00:00:00Z) without a record";
+    let expected = "what      the pipeline began at 0/1 (2020-01-01T00:00:00Z) without a witness";
     assert!(accepted.out.contains(expected), "{}", accepted.out);
     let after = fixture.record().await;
     assert_eq!((after.generation, after.open_findings()), (3, vec![]));
@@ -292,9 +292,9 @@ async fn without_a_record_there_is_nothing_to_accept() {
     let other = fixture.accept(&["--set", "name=another"]).await;
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
     let expected =
-        "error: K022: the state topic outbox-router.state has no record of this pipeline";
+        "error: K022: the state topic outbox-router.state has no witness of this pipeline";
     assert!(other.err.starts_with(expected), "{}", other.err);
-    let remedy = "outbox-router setup --apply creates the first record, then outbox-router accept \
+    let remedy = "outbox-router setup --apply creates the first witness, then outbox-router accept \
                   closes K022";
     assert!(other.err.contains(remedy), "{}", other.err);
     let off = run_command_at(&fixture.server.url("postgres"), &["accept", "--yes"], "").await;

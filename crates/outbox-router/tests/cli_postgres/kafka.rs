@@ -7,7 +7,7 @@ use outbox_router::kafka::{KafkaSettings, put_state, read_state};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use relay::{
     TopicName,
-    witness::{Pipeline, Witness, combine},
+    witness::{Witness, WitnessKey, combine},
 };
 
 /// The topic's name.
@@ -40,7 +40,7 @@ impl StateCluster {
     /// Writes a record as a router does.
     pub(crate) async fn put(&self, writer: &'static str, witness: &Witness) {
         let (settings, value) = (settings(&self.bootstrap), witness.encode());
-        let records = [(pipeline().key(writer), Some(value))];
+        let records = [(witness_key().of_writer(writer), Some(value))];
         let put = move || put_state(&settings, &topic(), &records);
         tokio::task::spawn_blocking(put).await.expect("joined").expect("written");
     }
@@ -57,7 +57,7 @@ pub(crate) fn with(bootstrap: &str, line: &[&str]) -> Vec<String> {
 /// What all records of the pipeline say together, there.
 pub(crate) async fn record(bootstrap: &str) -> Option<Witness> {
     let settings = settings(bootstrap);
-    let read = move || read_state(&settings, &topic(), &pipeline().prefix());
+    let read = move || read_state(&settings, &topic(), &witness_key().prefix());
     let read = tokio::task::spawn_blocking(read).await.expect("joined").expect("read");
     combine(&read.records).expect("records of ours")
 }
@@ -67,8 +67,8 @@ fn topic() -> TopicName {
 }
 
 /// Of a command line that names nothing.
-fn pipeline() -> Pipeline {
-    Pipeline {
+fn witness_key() -> WitnessKey {
+    WitnessKey {
         name: "outbox-router".into(),
         database: "postgres".into(),
         slot: "outbox_router".into(),

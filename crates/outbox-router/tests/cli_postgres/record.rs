@@ -1,5 +1,4 @@
-//! `setup` makes the first record, `teardown` deletes it: with a state topic beside a real
-//! PostgreSQL.
+//! `setup` makes the witness, `teardown` deletes it: with a state topic beside a real PostgreSQL.
 
 use outbox_router::cli::Exit;
 use relay::{
@@ -59,7 +58,7 @@ fn done(output: &CommandOutput) -> &str {
 async fn setup_creates_the_first_record_and_then_keeps_it() {
     let fixture = Fixture::start();
     let made = fixture.run_command(&SETUP).await;
-    let created = format!("record: created in {STATE}, everything after {}", fixture.confirmed());
+    let created = format!("witness: created in {STATE}, everything after {}", fixture.confirmed());
     assert!(done(&made).contains(&created), "{}", made.out);
     let first = fixture.kafka.record().await.expect("a record");
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
@@ -68,13 +67,13 @@ async fn setup_creates_the_first_record_and_then_keeps_it() {
     assert_eq!((first.catalog.relations.len(), first.tables.len()), (1, 1));
 
     let again = fixture.run_command(&SETUP).await;
-    let known = format!("record: exists already, everything before {} is ack", first.position);
+    let known = format!("witness: exists already, everything before {} is ack", first.position);
     assert!(done(&again).contains(&known), "{}", again.out);
     assert!(!again.out.contains("is open"), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
 }
 
-/// The slot may have been moved or made again, and a gap forgotten, while there was no record.
+/// The slot may have been moved or made again, and a gap forgotten, while there was no witness.
 #[tokio::test]
 async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let fixture = Fixture::start();
@@ -87,17 +86,17 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
-        ") without a record: whether anything before that is missing in Kafka is not known\n    \
+        ") without a witness: whether anything before that is missing in Kafka is not known\n    \
          hint: compare the ids in the outbox table with the ids in the topics, and \
          insert the missing rows again (README, \"Operations\", step 2); then outbox-router \
          accept --gap {name}\n"
     );
-    assert!(done(&made).contains("record: created in "), "{}", made.out);
+    assert!(done(&made).contains("witness: created in "), "{}", made.out);
     assert!(made.out.contains(&expected) && made.out.contains(&closes), "{}", made.out);
 
     // An init container types it before every start.
     let again = fixture.run_command(&SETUP).await;
-    assert!(done(&again).contains("record: exists already, "), "{}", again.out);
+    assert!(done(&again).contains("witness: exists already, "), "{}", again.out);
     assert!(again.out.contains(&expected) && again.out.contains(&closes), "{}", again.out);
     assert_eq!(fixture.kafka.record().await, Some(first));
     let accepted = fixture.run_command(&["accept", "--yes", "--by", "ann"]).await;
@@ -135,14 +134,14 @@ async fn without_kafka_setup_does_its_part_and_reports_what_is_missing() {
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: created at "), "{}", failed.out);
     assert!(!failed.out.contains("next: "), "{}", failed.out);
-    let expected = "error: K022: PostgreSQL is set up, but the first record is missing in the \
+    let expected = "error: K022: PostgreSQL is set up, but the witness is missing in the \
                 state topic outbox-router.state: K001: ";
     assert!(failed.err.starts_with(expected), "{}", failed.err);
     assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
     assert!(failed.err.contains("then outbox-router accept closes K022"), "{}", failed.err);
 
     let skipped = server.run_command(&[&line[..], &["--skip-kafka"]].concat()).await;
-    assert!(done(&skipped).contains("record: left out; the router begins without one"));
+    assert!(done(&skipped).contains("witness: left out; the router begins without one"));
 }
 
 #[tokio::test]
@@ -153,13 +152,13 @@ async fn the_record_of_a_retired_pipeline_is_deleted_with_its_slot() {
     // What is in WAL and not published is nobody's to deliver.
     fixture.server.sql("create table other (id int); insert into other values (1)");
     let skipped = fixture.run_command(&["teardown"]).await;
-    assert!(done(&skipped).contains("-- the record in Kafka is deleted by --apply alone\n"));
+    assert!(done(&skipped).contains("-- the witness in Kafka is deleted by --apply alone\n"));
     let dropped = fixture.run_command(&TEARDOWN).await;
     assert!(done(&dropped).contains("slot outbox_router: dropped\n"), "{}", dropped.out);
-    assert!(dropped.out.contains("record: deleted\n"), "{}", dropped.out);
+    assert!(dropped.out.contains("witness: deleted\n"), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, None);
     let again = fixture.run_command(&TEARDOWN).await;
-    assert!(done(&again).contains("record: does not exist\n"), "{}", again.out);
+    assert!(done(&again).contains("witness: does not exist\n"), "{}", again.out);
 }
 
 #[tokio::test]
@@ -192,7 +191,7 @@ async fn a_record_of_rows_that_may_be_missing_is_kept() {
         }
         fixture.kafka.put("router", &record).await;
         let dropped = fixture.run_command(&TEARDOWN).await;
-        let expected = format!("record: kept, so that this is not forgotten: {kept}");
+        let expected = format!("witness: kept, so that this is not forgotten: {kept}");
         assert!(done(&dropped).contains(&expected), "{expected} in {}", dropped.out);
         assert!(dropped.out.contains("then outbox-router accept\n"), "{}", dropped.out);
         let forget = "  if the pipeline is given up: outbox-router teardown --apply --forget\n";
@@ -213,13 +212,14 @@ async fn a_record_is_deleted_if_forget_is_given() {
     let first = fixture.kafka.record().await.expect("a record");
     let record = Witness { generation: 2, ..first }.with_gaps(&[gap(Code::SlotMoved)]);
     fixture.kafka.put("router", &record).await;
-    assert!(done(&fixture.run_command(&TEARDOWN).await).contains("record: kept"));
+    assert!(done(&fixture.run_command(&TEARDOWN).await).contains("witness: kept"));
     let forget = [&TEARDOWN[..], &["--forget"]].concat();
     let forgotten = fixture.run_command(&forget).await;
-    let expected = "record: deleted, and this is forgotten with it: P014: something happened; rows";
+    let expected =
+        "witness: deleted, and this is forgotten with it: P014: something happened; rows";
     assert!(done(&forgotten).contains(expected), "{}", forgotten.out);
     assert_eq!(fixture.kafka.record().await, None);
-    assert!(done(&fixture.run_command(&forget).await).contains("record: does not exist\n"));
+    assert!(done(&fixture.run_command(&forget).await).contains("witness: does not exist\n"));
 }
 
 /// A server before version 15 sends two messages of every transaction of another table; any server
@@ -250,7 +250,7 @@ async fn the_record_of_a_slot_with_a_backlog_without_rows_is_deleted_with_it() {
         fixture.server.sql(row);
         let dropped = fixture.run_command(&TEARDOWN).await;
         let (expected, left) = match row {
-            "" => ("record: deleted\n", None),
+            "" => ("witness: deleted\n", None),
             _ => ("P010: the slot outbox_router was dropped before it had", Some(record)),
         };
         assert!(done(&dropped).contains(expected), "{}", dropped.out);
@@ -273,7 +273,7 @@ async fn the_record_of_a_slot_that_has_not_delivered_everything_is_kept() {
     let refused = fixture.server.run_command_answering(&line, "").await;
     assert!(refused.out.contains(expected), "{}", refused.out);
     let dropped = fixture.server.run_command_answering(&line, "outbox_router\n").await;
-    let kept = "record: kept, so that this is not forgotten: P010: the slot outbox_router was \
+    let kept = "witness: kept, so that this is not forgotten: P010: the slot outbox_router was \
                 dropped before it had delivered every committed row: the rest is missing in Kafka\n";
     assert!(done(&dropped).contains(expected) && dropped.out.contains(kept), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, Some(first.clone()));
@@ -297,7 +297,7 @@ async fn the_record_of_a_slot_whose_backlog_cannot_be_read_is_kept() {
     let unknown = "whether the slot outbox_router has delivered every committed row is not known: \
                    P002: PostgreSQL said permission denied";
     assert!(done(&dropped).contains(unknown), "{}", dropped.out);
-    let kept = format!("record: kept, so that this is not forgotten: P010: {unknown}");
+    let kept = format!("witness: kept, so that this is not forgotten: P010: {unknown}");
     assert!(dropped.out.contains(&kept), "{}", dropped.out);
     assert_eq!(fixture.kafka.record().await, first);
 }
@@ -311,7 +311,7 @@ async fn without_kafka_the_slot_is_still_dropped() {
     let failed = server.run_command(&line).await;
     assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
     assert!(failed.out.contains("slot outbox_router: dropped\n"), "{}", failed.out);
-    let there = "error: K001: what was in PostgreSQL is dropped, but the record in Kafka is still";
+    let there = "error: K001: what was in PostgreSQL is dropped, but the witness in Kafka is still";
     assert!(failed.err.starts_with(there), "{}", failed.err);
     assert_eq!(failed.err.matches("kafka-broker-api-versions.sh").count(), 1, "{}", failed.err);
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
@@ -338,6 +338,6 @@ async fn on_a_real_kafka_the_topic_is_created_and_a_gap_is_closed() {
         (after.generation, after.open_findings(), after.cluster),
         (2, vec![], first.cluster)
     );
-    assert!(done(&run_command(&TEARDOWN).await).contains("record: deleted\n"));
+    assert!(done(&run_command(&TEARDOWN).await).contains("witness: deleted\n"));
     assert_eq!(kafka::record(&kafka.bootstrap()).await, None);
 }

@@ -15,7 +15,7 @@ async fn what_setup_creates_is_found_by_the_next_setup() {
     assert_eq!(lines[1], "role router: created without a password; in psql: \\password router");
     assert_eq!(lines[2], "publication outbox_router: created, inserts on public.outbox");
     assert!(lines[3].starts_with("slot outbox_router: created at 0/"), "{lines:?}");
-    assert_eq!(lines[4], "record: none is kept, since kafka.state_topic is empty");
+    assert_eq!(lines[4], "witness: none is kept, since kafka.state_topic is empty");
     assert_eq!(lines[5], "next: outbox-router run");
 
     let second = server.run_command(&line).await;

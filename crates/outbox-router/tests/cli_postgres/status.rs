@@ -212,7 +212,7 @@ async fn with_the_router_down_the_state_topic_shows_what_is_open() {
     let no_router = no_router();
     let line = kafka.with(&["status", "--set", &no_router]);
     let absent = run_command(&server, &line).await;
-    let expected = "record    none in outbox-router.state: outbox-router setup --apply creates it, \
+    let expected = "witness   none in outbox-router.state: outbox-router setup --apply creates it, \
                 then outbox-router accept closes K022\n";
     assert!(absent.out.contains(expected), "{}", absent.out);
 
@@ -222,9 +222,9 @@ async fn with_the_router_down_the_state_topic_shows_what_is_open() {
     for expected in [
         "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
         "\"Operations\", step 2), then outbox-router accept --gap P014@0/5\n",
-        "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a record",
+        "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a witness",
         "step 2); then outbox-router accept --gap K022@0/1\n",
-        "record    everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
+        "witness   everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
         "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
     ] {
         assert!(status.out.contains(expected), "{expected}\nin {}", status.out);
@@ -257,7 +257,7 @@ async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
     let status = run_command(&server, &line).await;
     let waited = started.elapsed().unwrap();
     assert_eq!(status.exit, Exit::Done, "what is not known is no finding: {status:?}");
-    assert!(status.out.contains("record    unknown, and so is what is open: "), "{}", status.out);
+    assert!(status.out.contains("witness   unknown, and so is what is open: "), "{}", status.out);
     assert!(waited.as_secs() < 10, "{waited:?}");
 }
 
@@ -275,7 +275,7 @@ async fn a_router_that_stopped_for_a_gap_reports_it_once() {
     let status = run_command(&server, &line).await;
     assert_eq!(status.out.matches("P014: ").count(), 1, "{}", status.out);
     assert!(status.out.contains("then outbox-router accept --gap P014@0/5\n"), "{}", status.out);
-    assert!(status.out.contains("          not written down yet: a restart forgets it\n"));
+    assert!(status.out.contains("          not in the witness yet: a restart forgets it\n"));
     // It runs, and dropping the slot would lose what can still be sent.
     assert!(!status.out.contains("outbox-router run"), "{}", status.out);
     assert!(!status.out.contains("teardown"), "{}", status.out);

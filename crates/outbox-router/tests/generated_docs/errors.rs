@@ -12,15 +12,16 @@ page is generated from the tables in [`codes/`](../crates/outbox-router/src/code
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
 the page is not current.
 
-The word after a code's title is its class. *Transport*: it passes by itself, and the router tries until it does.
-*Replay*: the session begins again from the slot; the third time at one position it counts as mendable.
+The word after a code's title is its class. *Transport*: the router keeps trying, with waits of seconds, and
+continues as soon as the cause is gone; where a person has to remove it, the entry says how. *Replay*: the session begins again from the slot; the third time at one position it counts as mendable.
 *Mendable*: somebody has to repair the cause; the router tries again every 30 s. *Gap*: rows may be missing; the
 router waits until somebody accepts that. *Note*: it is reported, and nothing stops. Codes of the configuration have
 no class: the command ends with exit code 78.
 
-*Stops* means that nothing more is sent. The process stays up, unless `--exit-on-fatal` ends it, and tries again
-every 30 s; at a gap it continues only after `outbox-router accept`. *The record* is what the code and
-`/status.json` call the witness.
+*Stops* means that nothing more is sent: the state is failed, and a person is needed. The process stays up and
+tries again every 30 s; at a gap it continues only after `outbox-router accept`. With `--exit-on-fatal` it exits
+with code 79 instead. The *witness* is the record in the state topic that says what is acknowledged; *pipeline*
+is what one router, and its standbys, move under one `name`.
 
 `P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a
 code that was removed is not used again.

@@ -110,7 +110,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     for n in 0..1_000 {
         let topic = if n % 5 == 0 { small } else { large };
         while let Err(refusal) = give(&mut sink, topic) {
-            assert_eq!(refusal.reason, RefusalReason::Probing);
+            assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
             let so_far = acks.runs().iter().map(|run| run.records).sum::<u32>();
             acked(&mut sink, &mut acks, so_far + 1).await;
         }

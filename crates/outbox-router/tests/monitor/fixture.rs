@@ -117,7 +117,7 @@ impl MonitorFixture {
         }
     }
 
-    /// Nothing is wrong, as far as the relay was told.
+    /// Nothing is wrong, as far as the streaming task was told.
     pub(crate) fn assert_no_event(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             assert!(matches!(event, MonitorEvent::SourceVerified(_)), "{event:?}");

@@ -1,5 +1,5 @@
-//! Everything that makes rows go missing is told to the relay by its code, with the interval at
-//! risk.
+//! Everything that makes rows go missing is told to the streaming task by its code, with the
+//! interval at risk.
 
 use outbox_router::codes::hint;
 use outbox_router::monitor::MonitorReport;

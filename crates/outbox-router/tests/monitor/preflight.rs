@@ -9,7 +9,7 @@ use outbox_router::monitor::{
 };
 use relay::{
     Code, Failure, Lsn,
-    source::{Expectations, Obstacle, SlotPosition, check_slot, preflight},
+    source::{Expectations, Obstacle, PositionCheck, check_slot, preflight},
     witness::Witness,
 };
 use tokio_postgres::Client;
@@ -35,7 +35,7 @@ async fn checked(
         publication,
         outboxes,
         witness,
-        slot_position: SlotPosition::Compared,
+        position_check: PositionCheck::Compared,
     };
     check_slot(expected, &reading)?;
     let remembered = witness.map(|witness| &witness.catalog);

@@ -1,4 +1,4 @@
-//! The relay is told when the server wants to stop: what that means is its own decision.
+//! The streaming task is told when the server wants to stop: what that means is its own decision.
 
 use outbox_router::monitor::{MonitorEvent, ObservedSlot};
 use relay::{Code, State};

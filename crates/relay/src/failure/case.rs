@@ -13,7 +13,7 @@ macro_rules! cases {
             /// Every case there is.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// As it stands in the pipeline's record.
+            /// As it stands in the pipeline's witness.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -154,7 +154,7 @@ cases! {
     StateTopicForbidden = "state_topic_forbidden" of TopicForbidden,
     /// The state topic is a topic of events, too.
     StateTopicRouted = "state_topic_routed" of StateTopicUnsuitable,
-    /// The record of the pipeline is larger than the state topic takes.
+    /// The witness is larger than the state topic takes.
     StateRecordTooLarge = "state_record_too_large" of RecordTooLarge,
     /// The record is older than the topic's limit.
     RecordTooOld = "record_too_old" of RecordRefused,
@@ -162,7 +162,7 @@ cases! {
     ProducerSettings = "producer_settings" of ProducerFatal,
     /// A setting of the state topic has to change.
     StateTopicSettings = "state_topic_settings" of StateTopicUnsuitable,
-    /// A record of the pipeline cannot be read.
+    /// A witness of the pipeline cannot be read.
     RecordUnreadable = "record_unreadable" of StateTopicUnsuitable,
     /// The broker does not tell the state topic's settings.
     StateTopicSettingsUnknown = "state_topic_untold" of StateTopicUnsuitable,
@@ -174,9 +174,9 @@ cases! {
     ByteaForm = "bytea_form" of ValueForm,
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
-    /// A command found no record of the pipeline.
+    /// A command found no witness of the pipeline.
     NoRecord = "no_record" of WitnessMissing,
-    /// Set-up could not write the first record.
+    /// Set-up could not write the first witness.
     FirstRecordUnwritten = "first_record_unwritten" of WitnessMissing,
 }
 

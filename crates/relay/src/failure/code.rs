@@ -1,14 +1,17 @@
 //! Every code of a failure, and the class that decides what follows. An alteration of the
-//! publication that is known to have left out no row is only reported, although its code is of
-//! class [`Class::Gap`].
+//! publication whose change the catalog shows is only reported ([`Case::AlterationKnown`]),
+//! although its code is of class [`Class::Gap`], and although rows may have been left out.
+//!
+//! [`Case::AlterationKnown`]: super::Case::AlterationKnown
 
 use std::fmt;
 
 /// What follows from a failure. No class skips a row and goes on: there is no dead-letter topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A fault between the router and PostgreSQL or Kafka that passes: reconnect with back-off for
-    /// as long as it takes.
+    /// A fault between the router and PostgreSQL or Kafka: the router keeps trying, with waits of
+    /// seconds, and continues as soon as the cause is gone, though a person may have to remove the
+    /// cause. Kafka's word is *retriable*.
     Transport,
     /// End the session and replay from the slot; the third time at the same LSN it becomes
     /// [`Class::Mendable`].
@@ -122,8 +125,8 @@ codes! {
     /// The monitor's own connection reaches another server than the one that streams. It suspends
     /// the monitor's checks, and not the stream.
     MonitorElsewhere = "P033", Mendable;
-    /// The server still decodes with a former version of the publication, because a transaction was
-    /// writing while the publication was altered.
+    /// The server's minor version may continue to decode with a former publication after an
+    /// alteration.
     ServerOutdated = "P034", Note;
     /// A table that was an outbox is not configured any more.
     TableUnconfigured = "P035", Note;
@@ -157,7 +160,7 @@ codes! {
     StateTopicUnsuitable = "K020", Transport;
     /// The Kafka cluster is not the one that holds the acknowledged records.
     ClusterChanged = "K021", Gap;
-    /// There is no record of this pipeline in the state topic.
+    /// There is no witness of this pipeline in the state topic.
     WitnessMissing = "K022", Note;
     /// The topic's limits for timestamps or retention may have records refused, or deleted before
     /// they are read.

@@ -129,7 +129,7 @@ impl Failure {
         }
     }
 
-    /// The same failure as text alone, as it is written down: the causes are part of the message.
+    /// The same failure as text alone, as the witness keeps it: the causes are part of the message.
     #[must_use]
     pub(crate) fn flattened(mut self) -> Self {
         self.message = self.message_with_causes();

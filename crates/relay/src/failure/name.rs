@@ -12,7 +12,7 @@ macro_rules! names {
             /// Every name there is.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// As it stands in a remedy's text and in the pipeline's record.
+            /// As it stands in a remedy's text and in the pipeline's witness.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }

@@ -2,7 +2,7 @@
 
 use crate::{
     clock::Moment,
-    source::{Baseline, Gap, Held, Server, SlotReading},
+    source::{Baseline, Gap, Server, ServerMoment, SlotReading},
     witness::Witness,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Attempt {
     /// The process id of the walsender; `None` if a pooler hides it.
     pub(super) walsender: Option<i32>,
     /// The moment at which this router was seen to hold the slot.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<ServerMoment>,
 }
 
 /// What a successful attempt hands to its session ([`Attempt::found`]).
@@ -31,7 +31,7 @@ pub(super) struct CheckedSource {
     pub(super) baseline: Baseline,
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<ServerMoment>,
 }
 
 /// The answer that the attempt waits for.

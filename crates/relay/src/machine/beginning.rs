@@ -75,7 +75,8 @@ impl Relay {
             Ordering::Greater if is_kept && has_last => {}
             // Without a state topic another router may have held the slot unnoticed. It may have
             // confirmed more, after a transaction that is unknown here. Or it may have produced a
-            // part of what the server sends again, and then the rest has to follow.
+            // part of what the server sends again, and then the rest has to follow, else the last
+            // record of a key in Kafka would not be its last event.
             Ordering::Less | Ordering::Greater => {
                 witness.position = baseline.confirmed();
                 witness.last = None;

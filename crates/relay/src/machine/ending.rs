@@ -50,7 +50,7 @@ impl Relay {
         if let (During::Streaming(_), Some(place)) = (during, failure.lsn) {
             self.isolate_at = Some(place);
         }
-        let wait = match self.failures.note(failure, during) {
+        let wait = match self.failures.add(failure, during) {
             Class::Mendable | Class::Gap | Class::Note => CHECK_AGAIN,
             Class::Transport | Class::Replay => self.backoff.next(),
         };
@@ -116,7 +116,7 @@ impl Relay {
         self.left_unconfirmed = session.ledger.window().0;
         self.keeper.session_ended(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
-            self.failures.note(failure.clone(), During::Streaming(self.confirmed));
+            self.failures.add(failure.clone(), During::Streaming(self.confirmed));
         }
         if at.since(session.since) >= STEADY {
             self.backoff.reset();

@@ -54,8 +54,8 @@ struct Repeated {
 }
 
 impl FailureHistory {
-    /// Notes a failure and returns the class that decides what follows.
-    pub(super) fn note(&mut self, failure: Failure, during: During) -> Class {
+    /// Adds a failure and returns the class that decides what follows.
+    pub(super) fn add(&mut self, failure: Failure, during: During) -> Class {
         let lsn = match during {
             During::Connecting => failure.lsn,
             During::Streaming(confirmed) if failure.class() == Class::Replay => {
@@ -65,7 +65,7 @@ impl FailureHistory {
         };
         let class = match (failure.class(), lsn) {
             (Class::Replay, Some(lsn)) => self.count(failure.code, lsn),
-            // A gap that is noted here instead of halting was found before the first session, so a
+            // A gap that is added here instead of halting was found before the first session, so a
             // person must finish the set-up; or it is that of a server that is not the witness's.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
@@ -169,12 +169,12 @@ mod tests {
     fn the_third_data_failure_at_one_position_needs_a_person_and_transport_never_counts() {
         let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
-        assert_eq!(history.note(refused(), during), Class::Replay);
+        assert_eq!(history.add(refused(), during), Class::Replay);
         for _ in 0..5 {
-            assert_eq!(history.note(unreachable(), during), Class::Transport);
+            assert_eq!(history.add(unreachable(), during), Class::Transport);
         }
-        assert_eq!(history.note(refused(), during), Class::Replay);
-        assert_eq!(history.note(refused(), during), Class::Mendable);
+        assert_eq!(history.add(refused(), during), Class::Replay);
+        assert_eq!(history.add(refused(), during), Class::Mendable);
         assert!(history.need_person());
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let during = During::Streaming(lsn(50));
         for position in [100, 200, 300, 400] {
             let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(position));
-            assert_eq!(history.note(failure, during), Class::Replay);
+            assert_eq!(history.add(failure, during), Class::Replay);
         }
     }
 
@@ -192,10 +192,10 @@ mod tests {
     fn a_failure_without_a_position_counts_at_the_confirmed_one() {
         let failure = || Failure::new(Code::ServerError, "invalid memory alloc request size");
         let mut history = FailureHistory::default();
-        assert_eq!(history.note(failure(), During::Streaming(lsn(10))), Class::Replay);
-        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Replay);
-        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Replay);
-        assert_eq!(history.note(failure(), During::Streaming(lsn(20))), Class::Mendable);
+        assert_eq!(history.add(failure(), During::Streaming(lsn(10))), Class::Replay);
+        assert_eq!(history.add(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(history.add(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(history.add(failure(), During::Streaming(lsn(20))), Class::Mendable);
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
-        history.note(too_large(), during);
-        history.note(unreachable(), during);
+        history.add(too_large(), during);
+        history.add(unreachable(), during);
         history.session_began();
         history.passed(lsn(100));
         assert_eq!(history.reason(), Some(&too_large()));
@@ -216,8 +216,8 @@ mod tests {
     fn what_prevented_a_connection_is_over_once_connected() {
         let mut history = FailureHistory::default();
         let refused = Failure::new(Code::AuthenticationFailed, "wrong password");
-        assert_eq!(history.note(refused, During::Connecting), Class::Mendable);
-        history.note(unreachable(), During::Connecting);
+        assert_eq!(history.add(refused, During::Connecting), Class::Mendable);
+        history.add(unreachable(), During::Connecting);
         assert!(history.need_person());
         history.session_began();
         assert!(!history.need_person());
@@ -227,9 +227,9 @@ mod tests {
     fn what_kafka_refuses_is_reported_until_its_position_is_passed() {
         let mut history = FailureHistory::default();
         let forbidden = || Failure::new(Code::TopicForbidden, "forbidden").at(lsn(100));
-        assert_eq!(history.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
+        assert_eq!(history.add(forbidden(), During::Streaming(lsn(50))), Class::Transport);
         assert_eq!(history.refusal(), Some(&forbidden()));
-        history.note(unreachable(), During::Connecting);
+        history.add(unreachable(), During::Connecting);
         assert_eq!(history.refusal(), None, "first the server");
         assert_eq!(history.reason(), Some(&unreachable()));
         history.session_began();
@@ -243,7 +243,7 @@ mod tests {
     fn a_failure_without_a_position_does_not_outlast_the_reconnection() {
         let mut history = FailureHistory::default();
         let shrunk = Failure::new(Code::TopicShrunk, "re-created");
-        history.note(shrunk, During::Streaming(lsn(50)));
+        history.add(shrunk, During::Streaming(lsn(50)));
         history.session_began();
         assert_eq!(history.reason(), None, "an idle slot would never pass 50");
     }

@@ -209,7 +209,7 @@ impl Relay {
             session.room_made();
         }
         if broken.is_none() && !acks.is_empty() {
-            self.sink.works();
+            self.sink.succeeded();
         }
         if oldest == LedgerPlace::Oldest {
             self.waiting_since = None;

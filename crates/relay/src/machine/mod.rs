@@ -38,11 +38,11 @@ use crate::{
     machine::backoff::Backoff,
     ports::RecordSink,
     progress::ticket::SessionId,
-    protocol::{Action, FrameOutcome, Input, OnFatal, ReadPace, RelaySettings},
+    protocol::{Action, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings},
     routing::{record::TopicId, topic::TopicName, topics::Topics},
-    session::{BlockReason, Session, SessionSettings},
+    session::{Session, SessionSettings, WaitReason},
     source::{Baseline, Gap},
-    telemetry::{Latencies, Reconnects},
+    telemetry::{Latencies, Reconnects, RowsIgnored},
     witness::Keeper,
 };
 use attempt::Attempt;
@@ -104,7 +104,7 @@ pub struct Relay {
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
     shutdown_limit: Duration,
-    on_fatal: OnFatal,
+    on_failed: OnFailed,
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
     /// asserts that.
@@ -127,7 +127,8 @@ pub struct Relay {
     /// topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
-    /// The greatest position that a status update of any session has named.
+    /// The greatest position that a status update of any session has named, or that a slot had at
+    /// the start of one.
     confirmed: Lsn,
     /// The number of the last read of the state topic; an answer with another number is ignored.
     last_read_number: u64,
@@ -149,7 +150,7 @@ struct Pinned {
 struct Totals {
     topics: Vec<(u64, Latencies)>,
     transactions: u64,
-    rows_ignored: u64,
+    rows_ignored: RowsIgnored,
     reconnects: Reconnects,
     errors: BTreeMap<Code, u64>,
     sessions: u64,
@@ -165,7 +166,7 @@ impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
     pub fn new(settings: RelaySettings, at: Moment) -> Self {
         let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
-        let RelaySettings { slot, publication, witness, shutdown_limit, on_fatal, seed, .. } =
+        let RelaySettings { slot, publication, witness, shutdown_limit, on_failed, seed, .. } =
             settings;
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
         let keeper = Keeper::new(witness);
@@ -181,7 +182,7 @@ impl Relay {
             other_server_gap: None,
             pinned: None,
             shutdown_limit,
-            on_fatal,
+            on_failed,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),
             brokers_unreachable: None,
@@ -203,17 +204,17 @@ impl Relay {
         }
     }
 
-    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::Blocked`] means
+    /// Takes one `CopyData` payload of the stream. Never waits; [`FrameOutcome::NotTaken`] means
     /// that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
+            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
                 self.disconnect(failure, now.at);
-                FrameOutcome::Blocked
+                FrameOutcome::NotTaken
             }
         }
     }
@@ -224,10 +225,10 @@ impl Relay {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
         match session.oversized(announced, prefix, now, &self.settings) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::Blocked) => self.frame_blocked(now.at),
+            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
                 self.disconnect(failure, now.at);
-                FrameOutcome::Blocked
+                FrameOutcome::NotTaken
             }
         }
     }
@@ -296,7 +297,7 @@ impl Relay {
                     [session.deadline(&self.topics), self.witness_due_at(session), self.check_at];
                 due.into_iter().flatten().min()
             }
-            // Not bound by `drain_by`: a process that stops waits for its gap to be written down.
+            // Not bound by `drain_by`: a process that stops waits until its gap is in the witness.
             Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,
             Phase::Exited => return None,
@@ -310,21 +311,21 @@ impl Relay {
     }
 
     /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
-    fn frame_blocked(&mut self, at: Moment) -> FrameOutcome {
+    fn frame_not_taken(&mut self, at: Moment) -> FrameOutcome {
         if let Phase::Streaming(session) = &self.phase {
-            match &session.blocked {
-                Some(BlockReason::Topic(topic)) => self.look_up(*topic, at),
-                Some(BlockReason::Row { failure, .. }) => self.totals.count_error(failure.code),
+            match &session.wait_reason {
+                Some(WaitReason::Topic(topic)) => self.look_up(*topic, at),
+                Some(WaitReason::Row { failure, .. }) => self.totals.count_error(failure.code),
                 Some(
-                    BlockReason::QueueFull { .. }
-                    | BlockReason::SinkClosed
-                    | BlockReason::Isolate
-                    | BlockReason::Draining,
+                    WaitReason::QueueFull { .. }
+                    | WaitReason::SinkClosed
+                    | WaitReason::Isolate
+                    | WaitReason::Draining,
                 )
                 | None => {}
             }
         }
-        FrameOutcome::Blocked
+        FrameOutcome::NotTaken
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {

@@ -10,8 +10,8 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     progress::feedback::SocketRead,
-    protocol::{Action, ExitReason, OnFatal},
-    session::{BlockReason, SessionPhase},
+    protocol::{Action, ExitReason, OnFailed},
+    session::{SessionPhase, WaitReason},
 };
 
 /// How long to wait before connecting again to a server that is stopping.
@@ -56,7 +56,7 @@ impl Relay {
             }
             Phase::Streaming(_) | Phase::Connecting(_) | Phase::Exited => {}
         }
-        self.exit_if_fatal(now);
+        self.exit_if_failed(now);
     }
 
     fn proceed_streaming(&mut self, now: Now) {
@@ -71,11 +71,11 @@ impl Relay {
             return;
         }
         let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
-        let waits = match session.blocked {
-            Some(
-                BlockReason::Topic(_) | BlockReason::QueueFull { .. } | BlockReason::SinkClosed,
-            ) => true,
-            Some(BlockReason::Row { .. } | BlockReason::Isolate | BlockReason::Draining) | None => {
+        let waits = match session.wait_reason {
+            Some(WaitReason::Topic(_) | WaitReason::QueueFull { .. } | WaitReason::SinkClosed) => {
+                true
+            }
+            Some(WaitReason::Row { .. } | WaitReason::Isolate | WaitReason::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
         } || self.keeper.is_writing();
@@ -148,31 +148,31 @@ impl Relay {
         }
     }
 
-    /// With [`OnFatal::Exit`], exits as soon as a person is needed and everything deliverable is
-    /// delivered.
-    fn exit_if_fatal(&mut self, now: Now) {
-        if self.on_fatal == OnFatal::Stay {
+    /// With [`OnFailed::Exit`], exits as soon as the state is `failed` (a person is needed) and
+    /// everything deliverable is delivered.
+    fn exit_if_failed(&mut self, now: Now) {
+        if self.on_failed == OnFailed::Stay {
             return;
         }
         let sink_needs_person =
             self.failure_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
-        let fatal = match &self.phase {
+        let has_failed = match &self.phase {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
             }
             Phase::Waiting { .. } => self.failures.need_person() || sink_needs_person,
             Phase::Streaming(_) if sink_needs_person => true,
             Phase::Streaming(session) => {
-                matches!(session.blocked, Some(BlockReason::Row { .. }))
+                matches!(session.wait_reason, Some(WaitReason::Row { .. }))
                     && session.ledger.is_settled_but_for_open()
                     && session.ledger.confirmed() == session.ledger.settled()
             }
             Phase::Connecting(_) | Phase::Standby { .. } | Phase::Exited => false,
         };
-        if fatal {
+        if has_failed {
             self.send_update_before_disconnect(now);
             self.end_session(now.at);
-            self.exit(ExitReason::Fatal);
+            self.exit(ExitReason::Failed);
         }
     }
 }

@@ -6,9 +6,9 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
-    session::{BlockReason, Session, SessionPhase},
+    session::{Session, SessionPhase, WaitReason},
     state::{Condition, State},
-    telemetry::{Snapshot, TopicTotals, WitnessReport},
+    telemetry::{RowsIgnored, Snapshot, TopicTotals, WitnessReport},
 };
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
@@ -54,7 +54,7 @@ impl Relay {
         if let Some(trouble) = self.failure_of_sink(at) {
             return without_sink(trouble);
         }
-        if let Some(BlockReason::Topic(topic)) = session.blocked
+        if let Some(WaitReason::Topic(topic)) = session.wait_reason
             && let Some(refusal) = self.topics.refusal(topic)
         {
             return condition(State::Blocked, Some(refusal));
@@ -86,7 +86,8 @@ impl Relay {
         let unacked = session.ledger.unacked() + self.left_in_flight;
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
         // A topic that was found waits for the witness, which must name its partition count first.
-        if let (Some(BlockReason::Topic(topic)), 0) = (&session.blocked, session.ledger.unacked())
+        if let (Some(WaitReason::Topic(topic)), 0) =
+            (&session.wait_reason, session.ledger.unacked())
             && self.topics.look_up_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {
@@ -147,6 +148,12 @@ impl Relay {
         self.waiting_since.map(|since| at.since(since))
     }
 
+    fn rows_ignored(&self, in_session: Option<RowsIgnored>) -> RowsIgnored {
+        let mut total = self.totals.rows_ignored;
+        total += in_session.unwrap_or_default();
+        total
+    }
+
     /// A copy of everything that the core reports, at one moment.
     pub fn snapshot(&self, at: Moment) -> Snapshot {
         let session = match &self.phase {
@@ -183,7 +190,7 @@ impl Relay {
                 })
                 .collect(),
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
-            rows_ignored: self.totals.rows_ignored + session.map_or(0, |s| s.rows_ignored),
+            rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
             slot_holder: self.slot_holder,

@@ -57,7 +57,7 @@ impl SinkState {
             return None;
         }
         if self.has_lasted(at) {
-            self.works();
+            self.succeeded();
         }
         self.presence = Presence::Replacing;
         let Some(failure) = why else { return Some(Duration::ZERO) };
@@ -70,7 +70,7 @@ impl SinkState {
     }
 
     /// Something was acknowledged, so the producer works: the failures in a row end.
-    pub(super) fn works(&mut self) {
+    pub(super) fn succeeded(&mut self) {
         self.streak = Streak::None;
         self.backoff.reset();
     }

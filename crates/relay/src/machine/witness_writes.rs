@@ -5,12 +5,12 @@ use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, OnFatal, StateRead},
-    session::{BlockReason, Session, SessionPhase},
+    protocol::{Action, OnFailed, StateRead},
+    session::{Session, SessionPhase, WaitReason},
     witness::{OthersChange, WriteUrgency},
 };
 
-/// How long a process that exits because of a gap waits for the gap to be written down.
+/// How long a process that exits because of a gap waits until the gap is in the witness.
 const RECORD_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often a router reads what other processes have written to the state topic: a halted router
 /// to find an acceptance, a streaming router to find another router's gap.
@@ -45,7 +45,7 @@ impl Relay {
         let is_urgent = session.ledger.is_worth_recording(self.settings.window)
             || self.drain_by.is_some()
             || session.phase != SessionPhase::Following
-            || session.blocked == Some(BlockReason::Isolate)
+            || session.wait_reason == Some(WaitReason::Isolate)
             || session.owes_reply();
         Some(if is_urgent {
             WriteUrgency::Now
@@ -67,7 +67,7 @@ impl Relay {
     /// A write to the state topic is acknowledged. If it names a position, that position becomes
     /// confirmable.
     pub(super) fn state_written(&mut self, number: u64) {
-        self.sink.works();
+        self.sink.succeeded();
         let ticket = self.keeper.written(number);
         self.topics.partitions_recorded(self.keeper.recorded_partitions());
         if let (Some(ticket), Phase::Streaming(session)) = (ticket, &mut self.phase) {
@@ -147,7 +147,7 @@ impl Relay {
     }
 
     pub(super) fn halt_deadline(&self, halt: &Halt) -> Option<Moment> {
-        let leaves = self.drain_by.is_some() || self.on_fatal == OnFatal::Exit;
+        let leaves = self.drain_by.is_some() || self.on_failed == OnFailed::Exit;
         let patience =
             (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_TIMEOUT);
         let reading = halt.check_at.filter(|_| self.keeper.has_recorded_gaps());

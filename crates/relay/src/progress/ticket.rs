@@ -6,7 +6,7 @@
 //! [session  ][transaction               ][size in 64 B units   ]
 //! ```
 //! The session number keeps a late acknowledgement of an earlier session out of the present ledger.
-//! 8 bits are enough: at most one earlier session has records in flight, since the relay replaces
+//! 8 bits are enough: at most one earlier session has records in flight, since the core replaces
 //! the sink before there are two. The transaction number counts ledger entries and is compared
 //! modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of records
 //! in flight; it saturates at 64 MiB.

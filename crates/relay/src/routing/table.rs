@@ -81,9 +81,9 @@ pub enum Preset {
     /// The one preset whose columns the table has.
     Auto,
     /// The router's own table: `id, aggregate_type, aggregate_id, event_type, payload[, headers,
-    /// traceparent, tracestate]`.
+    /// traceparent, tracestate, created_at]`; `created_at` is for [`Timestamp::Column`].
     Default,
-    /// Debezium's: `id, aggregatetype, aggregateid, type, payload`.
+    /// Debezium's: `id, aggregatetype, aggregateid, type, payload[, traceparent, tracestate]`.
     Debezium,
 }
 

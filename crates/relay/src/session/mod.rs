@@ -1,6 +1,6 @@
 //! One replication connection, from its first frame to its last status update. This file says what
-//! each frame means. What keeps a frame from being taken is in [`blocking`], what an earlier
-//! session has produced in [`covered`], and what a status update says in [`status`].
+//! each frame means. What the session waits for is in [`waiting`], what an earlier session has
+//! produced in [`covered`], and what a status update says in [`status`].
 //!
 //! A session ends with its connection; the next session resumes from the slot.
 
@@ -29,21 +29,22 @@ use crate::{
         topics::{Readiness, TopicFacts, Topics},
     },
     source::TableOids,
+    telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
 use pace::Traffic;
 use relations::{Binding, Relations};
 
-mod block_reason;
-mod blocking;
 mod covered;
 mod covered_frames;
 mod oversized;
 mod pace;
 mod relations;
 mod status;
+mod wait_reason;
+mod waiting;
 
-pub(crate) use block_reason::BlockReason;
+pub(crate) use wait_reason::WaitReason;
 
 /// Whether the session follows the WAL or is stopping, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +76,8 @@ pub(crate) struct Session {
     scratch: Scratch,
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
-    pub(crate) blocked: Option<BlockReason>,
-    /// Why the row that is now offered again was blocked.
+    pub(crate) wait_reason: Option<WaitReason>,
+    /// Why the session waited at the row that is now offered again.
     retried_failure: Option<Failure>,
     /// The commit LSN of the transaction at which an earlier session failed. It is taken alone,
     /// after everything before it is confirmed, so that nothing else is repeated if it fails again.
@@ -101,7 +102,7 @@ pub(crate) struct Session {
     /// clock.
     commit_interval_micros: i64,
     pub(crate) transactions: u64,
-    pub(crate) rows_ignored: u64,
+    pub(crate) rows_ignored: RowsIgnored,
 }
 
 /// What a session begins with.
@@ -147,7 +148,7 @@ impl Session {
             relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
-            blocked: None,
+            wait_reason: None,
             retried_failure: None,
             isolate_at,
             phase: SessionPhase::Following,
@@ -159,7 +160,7 @@ impl Session {
             sent_at: PgTimestamp::from_micros(0),
             commit_interval_micros: i64::MAX,
             transactions: 0,
-            rows_ignored: 0,
+            rows_ignored: RowsIgnored::default(),
         }
     }
 
@@ -223,10 +224,10 @@ impl Session {
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.phase == SessionPhase::Draining => {
-                return Ok(self.block(BlockReason::Draining));
+                return Ok(self.wait(WaitReason::Draining));
             }
             Message::Begin(begin) if self.isolate(begin.final_lsn) => {
-                return Ok(self.block(BlockReason::Isolate));
+                return Ok(self.wait(WaitReason::Isolate));
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
@@ -256,9 +257,9 @@ impl Session {
             }
             // An outbox is append-only, and its publication should publish inserts only: these
             // messages are counted and ignored.
-            Message::Update(_) | Message::Delete(_) | Message::Truncate(_) => {
-                self.rows_ignored += 1;
-            }
+            Message::Update(_) => self.rows_ignored.update += 1,
+            Message::Delete(_) => self.rows_ignored.delete += 1,
+            Message::Truncate(_) => self.rows_ignored.truncate += 1,
             // `insert` takes rows. The other messages were not asked for, or mean nothing for an
             // outbox. A stray Stream Abort was seen from PostgreSQL 18.
             Message::Insert(_)
@@ -280,12 +281,12 @@ impl Session {
         let router = match self.relations.of_row(insert.relation)? {
             Binding::Outbox(router) => router,
             Binding::NotOutbox => {
-                self.rows_ignored += 1;
+                self.rows_ignored.insert += 1;
                 return Ok(FrameOutcome::Taken);
             }
             Binding::Broken(_, failure) => {
                 let failure = failure.clone();
-                return Ok(self.block_on_row(failure, None, now.at));
+                return Ok(self.wait_at_row(failure, None, now.at));
             }
         };
         let mut event = Event::default();
@@ -297,16 +298,16 @@ impl Session {
         };
         let topic = routed.topic;
         let Readiness::Ready(facts) = topics.readiness(topic) else {
-            return Ok(self.block(BlockReason::Topic(topic)));
+            return Ok(self.wait(WaitReason::Topic(topic)));
         };
         if let Some(partition) = routed.partition_beyond(facts.partitions) {
             let failure = no_such_partition(topic, partition, &event, facts, topics);
-            return Ok(self.block_on_row(failure, Some(topic), now.at));
+            return Ok(self.wait_at_row(failure, Some(topic), now.at));
         }
         let record = routed.record(&format_headers, facts.partitions, self.committed_at);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
-            return Ok(self.block_on_row(failure, Some(topic), now.at));
+            return Ok(self.wait_at_row(failure, Some(topic), now.at));
         }
         let ticket = self.ledger.issue(size.held_bytes())?;
         failpoint::reached(Failpoint::BeforeEnqueue);
@@ -322,21 +323,21 @@ impl Session {
                 Ok(match reason {
                     RefusalReason::Full => {
                         failpoint::reached(Failpoint::QueueFull);
-                        self.block_until_room(now.at)
+                        self.wait_until_room(now.at)
                     }
-                    RefusalReason::Probing => self.block_until_room(now.at),
-                    RefusalReason::Closed => self.block(BlockReason::SinkClosed),
+                    RefusalReason::PartitionWaits => self.wait_until_room(now.at),
+                    RefusalReason::Closed => self.wait(WaitReason::SinkClosed),
                 })
             }
         }
     }
 
-    /// A row cannot be routed: it blocks, or the session ends, depending on the class of the
+    /// A row cannot be routed: the session waits at it, or ends, depending on the class of the
     /// failure.
     #[cold]
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
         match failure.class() {
-            Class::Mendable => Ok(self.block_on_row(failure, None, at)),
+            Class::Mendable => Ok(self.wait_at_row(failure, None, at)),
             Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }
@@ -350,8 +351,8 @@ impl Session {
     }
 }
 
-/// Why the topic would refuse the record, if it would. The row blocks here, since a refusal by the
-/// broker would also fail the other records in flight.
+/// Why the topic would refuse the record, if it would. The session waits at the row here, since a
+/// refusal by the broker would also fail the other records in flight.
 #[inline]
 fn too_large(
     topic: TopicId,

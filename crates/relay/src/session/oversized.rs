@@ -12,7 +12,7 @@ use crate::{
 
 impl Session {
     /// Takes the prefix of a frame of `announced` bytes. A row of another table is ignored,
-    /// whatever its size; a row of an outbox blocks.
+    /// whatever its size; at a row of an outbox the session waits.
     ///
     /// # Errors
     /// The prefix cannot be decoded, or the frame is a keepalive or out of order (P007). A value
@@ -38,10 +38,23 @@ impl Session {
             }
         };
         // Update, Delete, Truncate and Message are ignored, as they are when they arrive whole.
-        if let Some(b'U' | b'D' | b'T' | b'M') = data.first() {
-            self.rows_ignored += 1;
-            return Ok(FrameOutcome::Taken);
+        match data.first() {
+            Some(b'U') => self.rows_ignored.update += 1,
+            Some(b'D') => self.rows_ignored.delete += 1,
+            Some(b'T') => self.rows_ignored.truncate += 1,
+            Some(b'M') => {}
+            Some(_) | None => return self.oversized_row(announced, data, now, settings),
         }
+        Ok(FrameOutcome::Taken)
+    }
+
+    fn oversized_row(
+        &mut self,
+        announced: usize,
+        data: &[u8],
+        now: Now,
+        settings: &SessionSettings,
+    ) -> Result<FrameOutcome, Failure> {
         let row = parse_insert_prefix(data)?;
         if self.is_within_covered() {
             self.cover_row(row.relation)?;
@@ -49,7 +62,7 @@ impl Session {
         }
         let failure = match self.relations.of_row(row.relation)? {
             Binding::NotOutbox => {
-                self.rows_ignored += 1;
+                self.rows_ignored.insert += 1;
                 return Ok(FrameOutcome::Taken);
             }
             Binding::Outbox(router) => {
@@ -68,6 +81,6 @@ impl Session {
             }
             Binding::Broken(_, failure) => failure.clone(),
         };
-        Ok(self.block_on_row(failure, None, now.at))
+        Ok(self.wait_at_row(failure, None, now.at))
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 pub(super) enum Binding {
     Outbox(Box<TableRouter>),
     NotOutbox,
-    /// An outbox whose next row blocks with this failure.
+    /// An outbox at whose next row the session waits, with this failure.
     Broken(Box<OutboxTable>, Failure),
 }
 

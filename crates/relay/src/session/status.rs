@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Session {
-    /// The status update that is due, if any. The relay says whether the socket is being read
+    /// The status update that is due, if any. The core says whether the socket is being read
     /// (`socket_read`), because that depends on more than the session.
     ///
     /// # Errors

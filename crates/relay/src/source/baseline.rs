@@ -7,7 +7,7 @@ use super::{
     catalog::Catalog,
     gap::Mark,
     server::Server,
-    slot::{Held, SlotHealth},
+    slot::{ServerMoment, SlotHealth},
     tables::TableOids,
 };
 use crate::{failure::Failure, progress::WitnessStore, routing::table::Outboxes, witness::Witness};
@@ -21,16 +21,16 @@ pub struct Expectations<'a> {
     pub publication: &'a str,
     /// The configured tables. Empty: every published table is an outbox.
     pub outboxes: &'a Outboxes,
-    /// The record of earlier sessions, of this router or another. None before the first session.
+    /// The witness of earlier sessions, of this router or another. None before the first session.
     pub witness: Option<&'a Witness>,
     /// Whether the slot may stand past the witness.
-    pub slot_position: SlotPosition,
+    pub position_check: PositionCheck,
 }
 
 /// Whether the slot's position is compared with the witness's. A slot that stands past a witness
 /// was moved by somebody else, if that witness is in Kafka and of this server's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotPosition {
+pub enum PositionCheck {
     /// It is compared.
     Compared,
     /// The witness is in memory only, so another router may have moved the slot; or it names a
@@ -38,7 +38,7 @@ pub enum SlotPosition {
     NotCompared,
 }
 
-impl From<WitnessStore> for SlotPosition {
+impl From<WitnessStore> for PositionCheck {
     fn from(store: WitnessStore) -> Self {
         match store {
             WitnessStore::Kafka => Self::Compared,
@@ -64,8 +64,8 @@ pub struct Baseline {
     pub tables: TableOids,
     /// When the server was read: its clock and the end of WAL.
     pub checked: Mark,
-    /// The same moment in a form that can be ordered.
-    pub held: Held,
+    /// The same moment, in the form that can be ordered.
+    pub moment: ServerMoment,
 }
 
 impl Baseline {

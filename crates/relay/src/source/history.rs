@@ -1,12 +1,12 @@
 //! Whether the server's WAL is the one that Kafka's records come from.
 //!
 //! LSNs mean something only within one history. `IDENTIFY_SYSTEM` names it (system identifier and
-//! timeline), and the timeline history file says where each timeline left the one before it
-//! (PostgreSQL manual, "Continuous Archiving", Timelines). After a promotion that forgot no
-//! transaction which Kafka has, streaming continues; any other change of history needs a person. A
-//! server that was restored to an earlier state on the same timeline is found here only while its
-//! WAL ends before the witness; later it is found because the witness's last transaction is not
-//! sent again.
+//! timeline), and the timeline history file says where each timeline forked off the one before it,
+//! its switch point (PostgreSQL manual, "Continuous Archiving", Timelines). After a promotion that
+//! forgot no transaction which Kafka has, streaming continues; any other change of history needs a
+//! person. A server that was restored to an earlier state on the same timeline is found here only
+//! while its WAL ends before the witness; later it is found because the witness's last transaction
+//! is not sent again.
 
 use pgoutput::Lsn;
 
@@ -25,7 +25,7 @@ use crate::{
 pub enum Continuation {
     /// It is the same.
     Same,
-    /// A later timeline, which left the witness's here.
+    /// A later timeline, which forked off the witness's here.
     Promoted(Lsn),
 }
 
@@ -47,9 +47,9 @@ pub fn continued(
     server: &Server,
     timelines: &TimelineHistory,
 ) -> Result<Witness, Obstacle> {
-    if let Continuation::Promoted(left) = continues(&witness, server, timelines)? {
+    if let Continuation::Promoted(switch_point) = continues(&witness, server, timelines)? {
         witness.generation += 1;
-        witness.position = witness.position.min(left);
+        witness.position = witness.position.min(switch_point);
         // Where the former timeline ended says nothing about who held the slot later on this one.
         // If `held` were kept, records of different routers would be ranked by how far each saw the
         // former timeline, and a late write of one would hide the other's record.
@@ -121,7 +121,7 @@ fn promoted(
     timelines: &TimelineHistory,
 ) -> Result<Continuation, Obstacle> {
     let now = server.history.timeline;
-    let Some(left) = timelines.left_at(known.timeline) else {
+    let Some(switch_point) = timelines.switch_point(known.timeline) else {
         return Err(other_server(
             witness,
             Lsn::ZERO,
@@ -134,22 +134,22 @@ fn promoted(
     // Between the witness's last transaction and its position there were no events: if the new
     // timeline lacks that WAL, Kafka has no record too many.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
-    if last <= left {
-        return reaches(witness, server, witness.position.min(left))
-            .map(|()| Continuation::Promoted(left));
+    if last <= switch_point {
+        return reaches(witness, server, witness.position.min(switch_point))
+            .map(|()| Continuation::Promoted(switch_point));
     }
     Err(other_server(
         witness,
-        left,
+        switch_point,
         format!(
-            "timeline {now} left timeline {} at {left}, but up to {last} Kafka has its transactions: the promotion lost them",
+            "timeline {now} forked off timeline {} at {switch_point}, but up to {last} Kafka has its transactions: the promotion lost them",
             known.timeline
         ),
     ))
 }
 
 /// A finding that every reading of this server repeats and no reading of the right server does, so
-/// it need not be written down.
+/// the witness need not name it.
 fn other_server(witness: &Witness, from: Lsn, what: String) -> Obstacle {
     Obstacle::OtherServer(Box::new(parted(witness, from, Failure::new(Code::HistoryChanged, what))))
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::{
         progress::transaction::LastTransaction,
-        source::{Held, samples},
+        source::{ServerMoment, samples},
     };
 
     fn history(timeline: u32) -> History {
@@ -225,7 +225,7 @@ mod tests {
     /// generation, and the later one counts.
     #[test]
     fn a_promotion_begins_one_generation_however_far_the_former_timeline_went() {
-        let held = |wal_end| Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
+        let held = |wal_end| ServerMoment { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
         let witness = Witness { held: Some(held(900)), ..witness() };
         let timelines = TimelineHistory::parse("2\t0/258\ty\n").unwrap();
         let begun = |wal_end| {

@@ -31,7 +31,7 @@ mod storage;
 mod tables;
 mod unconfigured;
 
-pub use baseline::{Baseline, Expectations, SlotPosition};
+pub use baseline::{Baseline, Expectations, PositionCheck};
 pub use catalog::{
     Catalog, CatalogRelation, Child, Inserts, Partitions, Publication, PublishedTable, SchemaEntry,
     TableKind,
@@ -44,6 +44,8 @@ pub use pgoutput::Oid;
 pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};
 pub use quote::{quote_identifier, quote_table};
 pub use server::{History, Server, ServerEncoding, TimelineHistory};
-pub use slot::{Held, SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus, bytes_between};
+pub use slot::{
+    ServerMoment, SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus, bytes_between,
+};
 pub use storage::{Partition, Persistence, Storage, ToastOrigin};
 pub use tables::TableOids;

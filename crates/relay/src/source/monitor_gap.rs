@@ -66,8 +66,8 @@ fn is_connected(state: State) -> bool {
     }
 }
 
-/// The greatest position up to which everything is in Kafka, according to the relay, the witness
-/// and the slot.
+/// The greatest position up to which everything is in Kafka, according to the core, the witness and
+/// the slot.
 fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
     let confirmed = Some(relay.confirmed).filter(|lsn| lsn.as_u64() > 0);
     confirmed.max(slot).max(relay.witness.position)

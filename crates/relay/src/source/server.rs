@@ -36,10 +36,11 @@ pub struct History {
     pub timeline: u32,
 }
 
-/// The timelines before the present one, each with the position at which the next one left it.
+/// The timelines before the present one, each with its switch point: the position at which the next
+/// one forked off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TimelineHistory {
-    left: Vec<(u32, Lsn)>,
+    switch_points: Vec<(u32, Lsn)>,
 }
 
 impl TimelineHistory {
@@ -50,27 +51,30 @@ impl TimelineHistory {
     /// # Errors
     /// [`Code::Protocol`]: a line has no timeline or no position.
     pub fn parse(content: &str) -> Result<Self, Failure> {
-        let mut left = Vec::new();
+        let mut switch_points = Vec::new();
         for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
         {
             let mut fields = line.split_ascii_whitespace();
             let timeline = fields.next().and_then(|field| field.parse().ok());
             let position = fields.next().and_then(|field| field.parse().ok());
             match (timeline, position) {
-                (Some(timeline), Some(position)) => left.push((timeline, position)),
+                (Some(timeline), Some(position)) => switch_points.push((timeline, position)),
                 _ => {
                     return Err(Failure::new(
                         Code::Protocol,
-                        "the timeline history file has a line that is none",
+                        "the timeline history file has a line without a timeline and a position",
                     ));
                 }
             }
         }
-        Ok(Self { left })
+        Ok(Self { switch_points })
     }
 
-    /// Where the next timeline left this one; `None` if this one is not an ancestor.
-    pub(super) fn left_at(&self, timeline: u32) -> Option<Lsn> {
-        self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
+    /// Where the next timeline forked off this one; `None` if this one is not an ancestor.
+    pub(super) fn switch_point(&self, timeline: u32) -> Option<Lsn> {
+        self.switch_points
+            .iter()
+            .find(|(known, _)| *known == timeline)
+            .map(|(_, position)| *position)
     }
 }

@@ -122,11 +122,11 @@ pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
     to.as_u64().saturating_sub(from.as_u64())
 }
 
-/// A moment at which a session's own walsender was seen to hold the slot, or at which a command saw
-/// that no process held it. A slot has one holder at a time and WAL grows, so the later of two
-/// moments has the greater `wal_end`; the clock decides where nothing was written in between.
+/// A moment of a server that can be ordered with others of the same history. WAL grows, so the
+/// later of two moments has the greater `wal_end`; the clock decides where nothing was written in
+/// between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
+pub struct ServerMoment {
     /// The end of WAL.
     pub wal_end: Lsn,
     /// The server's clock, in microseconds.
@@ -149,9 +149,9 @@ pub struct SlotReading {
 }
 
 impl SlotReading {
-    /// The moment of the reading, in a form that can be ordered.
-    pub fn held(&self) -> Held {
-        Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
+    /// The moment of the reading, in the form that can be ordered.
+    pub fn moment(&self) -> ServerMoment {
+        ServerMoment { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
     }
 
     /// The moment of the reading, in the form that messages show.

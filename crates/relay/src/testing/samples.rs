@@ -1,4 +1,4 @@
-//! A slot without defects and a relay's report, of which each test changes what it is about.
+//! A slot without defects and the core's report, of which each test changes what it is about.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use pgoutput::Lsn;
 use crate::{
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
-    telemetry::{Reconnects, Snapshot, WitnessReport},
+    telemetry::{Reconnects, RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// Made by `setup`, 60 MiB behind, 70 MiB retained.
@@ -44,7 +44,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         waiting_for_ack: None,
         topics: Vec::new(),
         transactions: 0,
-        rows_ignored: 0,
+        rows_ignored: RowsIgnored::default(),
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,

@@ -86,6 +86,16 @@ pub fn origin(sent_at: i64) -> Vec<u8> {
     wal(0, sent_at, &bytes)
 }
 
+/// A message of which only the first letter and the table are right: enough for what is not read
+/// any further. Update (`U`) and Delete (`D`) are of a row without columns.
+pub fn change(letter: u8, relation: u32) -> Vec<u8> {
+    let mut bytes = vec![letter];
+    bytes.extend(relation.to_be_bytes());
+    bytes.push(if letter == b'U' { b'N' } else { b'O' });
+    bytes.extend(0_u16.to_be_bytes());
+    wal(0, 0, &bytes)
+}
+
 /// Truncate of one table.
 pub fn truncate(relation: u32) -> Vec<u8> {
     let mut bytes = vec![b'T'];

@@ -29,7 +29,7 @@ pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
 
 impl From<Unreadable> for Failure {
     fn from(unreadable: Unreadable) -> Self {
-        let what = "a record of this pipeline in the state topic cannot be read";
+        let what = "the witness of this pipeline in the state topic cannot be read";
         Self::of(Case::RecordUnreadable, what).caused_by(unreadable)
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::{
         failure::Code,
-        source::{Gap, Held, History, Interval, Mark},
+        source::{Gap, History, Interval, Mark, ServerMoment},
     };
 
     fn at(generation: u64, position: u64) -> Witness {
@@ -85,7 +85,7 @@ mod tests {
     fn a_late_write_counts_for_less_than_the_witness_of_the_next_holder_of_the_slot() {
         let held = |wal_end, clock_micros, position| {
             let wal_end = Lsn::from_u64(wal_end);
-            Witness { held: Some(Held { wal_end, clock_micros }), ..at(1, position) }
+            Witness { held: Some(ServerMoment { wal_end, clock_micros }), ..at(1, position) }
         };
         let position = |all: [Witness; 2]| join(all).unwrap().position.as_u64();
         assert_eq!(position([held(600, 1, 500), held(700, 0, 300)]), 300);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_late_write_of_a_timeline_that_was_left_counts_for_less() {
         let on = |timeline, wal_end, position| {
-            let held = Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
+            let held = ServerMoment { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
             let history = History { system_id: "1".to_owned(), timeline };
             Witness { held: Some(held), history: Some(history), ..at(2, position) }
         };

@@ -1,14 +1,15 @@
-//! The keys under which a pipeline's records are stored.
+//! The keys under which the state topic keeps a pipeline's witness.
 
 use crate::progress::ticket::SessionId;
 
-/// Names a pipeline in the state topic: the configured name, the database and the slot.
+/// What all keys of a pipeline's witness begin with: the configured name, the database and the
+/// slot.
 ///
 /// Name and slot are often left at their defaults, so the database distinguishes two installations
-/// that share a Kafka cluster. The server's address is not part of the name: a failover may change
-/// the address, and the record must still be found.
+/// that share a Kafka cluster. The server's address is not part of the key: a failover may change
+/// the address, and the witness must still be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pipeline {
+pub struct WitnessKey {
     /// `name` in the configuration.
     pub name: String,
     /// The database.
@@ -17,8 +18,8 @@ pub struct Pipeline {
     pub slot: String,
 }
 
-impl Pipeline {
-    /// The prefix of all its keys, and of no other pipeline's keys.
+impl WitnessKey {
+    /// The prefix of all keys of this pipeline, and of no other pipeline's keys.
     #[must_use]
     pub fn prefix(&self) -> Vec<u8> {
         let parts = [&self.name, &self.database, &self.slot];
@@ -29,7 +30,7 @@ impl Pipeline {
 
     /// The key of one writer: a session, a gap that a process found, or a command.
     #[must_use]
-    pub fn key(&self, writer: &str) -> Vec<u8> {
+    pub fn of_writer(&self, writer: &str) -> Vec<u8> {
         let mut key = self.prefix();
         key.extend_from_slice(writer.as_bytes());
         key
@@ -38,10 +39,10 @@ impl Pipeline {
 
 /// The key of a session's records.
 pub(super) fn of_session(
-    pipeline: &Pipeline,
+    witness_key: &WitnessKey,
     process: &str,
     sessions: u64,
     id: SessionId,
 ) -> Vec<u8> {
-    pipeline.key(&format!("{process}.{sessions}.{}", id.0))
+    witness_key.of_writer(&format!("{process}.{sessions}.{}", id.0))
 }

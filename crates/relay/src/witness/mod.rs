@@ -15,17 +15,18 @@
 //! A router that was stopped (SIGSTOP) or cut off may write late. Such a write must not count, and
 //! it cannot be prevented: Kafka has no conditional write. So a late write is made harmless
 //! instead. Each session writes under a key of its own, and of all records of a pipeline the one
-//! with the greatest (generation, timeline, [`Held`], position) counts ([`combine`]). A promotion,
-//! a gap and the acceptance of a gap each start a new generation. Within a generation the record of
-//! the last holder of the slot counts, although an earlier holder may have had more acknowledged:
-//! the later holder has sent part of that again, and the rest has to follow, else the last record
-//! of a key would not be its last event. The next session deletes the keys of earlier sessions.
+//! with the greatest (generation, timeline, [`ServerMoment`], position) counts ([`combine`]). A
+//! promotion, a gap and the acceptance of a gap each start a new generation. Within a generation
+//! the record of the last holder of the slot counts, although an earlier holder may have had more
+//! acknowledged: the later holder has sent part of that again, and the rest has to follow, else the
+//! last record of a key would not be its last event. The next session deletes the keys of earlier
+//! sessions.
 //!
 //! A transactional producer was rejected: it fences by the order of `initTransactions`, which is
 //! not the order in which sessions hold the slot, so a router that resumes late would fence the
 //! holder.
 //!
-//! [`Held`]: crate::source::Held
+//! [`ServerMoment`]: crate::source::ServerMoment
 
 mod acceptance;
 mod combine;
@@ -39,5 +40,5 @@ pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;
 pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
-pub use key::Pipeline;
+pub use key::WitnessKey;
 pub use record::{ACCEPTED_MAX, Acceptance, Former, Witness};

@@ -7,7 +7,7 @@ use pgoutput::{Lsn, Oid};
 use crate::{
     progress::LastTransaction,
     routing::table::TableName,
-    source::{Catalog, Gap, Held, History, Mark},
+    source::{Catalog, Gap, History, Mark, ServerMoment},
     wording,
 };
 
@@ -16,9 +16,9 @@ use crate::{
 pub struct Witness {
     /// Incremented when a new history begins, when a gap opens, and when a person accepts a gap.
     pub generation: u64,
-    /// When its writer last saw who holds the slot: a session saw that its own walsender does, a
-    /// command that no process does.
-    pub held: Option<Held>,
+    /// When this witness's writer last checked who holds the slot: a session, that its own
+    /// walsender does; a command, that nobody does. A slot has one holder at a time.
+    pub held: Option<ServerMoment>,
     /// The server's history; `None` when a gap was found before any server was identified.
     pub history: Option<History>,
     /// Kafka's cluster id.
@@ -124,14 +124,14 @@ impl Witness {
     }
 
     /// The order of a pipeline's records: the greatest counts.
-    pub(super) fn rank(&self) -> (u64, Option<u32>, Option<Held>, Lsn) {
+    pub(super) fn rank(&self) -> (u64, Option<u32>, Option<ServerMoment>, Lsn) {
         let (timeline, held) = self.holder();
         (self.generation, timeline, held, self.position)
     }
 
     /// The order of holders within a generation. The timeline ranks first: a promotion begins a
     /// generation, and the next promotion may follow before that generation's record is in Kafka.
-    pub(super) fn holder(&self) -> (Option<u32>, Option<Held>) {
+    pub(super) fn holder(&self) -> (Option<u32>, Option<ServerMoment>) {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
@@ -152,7 +152,7 @@ impl Witness {
     /// session held the slot at a later moment, the server was restored to an earlier state, and
     /// nothing that this session writes would count; so a new generation begins.
     #[must_use]
-    pub(crate) fn held_by(self, held: Option<Held>) -> Self {
+    pub(crate) fn held_by(self, held: Option<ServerMoment>) -> Self {
         let is_later = held > self.held;
         Self { generation: self.generation + u64::from(!is_later), held, ..self }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, Lsn, Write,
-    source::{Expectations, Gap, Present, SlotPosition, gaps_since},
+    source::{Expectations, Gap, PositionCheck, Present, gaps_since},
     witness::{OpenFinding, Witness},
 };
 
@@ -59,7 +59,7 @@ impl World {
         let gaps = best.gaps.clone();
         let witness = self.accepted(&best);
         let number = witness.generation;
-        let key = router::pipeline().key(&format!("accept {number}"));
+        let key = router::witness_key().of_writer(&format!("accept {number}"));
         let position = witness.position.as_u64();
         let value = Some(witness.encode());
         self.trace(|| format!("a person accepts: generation {number}, from {position}"));
@@ -98,7 +98,7 @@ impl World {
             publication: queries::PUBLICATION,
             outboxes: &outboxes,
             witness: Some(&best),
-            slot_position: SlotPosition::Compared,
+            position_check: PositionCheck::Compared,
         };
         let present = Present {
             cluster: &self.kafka.cluster(),
@@ -115,7 +115,7 @@ impl World {
     fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.read_catalog();
         let next = Witness {
-            held: Some(self.server.read_slot().held()),
+            held: Some(self.server.read_slot().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
             checked: Some(self.server.read_slot().mark()),

@@ -38,13 +38,13 @@ impl World {
                         process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
                     });
                     let Some(step) = step else { return };
-                    if step == FrameOutcome::Blocked
+                    if step == FrameOutcome::NotTaken
                         && let Some(connection) = self.server.connection(id)
                     {
                         connection.wire.push_front(SocketMessage::Oversized(prefix));
                     }
                     self.act(router);
-                    if step == FrameOutcome::Blocked {
+                    if step == FrameOutcome::NotTaken {
                         return;
                     }
                 }
@@ -78,7 +78,7 @@ impl World {
         let now = self.now();
         let step = self.run_in_process(router, |process| {
             let SimulatedRouter { relay, producer, .. } = process;
-            let Some(producer) = producer else { return FrameOutcome::Blocked };
+            let Some(producer) = producer else { return FrameOutcome::NotTaken };
             relay.frame(&frame, now, producer)
         });
         self.trace(|| {
@@ -86,7 +86,7 @@ impl World {
         });
         self.check_produced_records(router);
         let Some(step) = step else { return false };
-        if step == FrameOutcome::Blocked
+        if step == FrameOutcome::NotTaken
             && let Some(connection) = self.server.connection(id)
         {
             connection.wire.push_front(SocketMessage::Frame(frame));

@@ -72,7 +72,7 @@ async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
     assert!(hint.contains("outbox-router accept"), "{hint}");
     expect_reported(fixture, &[code]).await;
 
-    // It survives the process: the record is there before anybody restarts.
+    // It survives the process: the witness is there before anybody restarts.
     fixture.router.kill9().await.unwrap();
     fixture.router.start_again().unwrap();
     fixture.router.wait_status(code, SHORT_DEADLINE, is_reported).await.unwrap();

@@ -101,12 +101,12 @@ pub(super) async fn expect_gap_of_lost_events(fixture: &mut Fixture, committed: 
     expect_continues_after_acceptance(fixture, &forgotten).await;
 }
 
-/// Where the record in Kafka says that everything is acknowledged.
-async fn position_of_the_record(fixture: &Fixture) -> PgLsn {
+/// Where the witness in Kafka says that everything is acknowledged.
+async fn position_of_the_witness(fixture: &Fixture) -> PgLsn {
     let output = fixture.router.command(&["status"]).await.unwrap();
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let known = output.lines().find_map(|line| {
-        line.strip_prefix("record")?.trim().strip_prefix("everything before ")?.split(' ').next()
+        line.strip_prefix("witness")?.trim().strip_prefix("everything before ")?.split(' ').next()
     });
     known.unwrap_or_else(|| panic!("there is no witness: {output}")).parse().unwrap()
 }
@@ -114,7 +114,7 @@ async fn position_of_the_record(fixture: &Fixture) -> PgLsn {
 /// Writes until the server's WAL is longer than it was before the restore: its length alone no
 /// longer shows the restore.
 pub(super) async fn write_past_what_kafka_has(fixture: &mut Fixture) {
-    let known = position_of_the_record(fixture).await;
+    let known = position_of_the_witness(fixture).await;
     while fixture.postgres.current_wal_lsn().await.unwrap() <= known {
         write(fixture, 100).await;
     }

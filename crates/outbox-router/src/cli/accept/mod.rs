@@ -36,7 +36,7 @@ struct Facts {
     stored: PipelineRecords,
     /// The witness as it is in Kafka.
     recorded: Witness,
-    /// The same, with the gaps that a router would find now and that are not written down yet.
+    /// The same, with the gaps that a router would find now and that are not in it yet.
     record: Witness,
     reading: SourceReading,
 }
@@ -98,9 +98,9 @@ pub(super) async fn accept(
     Ok(Exit::Done)
 }
 
-/// Reads source and record, and waits up to [`STOP_TIMEOUT`] until no router streams: a
-/// streaming router notices an open gap within seconds, and stops. If it does not stop, the
-/// acceptance is refused later.
+/// Reads source and witness, and waits up to [`STOP_TIMEOUT`] until no router streams: a streaming
+/// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
+/// refused later.
 async fn read_when_idle(
     config: &Config,
     records: &Records,

@@ -16,7 +16,7 @@ use crate::{
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
-/// The pipeline that the record belongs to.
+/// The pipeline, with the key of its witness: name, database and slot.
 pub(super) fn pipeline(config: &Config, database: &str, out: Out<'_>) -> io::Result<()> {
     let (name, slot) = (&config.name, &config.postgres.slot);
     writeln!(out, "pipeline  {name}, database {database}, slot {slot}")
@@ -66,7 +66,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     if gaps().next().is_none() {
         return writeln!(
             out,
-            "\nThe record stays as it is; what was before it is no longer asked about."
+            "\nThe witness stays as it is; what was before it is no longer asked about."
         );
     }
     writeln!(
@@ -91,7 +91,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
 }
 
 /// Alterations that are no gap. They are not reported again, because the acceptance begins a new
-/// record.
+/// witness.
 pub(super) fn alterations(alterations: &[Failure], out: Out<'_>) -> io::Result<()> {
     for failure in alterations {
         writeln!(out, "\nalso      {}: {}", failure.code, failure.message)?;
@@ -156,15 +156,15 @@ pub(super) fn changed() -> Failure {
 pub(super) fn keeps_none() -> Failure {
     Failure::of(
         Case::NoStateTopic,
-        "kafka.state_topic is empty, so no gap is written down: without a state topic every restart \
-         of the router closes every gap",
+        "kafka.state_topic is empty, so no witness keeps a gap: without a state topic every restart of \
+         the router closes every gap",
     )
 }
 
-/// The state topic has no record of this pipeline.
+/// The state topic has no witness of this pipeline.
 pub(super) fn no_record(topic: &TopicName) -> Failure {
     Failure::of(
         Case::NoRecord,
-        format!("the state topic {topic} has no record of this pipeline: nothing can be accepted"),
+        format!("the state topic {topic} has no witness of this pipeline: nothing can be accepted"),
     )
 }

@@ -1,7 +1,7 @@
-//! The first record of a pipeline. It is created together with the slot, so that the router never
-//! begins without a record. From then on it is noticed if the slot is advanced, dropped or
-//! re-created. For a slot that is older than its record, nothing shows whether that has happened
-//! before: a person has to accept this (`outbox-router accept`).
+//! The first witness of a pipeline. It is created together with the slot, so that the router never
+//! begins without one. From then on it is noticed if the slot is advanced, dropped or re-created.
+//! For a slot that is older than its witness, nothing shows whether that has happened before: a
+//! person has to accept this (`outbox-router accept`).
 
 use std::io;
 
@@ -22,7 +22,7 @@ use crate::{
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
-/// Creates the first record, unless there is one.
+/// Creates the first witness, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
     made: SlotOrigin,
@@ -32,11 +32,11 @@ pub(super) async fn record(
 ) -> Result<(), TaskError> {
     let topic = match (part, &config.kafka.state_topic) {
         (RecordPart::Skip, _) => {
-            writeln!(out, "record: left out; the router begins without one, and warns (K022)")?;
+            writeln!(out, "witness: left out; the router begins without one, and warns (K022)")?;
             return Ok(());
         }
         (RecordPart::Include, None) => {
-            writeln!(out, "record: none is kept, since kafka.state_topic is empty")?;
+            writeln!(out, "witness: none is kept, since kafka.state_topic is empty")?;
             return Ok(());
         }
         (RecordPart::Include, Some(topic)) => topic,
@@ -80,7 +80,7 @@ async fn make(
 ) -> Result<(), TaskError> {
     let topic = records.topic();
     let baseline = record::baseline(config, reading, &[]).map_err(|failure| {
-        // A router that streams advances the slot meanwhile, and writes a record of its own.
+        // A router that streams advances the slot meanwhile, and writes a witness of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
     let first = Witness {
@@ -88,14 +88,14 @@ async fn make(
         ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
-    writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
+    writeln!(out, "witness: created in {topic}, everything after {} is noticed", first.position)?;
     report_open(&first, out)?;
     Ok(())
 }
 
-/// Reports the record that exists, which stays as it is.
+/// Reports the witness that exists, which stays as it is.
 fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "record: exists already, everything before {} is acknowledged", known.position)?;
+    writeln!(out, "witness: exists already, everything before {} is acknowledged", known.position)?;
     report_open(known, out)
 }
 
@@ -111,9 +111,9 @@ fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// PostgreSQL is set up, but the first record could not be written.
+/// PostgreSQL is set up, but the first witness could not be written.
 fn missing(topic: &TopicName, failure: Failure) -> Failure {
     let what =
-        format!("PostgreSQL is set up, but the first record is missing in the state topic {topic}");
+        format!("PostgreSQL is set up, but the witness is missing in the state topic {topic}");
     Failure::of(Case::FirstRecordUnwritten, what).caused_by(failure)
 }

@@ -1,4 +1,4 @@
-//! `setup`: creates what a router needs in PostgreSQL, and the first record in the state topic; or
+//! `setup`: creates what a router needs in PostgreSQL, and the first witness in the state topic; or
 //! prints the SQL for it.
 //!
 //! The publication is always created before the slot: the slot decodes WAL with the catalog as it
@@ -25,7 +25,7 @@ use super::{
 use crate::config::Config;
 use slot::SlotOrigin;
 
-/// Prints the SQL, or runs it and creates the first record.
+/// Prints the SQL, or runs it and creates the first witness.
 pub(super) async fn setup(
     args: &SetupArgs,
     config: &Config,

@@ -50,7 +50,7 @@ pub(super) fn print(
     if let (RecordPart::Include, Some(command)) = (args.record, Records::topic_command(config)) {
         writeln!(
             out,
-            "-- the state topic, in a shell; the first record is created by --apply alone,"
+            "-- the state topic, in a shell; the witness in it is created by --apply alone,"
         )?;
         writeln!(out, "-- and of a slot that is older than it, outbox-router accept closes K022")?;
         writeln!(out, "-- {command}\n")?;

@@ -20,7 +20,7 @@ use crate::cli::{
 pub(super) enum SlotOrigin {
     /// This command has created it.
     Now,
-    /// It existed already: only a record shows what happened to it before.
+    /// It existed already: only a witness shows what happened to it before.
     Before,
 }
 

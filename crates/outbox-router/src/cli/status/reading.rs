@@ -1,4 +1,4 @@
-//! One reading: PostgreSQL and the router are asked at the same time, the record after the router.
+//! One reading: PostgreSQL and the router are asked at the same time, the witness after the router.
 
 use relay::Failure;
 use serde_json::Value;

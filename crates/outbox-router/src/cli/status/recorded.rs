@@ -1,5 +1,5 @@
-//! What the pipeline's record says: from the router, if it answers and has read the record, else
-//! from Kafka.
+//! What the pipeline's witness, the record in the state topic, says: from the router, if it answers
+//! and has read the witness, else from Kafka.
 
 use std::{io, time::Duration};
 
@@ -18,19 +18,19 @@ use crate::{
 /// PostgreSQL's answer should not wait for Kafka's.
 const KAFKA_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What is known of the record.
+/// What is known of the witness.
 pub(super) enum Recorded {
-    /// No record is kept: `kafka.state_topic` is empty.
+    /// No witness is kept: `kafka.state_topic` is empty.
     Off,
-    /// The state topic has no record of this pipeline.
+    /// The state topic has no witness of this pipeline.
     Absent,
-    /// The record could not be read, and why.
+    /// The witness could not be read, and why.
     Unknown(String),
-    /// The record exists.
+    /// The witness exists.
     Known(ShownRecord),
 }
 
-/// The record, as far as it is shown.
+/// The witness, as far as it is shown.
 #[derive(Default)]
 pub(super) struct ShownRecord {
     /// Everything before this LSN is acknowledged; `nothing` where the router has not read the
@@ -40,11 +40,11 @@ pub(super) struct ShownRecord {
     pub(super) open: Vec<OpenEntry>,
     /// What was accepted, the latest last.
     pub(super) accepted: Vec<AcceptedEntry>,
-    /// Whether the router has open gaps that it could not write down yet.
+    /// Whether the router has open gaps that it could not write to the witness yet.
     pub(super) is_unwritten: bool,
 }
 
-/// A gap, or a beginning without a record, that waits for a person.
+/// A gap, or a beginning without a witness, that waits for a person.
 pub(super) struct OpenEntry {
     /// `CODE@LSN`.
     pub(super) name: String,
@@ -64,7 +64,7 @@ impl OpenEntry {
         self.name.split('@').next().unwrap_or_default()
     }
 
-    /// The pipeline began without a record.
+    /// The pipeline began without a witness.
     fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
         Self::of(name, record::began_without(&format!("{lsn}{at}")))
@@ -97,7 +97,7 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
     }
 }
 
-/// What the router reports of the record; `None` where the router has not read it yet.
+/// What the router reports of the witness; `None` where the router has not read it yet.
 fn by_router(witness: &Value) -> Option<Recorded> {
     let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
     let each = |key: &str| witness.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -166,23 +166,23 @@ impl Recorded {
     pub(super) fn text(&self, config: &Config, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         let topic = config.kafka.state_topic.as_ref().map_or("", |topic| topic.as_str());
         match self {
-            Self::Off => writeln!(out, "record    none is kept: kafka.state_topic is empty"),
+            Self::Off => writeln!(out, "witness   none is kept: kafka.state_topic is empty"),
             Self::Absent => writeln!(
                 out,
-                "record    none in {topic}: outbox-router setup --apply creates it, then \
+                "witness   none in {topic}: outbox-router setup --apply creates it, then \
                  outbox-router accept closes K022"
             ),
             Self::Unknown(why) => {
-                writeln!(out, "record    unknown, and so is what is open: {why}")
+                writeln!(out, "witness   unknown, and so is what is open: {why}")
             }
             Self::Known(record) => {
                 let position = &record.position;
-                writeln!(out, "record    everything before {position} is acknowledged")?;
+                writeln!(out, "witness   everything before {position} is acknowledged")?;
                 for open in &record.open {
                     writeln!(out, "open      {}", open.name)?;
                 }
                 if record.is_unwritten {
-                    writeln!(out, "          not written down yet: a restart forgets it")?;
+                    writeln!(out, "          not in the witness yet: a restart forgets it")?;
                 }
                 for AcceptedEntry { name, by, at } in &record.accepted {
                     writeln!(out, "accepted  {name} by {by}, {at}")?;
@@ -192,7 +192,7 @@ impl Recorded {
         }
     }
 
-    /// The member `record` of the JSON output.
+    /// The member `record` of the JSON output: its name is a contract, and it shows the witness.
     pub(super) fn json(&self) -> Value {
         let (known, why) = match self {
             Self::Off => ("off", None),

@@ -31,7 +31,8 @@ pub(super) struct BlameLine {
     pub(super) why: String,
 }
 
-/// Who has to act; the words are those of the router's own `/status.json`.
+/// Who has to act, in the words of the router's own `/status.json`. That document also has
+/// `holder`, which only a standby reports, and it has no `unknown`: a router always has an answer.
 #[derive(Clone, Copy)]
 pub(super) enum Who {
     Nobody,
@@ -110,7 +111,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
             findings.push(defect);
         }
     }
-    // The entry of the record replaces such a finding: it names the interval, and what closes it.
+    // The entry of the witness replaces such a finding: it names the interval, and what closes it.
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
@@ -124,8 +125,8 @@ fn open_finding(open: &OpenEntry) -> Finding {
     Finding { code, message, hint: open.hint.clone() }
 }
 
-/// The finding that the slot, held by nobody, stands past the record; a router would find it at its
-/// next start.
+/// The finding that the slot, held by nobody, stands past the witness; a router would find it at
+/// its next start.
 fn moved(status: &StatusReading, config: &Config) -> Option<Finding> {
     let (Ok(sample), Recorded::Known(record)) = (&status.sample, &status.record) else {
         return None;

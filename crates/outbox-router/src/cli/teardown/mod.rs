@@ -2,10 +2,11 @@
 //! be undone, and no other slot delivers what it has not delivered; so a person types the slot's
 //! name first.
 //!
-//! The record is deleted with the slot if a router would find everything as it was left, and if the
-//! server has no committed row left to send. Otherwise, also where the server cannot say, the
-//! record stays, so that it is reported when the slot is re-created; `--forget` deletes it
-//! nevertheless. Rows that are committed between the last reading and the drop are not noticed.
+//! The witness, the record in the state topic, is deleted with the slot if a router would find
+//! everything as it was left, and if the server has no committed row left to send. Otherwise, also
+//! where the server cannot say, the witness stays, so that it is reported when the slot is
+//! re-created; `--forget` deletes it nevertheless. Rows that are committed between the last reading
+//! and the drop are not noticed.
 
 use crate::wording;
 use relay::{Case, Failure, Name};
@@ -23,7 +24,7 @@ use record::{Dropped, Retiring};
 mod backlog;
 mod record;
 
-/// Prints the SQL, or runs it and decides about the record.
+/// Prints the SQL, or runs it and decides about the witness.
 pub(super) async fn teardown(
     args: &TeardownArgs,
     config: &Config,
@@ -64,7 +65,7 @@ fn print(
             writeln!(out, "{statement};")?;
         }
     }
-    writeln!(out, "-- the record in Kafka is deleted by --apply alone")?;
+    writeln!(out, "-- the witness in Kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }

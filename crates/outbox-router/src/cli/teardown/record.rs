@@ -1,4 +1,4 @@
-//! What happens to the record when the slot is dropped.
+//! What happens to the witness when the slot is dropped.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(super) enum Dropped {
 
 /// The source as it was read before the slot is dropped.
 pub(super) enum Retiring {
-    /// The record stays as it is, and why.
+    /// The witness stays as it is, and why.
     Kept(String),
     /// The source as it was, or why that is not known.
     Read(Box<Records>, Box<Result<SourceReading, Failure>>),
@@ -50,7 +50,7 @@ impl Retiring {
         Self::Read(Box::new(records), Box::new(reading))
     }
 
-    /// Deletes the record if nothing is open and everything was delivered, or if the pipeline is
+    /// Deletes the witness if nothing is open and everything was delivered, or if the pipeline is
     /// given up.
     pub(super) async fn after(
         self,
@@ -61,14 +61,14 @@ impl Retiring {
     ) -> Result<(), TaskError> {
         let (records, reading) = match self {
             Self::Kept(why) => {
-                writeln!(out, "record: {why}")?;
+                writeln!(out, "witness: {why}")?;
                 return Ok(());
             }
             Self::Read(records, reading) => (records, *reading),
         };
         let stored = records.read().await.map_err(still_there)?;
         let Some(record) = &stored.record else {
-            writeln!(out, "record: does not exist")?;
+            writeln!(out, "witness: does not exist")?;
             return Ok(());
         };
         let slot = config.postgres.slot.as_str();
@@ -83,14 +83,14 @@ impl Retiring {
         match (as_left, gaps) {
             (Ok(()), _) => {
                 records.delete(stored).await.map_err(still_there)?;
-                writeln!(out, "record: deleted")?;
+                writeln!(out, "witness: deleted")?;
             }
             (Err(failure), OpenGaps::Forget) => {
                 records.delete(stored).await.map_err(still_there)?;
-                writeln!(out, "record: deleted, and this is forgotten with it: {failure:#}")?;
+                writeln!(out, "witness: deleted, and this is forgotten with it: {failure:#}")?;
             }
             (Err(failure), OpenGaps::Keep) => {
-                writeln!(out, "record: kept, so that this is not forgotten: {failure:#}")?;
+                writeln!(out, "witness: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
                     "  for a new slot: outbox-router setup --apply; insert the missing rows again \
@@ -124,11 +124,11 @@ fn delivered_unknown(slot: &str) -> Failure {
     Failure::new(Code::SlotMissing, message)
 }
 
-/// The objects in PostgreSQL are dropped, but the record could not be read or deleted.
+/// The objects in PostgreSQL are dropped, but the witness could not be read or deleted.
 fn still_there(failure: Failure) -> Failure {
     Failure::new(
         failure.code,
-        "what was in PostgreSQL is dropped, but the record in Kafka is still there, which does no \
+        "what was in PostgreSQL is dropped, but the witness in Kafka is still there, which does no \
          harm (where the same pipeline is set up again, setup says what is open, and outbox-router \
          accept closes it)",
     )

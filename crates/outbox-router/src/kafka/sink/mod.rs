@@ -212,7 +212,7 @@ impl RecordSink for KafkaSink {
         if !place.is_open(bytes) {
             // The report that opens the partition is an acknowledgement, after which the record is
             // offered again, or a failure, which closes the sink.
-            return Err(Refusal { ticket, reason: RefusalReason::Probing });
+            return Err(Refusal { ticket, reason: RefusalReason::PartitionWaits });
         }
         let opaque = ticket.into_opaque();
         let Err(error) = self.producer.produce(place.topic, record, opaque) else {

@@ -38,7 +38,7 @@ impl KafkaSink {
     /// Does not wait.
     ///
     /// # Errors
-    /// [`RefusalReason::Probing`] while another record for the state topic is in flight,
+    /// [`RefusalReason::PartitionWaits`] while another record for the state topic is in flight,
     /// [`RefusalReason::Full`] when the producer's queue is full, and [`RefusalReason::Closed`]
     /// when the sink is closed or no state topic is bound.
     pub fn write_state(
@@ -52,7 +52,7 @@ impl KafkaSink {
         }
         let Some(state) = &mut self.reports.state else { return Err(RefusalReason::Closed) };
         if state.flight == Flight::One {
-            return Err(RefusalReason::Probing);
+            return Err(RefusalReason::PartitionWaits);
         }
         let message =
             OutgoingRecord { partition: PARTITION, key, value, timestamp_ms: Record::NOW };

@@ -5,12 +5,12 @@ use relay::{Case, Failure, Name, TopicName};
 
 use crate::kafka::{errors::Cluster, topics::TopicMetadata};
 
-/// Below this `max.message.bytes` there is a caution. The record of any pipeline without thousands
+/// Below this `max.message.bytes` there is a caution. The witness of any pipeline without thousands
 /// of tables fits; Kafka's default, 1048588, is slightly larger.
 ///
-/// A record names every table that the publication had when it was last without defects: once as
+/// A witness names every table that the publication had when it was last without defects: once as
 /// published and, for an outbox, once more as it is. Each takes some 200 bytes, 400 with the
-/// longest names. A publication FOR ALL TABLES names all tables. A record also names up to 500
+/// longest names. A publication FOR ALL TABLES names all tables. A witness also names up to 500
 /// topics with their partition counts, 250 bytes each. The rest is some kilobytes, and more only
 /// where a gap's message is long.
 const AMPLE_RECORD_BYTES: usize = 1_000_000;
@@ -45,13 +45,13 @@ pub(super) fn cautions(
     }
     if let Some(limit) = settings.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
         let why = format!(
-            "takes records of {limit} bytes at most, and a pipeline with many topics or tables may need more"
+            "takes records of {limit} bytes at most, and the witness of a pipeline with many topics or tables may need more"
         );
         cautions.push(alter(&why, "max.message.bytes=1048588"));
     }
     if replicas == 1 && known.brokers.len() > 1 {
         let why = format!(
-            "has one replica on a cluster of {} brokers: when that broker is lost, so is what is known of the pipeline",
+            "has one replica on a cluster of {} brokers: when that broker is lost, so is the witness",
             known.brokers.len()
         );
         let failure = caution(cluster, name, Case::StateTopicReplicas, &why);

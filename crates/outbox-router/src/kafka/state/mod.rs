@@ -2,7 +2,7 @@
 //! creates, reads and writes such a topic; it does not know what the records mean.
 //!
 //! Only `cleanup.policy=compact` is accepted, as for the topics of Kafka Connect: with
-//! `compact,delete` the record of a pipeline that writes nothing for `retention.ms` would be
+//! `compact,delete` the witness of a pipeline that writes nothing for `retention.ms` would be
 //! deleted.
 //!
 //! [`StateTopic`] and the functions for commands block. The streaming task writes through
@@ -49,7 +49,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("min.cleanable.dirty.ratio", "0.1"),
 ];
 
-/// The least `max.message.bytes` that a state topic may have. The record of a pipeline with a
+/// The least `max.message.bytes` that a state topic may have. The witness of a pipeline with a
 /// handful of tables and topics has a few kilobytes. `cautions` describes larger pipelines and how
 /// large a record can become.
 const RECORD_BYTES: usize = 64 * 1024;
@@ -200,7 +200,7 @@ pub(super) fn explain(
     }
     if failure.code == Code::RecordTooLarge {
         let what = format!(
-            "the record of this pipeline is larger than the state topic {name} takes (its \
+            "the witness of this pipeline is larger than the state topic {name} takes (its \
              max.message.bytes, or the producer's message.max.bytes): it names every published table"
         );
         return of(Case::StateRecordTooLarge, what).naming(Name::Bytes, LARGE_RECORD_BYTES);

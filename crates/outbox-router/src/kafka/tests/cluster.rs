@@ -135,7 +135,7 @@ pub(super) async fn give(
     for n in numbers {
         let mut refused = number(sink, partition, n, ticket_of(n));
         while let Err(refusal) = refused {
-            assert_eq!(refusal.reason, RefusalReason::Probing);
+            assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
             let before = acked(acks);
             assert_eq!(until(sink, acks, |_, acks| acked(acks) > before).await, None);
             refused = number(sink, partition, n, refusal.ticket);

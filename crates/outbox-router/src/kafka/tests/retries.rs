@@ -72,7 +72,7 @@ async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
     let mut acks = Acks::default();
     number(&mut sink, 0, 0, ticket(1)).unwrap();
     let refusal = number(&mut sink, 0, 1, ticket(2)).unwrap_err();
-    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
     assert_eq!(refusal.ticket, ticket(2));
     number(&mut sink, 1, 0, ticket(1)).unwrap();
     assert_eq!(sink.unacked(), 2);
@@ -100,7 +100,7 @@ async fn a_partition_that_was_idle_for_a_day_is_sent_one_record_at_first() {
     refuse_one_batch_for_now(&cluster);
     number(&mut sink, 0, 5, ticket(1)).unwrap();
     let refusal = number(&mut sink, 0, 6, ticket(1)).unwrap_err();
-    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
     give(&mut sink, &mut acks, 0, 6..10, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
     assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
@@ -148,6 +148,6 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     assert_eq!(sink.identify_topic(orders(), other), Identity::Another);
     number(&mut sink, 0, 4, ticket(1)).unwrap();
     let refusal = number(&mut sink, 0, 5, ticket(1)).unwrap_err();
-    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
     assert_eq!(sink.identify_topic(orders(), other), Identity::Same);
 }

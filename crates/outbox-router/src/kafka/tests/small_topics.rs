@@ -55,16 +55,19 @@ async fn what_is_on_its_way_to_a_small_topics_partition_fits_one_batch() {
         give(&mut sink, orders(), 0, 400).unwrap();
     }
     let refusal = give(&mut sink, orders(), 0, 400).unwrap_err();
-    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
     give(&mut sink, orders(), 1, 1_000).unwrap();
-    assert_eq!(give(&mut sink, orders(), 1, 500).unwrap_err().reason, RefusalReason::Probing);
+    assert_eq!(
+        give(&mut sink, orders(), 1, 500).unwrap_err().reason,
+        RefusalReason::PartitionWaits
+    );
     for _ in 0..100 {
         give(&mut sink, beside(), 0, 400).unwrap();
     }
     all_acked(&mut sink, &mut acks).await;
     // Only the broker sees the compressed size, so a single record may always be sent.
     give(&mut sink, orders(), 0, 5_000).unwrap();
-    assert_eq!(give(&mut sink, orders(), 0, 1).unwrap_err().reason, RefusalReason::Probing);
+    assert_eq!(give(&mut sink, orders(), 0, 1).unwrap_err().reason, RefusalReason::PartitionWaits);
     all_acked(&mut sink, &mut acks).await;
 }
 
@@ -107,11 +110,17 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
     }
     // The topic is looked up again while records are in flight; these still count.
     sink.bind_topic(orders(), &orders_name(), Some(SMALL));
-    assert_eq!(give(&mut sink, orders(), 0, 400).unwrap_err().reason, RefusalReason::Probing);
+    assert_eq!(
+        give(&mut sink, orders(), 0, 400).unwrap_err().reason,
+        RefusalReason::PartitionWaits
+    );
     sink.bind_topic(orders(), &orders_name(), Some(3_000));
     assert!(sink.limits_in_flight(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
-    assert_eq!(give(&mut sink, orders(), 0, 1_000).unwrap_err().reason, RefusalReason::Probing);
+    assert_eq!(
+        give(&mut sink, orders(), 0, 1_000).unwrap_err().reason,
+        RefusalReason::PartitionWaits
+    );
     all_acked(&mut sink, &mut acks).await;
 
     sink.bind_topic(orders(), &orders_name(), None);

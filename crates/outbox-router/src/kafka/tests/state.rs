@@ -64,7 +64,7 @@ async fn one_state_record_is_in_flight_at_a_time() {
     sink.write_state(b"pipeline", Some(b"one"), 1).unwrap();
     assert_eq!(sink.unacked(), 1);
     let refused = sink.write_state(b"pipeline", Some(b"two"), 2);
-    assert_eq!(refused, Err(RefusalReason::Probing));
+    assert_eq!(refused, Err(RefusalReason::PartitionWaits));
     let mut acks = Acks::default();
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
     assert_eq!(sink.written_state(), Some(1));

@@ -6,7 +6,8 @@ use relay::{Snapshot, source::SlotReading};
 /// Generation and holder at the moment at which a gap was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundAt {
-    /// The generation of the pipeline's record, as the relay knew it; 0 while it knew none.
+    /// The generation of the pipeline's witness, as the streaming task knew it; 0 while it knew
+    /// none.
     pub(super) generation: u64,
     /// Process id of the walsender that held the slot; `None`: the slot was not held.
     pub(super) walsender: Option<i32>,

@@ -3,7 +3,7 @@
 //! A gap stays when its cause is gone, because what was missed is still missing. It is over when it
 //! was decided about by somebody who knows more than the monitor:
 //!
-//! * the relay's own session, which has checked everything again when it began (its baseline is
+//! * this router's own session, which has checked everything again when it began (its baseline is
 //!   another);
 //! * a person, whose acceptance begins a generation of the pipeline. A standby begins no session;
 //!   it learns of the acceptance from its relay, which has read the witness again before it stands
@@ -29,8 +29,8 @@ impl<C> Monitor<C> {
         self.remembered.clone()
     }
 
-    /// Takes over the relay's baseline when a session has begun, and forgets gaps that a new
-    /// generation has accepted.
+    /// Takes over the streaming task's baseline when a session has begun, and forgets gaps that a
+    /// new generation has accepted.
     pub(super) fn catch_up(&mut self) {
         let (latest, generation, has_gaps) = {
             let report = self.channels.relay.borrow();

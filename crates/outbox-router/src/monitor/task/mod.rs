@@ -48,7 +48,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 /// use it.
 const RESERVED_EVENTS: usize = 2;
 
-/// Runs until the relay no longer receives the events.
+/// Runs until the streaming task no longer receives the events.
 pub async fn run(
     settings: MonitorSettings,
     connect: impl Connect + Send + Sync,
@@ -82,12 +82,12 @@ struct Monitor<C> {
     channels: Channels,
     session: Option<MonitorSession>,
     report: MonitorReport,
-    /// What the relay's latest session found; a newer baseline replaces `remembered`.
+    /// What the streaming task's latest session found; a newer baseline replaces `remembered`.
     baseline: Option<Arc<Baseline>>,
     /// Publication and tables as they were when nothing was wrong.
     remembered: Option<Catalog>,
     last_good: Option<LastGood>,
-    /// Codes of the gaps that were reported to the relay.
+    /// Codes of the gaps that were reported to the streaming task.
     reported: BTreeSet<Code>,
     /// Codes of the alterations that this monitor has announced since that session began.
     announced: BTreeSet<Code>,
@@ -340,8 +340,8 @@ impl<C> Monitor<C> {
     }
 
     /// Reports a stopping server: 57P03 to a router that had a stream means that the server is
-    /// shutting down, since it was up a moment ago. The relay decides whether something holds the
-    /// server up, and for how long.
+    /// shutting down, since it was up a moment ago. The streaming task decides whether something
+    /// holds the server up, and for how long.
     fn stopping(&mut self, failure: &Failure) {
         let had_stream = match self.snapshot().condition.state {
             State::Streaming | State::Blocked | State::Draining | State::Failed => true,

@@ -30,7 +30,7 @@ pub struct MonitorSettings {
     pub window: Window,
 }
 
-/// What the monitor sends to the relay.
+/// What the monitor sends to the streaming task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MonitorEvent {
     /// Rows may have been left out: confirm nothing more. Sent once per code.
@@ -53,9 +53,10 @@ pub struct SourceState {
 /// The channels between monitor, relay and admin endpoint.
 #[derive(Debug)]
 pub struct Channels {
-    /// What the relay publishes.
+    /// What the streaming task publishes.
     pub relay: watch::Receiver<RelayReport>,
-    /// To the relay. An event for which there is no room is sent again after the next reading.
+    /// To the streaming task. An event for which there is no room is sent again after the next
+    /// reading.
     pub events: mpsc::Sender<MonitorEvent>,
     /// To the admin endpoint.
     pub report: watch::Sender<MonitorReport>,

@@ -1,6 +1,6 @@
 //! Errors that the server reports, and the one place where their meaning is decided.
 //!
-//! [`ServerErrorKind`] names the situation; whether to retry, wait or fail is decided by the relay.
+//! [`ServerErrorKind`] names the situation; whether to retry, wait or fail is decided by the core.
 //! What is not recognised stays [`ServerErrorKind::Other`] with its SQLSTATE, and is not guessed.
 //!
 //! Message texts are translated by the server (`lc_messages`). So a situation is recognised by its

@@ -46,7 +46,7 @@ impl Announcer {
     pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
         if self.is_news(failure, condition) {
             let hint = hint(failure);
-            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {failure:#}");
+            tracing::warn!(code = %failure.code, hint, "a gap is not in the witness: {failure:#}");
         }
     }
 

@@ -125,8 +125,8 @@ impl WitnessChange {
         match self {
             Self::NoneKept => tracing::warn!(
                 hint = "set kafka.state_topic",
-                "kafka.state_topic is empty, so no record is kept: what happens while no router \
-                 runs (a slot that is moved, another server or Kafka cluster, a restored backup) \
+                "kafka.state_topic is empty, so no witness (a record in that topic) is kept: what \
+                 happens while no router runs (a slot that is moved, another server or Kafka cluster, a restored backup) \
                  is not noticed, a restart forgets every gap, and what PostgreSQL sends again \
                  after a crash of its own is produced again"
             ),
@@ -134,18 +134,20 @@ impl WitnessChange {
                 code = Code::WitnessMissing.as_str(),
                 hint = hint_of_beginning(mark),
                 lsn = %mark.lsn,
-                "this pipeline began at {mark} without a record in the state topic: whether \
-                 anything before that is missing in Kafka, no router knows"
+                "this pipeline began at {mark} without a witness, the record in the state topic: \
+                 whether anything before that is missing in Kafka, no router knows"
             ),
             Self::GapUnrecorded(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),
-                hint = "do not restart the router before the missing rows are published",
-                "gap {} is open and not written down: a restart forgets it",
+                hint = "do not restart the router before the missing rows are inserted again",
+                "gap {} is open and not in the witness: a restart forgets it",
                 gap.name()
             ),
             Self::GapRecorded => {
-                tracing::info!("the open gap is in the state topic: it outlives a restart");
+                tracing::info!(
+                    "the open gap is in the witness, the record in the state topic: it outlives a restart"
+                );
             }
             Self::Accepted(accepted) => tracing::info!(
                 by = accepted.by,
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn that_no_record_is_kept_is_logged_once() {
+    fn that_no_witness_is_kept_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         assert_eq!(logged.changes(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
         assert_eq!(logged.changes(&WitnessReport::default(), now), []);
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_without_a_record_is_logged_once_and_so_is_its_acceptance() {
+    fn a_start_without_a_witness_is_logged_once_and_so_is_its_acceptance() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
         let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
         assert_eq!(logged.changes(&began, now), [WitnessChange::BeganWithout(mark(1))]);

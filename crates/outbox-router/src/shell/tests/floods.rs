@@ -27,7 +27,7 @@ async fn a_flood_of_wal_delays_no_other_event() {
     fixture.produced(1).await;
     fixture.world.walsender().send(&[wire::begin(200, 0)]);
     let flood = flood(&fixture.world.walsender());
-    let ignored = |world: &World| world.reports.borrow().snapshot.rows_ignored;
+    let ignored = |world: &World| world.reports.borrow().snapshot.rows_ignored.total();
     fixture.until("the flood", |world| ignored(world) > 1_000).await;
 
     fixture.world.producer().ack_all();

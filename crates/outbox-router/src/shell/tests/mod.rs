@@ -36,7 +36,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, OnFatal, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
+    Code, Failure, OnFailed, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
     Window, WitnessSettings,
     testing::wire::{self, TEXT, Value},
 };
@@ -82,19 +82,19 @@ fn settings() -> RelaySettings {
             silence_limit: WAL_SENDER_TIMEOUT,
         },
         shutdown_limit: DRAIN,
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }
 
-fn pipeline() -> Pipeline {
-    Pipeline { name: "n".into(), database: "shop".into(), slot: "s".into() }
+fn witness_key() -> WitnessKey {
+    WitnessKey { name: "n".into(), database: "shop".into(), slot: "s".into() }
 }
 
 /// Settings with a state topic.
 fn witnessed() -> RelaySettings {
     let topic = TopicName::new("state").unwrap();
-    let witness = WitnessSettings { pipeline: pipeline(), process: "this".into(), topic };
+    let witness = WitnessSettings { key: witness_key(), process: "this".into(), topic };
     RelaySettings { witness: Some(witness), ..settings() }
 }
 
@@ -141,7 +141,7 @@ impl Fixture {
             postgres: postgres.clone(),
             kafka: kafka.clone(),
             state_topic,
-            pipeline: pipeline(),
+            witness_key: witness_key(),
             monitor: events,
             reports,
             shutdown: stopping,

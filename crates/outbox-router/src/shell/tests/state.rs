@@ -30,7 +30,7 @@ async fn a_state_topic_that_another_router_wrote_to_is_read_again_by_a_new_sessi
         .hold(|request| matches!(request, postgres::Request::Start(0)));
     let asked = |world: &mut World| !world.postgres.requests().waiting().is_empty();
     fixture.until("the last step", asked).await;
-    let mut key = pipeline().prefix();
+    let mut key = witness_key().prefix();
     key.extend(b"other");
     fixture.world.kafka.write(&key, Some(&other_router()));
     fixture.world.postgres.requests().answer(Ok(()));
@@ -65,7 +65,7 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
     // A write in flight during the last read may be in the result, or not.
     assert!(after <= 1, "read {after} times");
 
-    let mut key = pipeline().prefix();
+    let mut key = witness_key().prefix();
     key.extend(b"other");
     fixture.world.kafka.write(&key, Some(&other_router()));
     let is_read = |world: &World| readings(world) > after;

@@ -70,7 +70,7 @@ fn streams(world: &World) -> bool {
     world.reports.borrow().snapshot.condition.state == State::Streaming
 }
 
-/// A promoted server reports where its timeline left the one that the router knew.
+/// A promoted server reports where its timeline forked off the one that the router knew.
 #[tokio::test(start_paused = true)]
 async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     let mut fixture = Fixture::streaming(settings()).await;

@@ -238,7 +238,7 @@ impl Relay {
             publication: &self.publication,
             outboxes: &self.settings.outboxes,
             witness: attempt.witness.as_ref(),
-            slot_position: self.keeper.store().into(),
+            position_check: self.keeper.store().into(),
         }
     }
 
@@ -302,7 +302,7 @@ impl Relay {
             self.disconnect(Failure::new(Code::SlotInUse, why), at);
             return;
         }
-        attempt.held = Some(reading.held());
+        attempt.held = Some(reading.moment());
         match self.keeper.store() {
             WitnessStore::Kafka => self.next_read_state(Awaited::StateAgain),
             WitnessStore::Memory => self.begin_session(at),

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::{
-    StateRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::Pipeline,
+    StateRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::WitnessKey,
 };
 
 fn witnessed() -> RelaySettings {
-    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
-    let witness = WitnessSettings { pipeline, process: "this".into(), topic };
+    let witness = WitnessSettings { key, process: "this".into(), topic };
     RelaySettings { witness: Some(witness), ..settings() }
 }
 

@@ -232,7 +232,7 @@ fn a_stopping_process_exits_when_it_disconnects_a_stopping_server() {
 fn a_row_that_needs_a_person_does_not_keep_a_server_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     script.handle(Input::ServerStopping);
     script.run_for(Duration::from_secs(3));
     assert!(script.actions().contains(&Action::Disconnect));
@@ -330,7 +330,7 @@ fn a_server_that_sends_one_very_large_row_is_not_silent() {
 fn a_server_that_is_not_read_is_not_silent() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), FrameOutcome::NotTaken);
     let topic = looked_up(&script.actions())[0];
     script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
     script.run_for(Duration::from_secs(60));
@@ -346,7 +346,7 @@ fn malformed_data_ends_the_session_and_the_third_time_needs_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {
         script.begin(100);
-        assert_eq!(script.frame(b"nonsense"), FrameOutcome::Blocked);
+        assert_eq!(script.frame(b"nonsense"), FrameOutcome::NotTaken);
         let expected = if attempt < 3 { State::Starting } else { State::Failed };
         assert_eq!(script.state(), (expected, Some(Code::Protocol)), "attempt {attempt}");
         assert_eq!(script.relay.condition(script.at).reason.unwrap().lsn, Some(Lsn::from_u64(100)));
@@ -356,31 +356,31 @@ fn malformed_data_ends_the_session_and_the_third_time_needs_a_person() {
 
 #[test]
 fn with_exit_on_fatal_a_gap_and_a_refused_password_end_the_process() {
-    let strict = RelaySettings { on_fatal: OnFatal::Exit, ..settings() };
+    let strict = RelaySettings { on_failed: OnFailed::Exit, ..settings() };
     let mut script = Script::streaming_with(strict.clone());
     script.handle(Input::GapSuspected(gap(Code::SlotLost)));
-    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(ExitReason::Fatal)]);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(ExitReason::Failed)]);
     let mut script = Script::new(strict);
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(script.actions(), [Action::Connect], "a passing fault does not");
     script.run_for(Duration::from_secs(5));
     script.handle(Input::Disconnected(failure(Code::AuthenticationFailed)));
-    assert_eq!(script.actions(), [Action::Connect, Action::Exit(ExitReason::Fatal)]);
+    assert_eq!(script.actions(), [Action::Connect, Action::Exit(ExitReason::Failed)]);
 }
 
 #[test]
 fn with_exit_on_fatal_what_precedes_a_bad_row_is_delivered_first() {
     let mut script =
-        Script::streaming_with(RelaySettings { on_fatal: OnFatal::Exit, ..settings() });
+        Script::streaming_with(RelaySettings { on_failed: OnFailed::Exit, ..settings() });
     script.transaction(100, &["a"]);
     script.begin(200);
-    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     script.tick_after(50);
-    assert!(!script.actions().contains(&Action::Exit(ExitReason::Fatal)));
+    assert!(!script.actions().contains(&Action::Exit(ExitReason::Failed)));
     script.settle();
     script.tick_after(200);
     let actions = script.actions();
     assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
-    assert_eq!(actions.last(), Some(&Action::Exit(ExitReason::Fatal)));
+    assert_eq!(actions.last(), Some(&Action::Exit(ExitReason::Failed)));
 }

@@ -13,7 +13,7 @@ fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
     script.handle(Input::SinkReady);
     script.connect();
     script.begin(8);
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert!(!script.relay.wants_wal());
     let topics = looked_up(&script.actions());
     assert_eq!(topics.len(), 1);
@@ -83,7 +83,7 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::NotTaken);
     assert!(!script.relay.wants_wal());
     script.settle();
     assert!(script.relay.wants_wal());
@@ -97,7 +97,7 @@ fn a_full_queue_is_not_tried_again_before_an_acknowledgement_or_a_short_wait() {
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::NotTaken);
     for input in [Input::Tick, Input::BytesArrived, Input::Acks(&Acks::default())] {
         script.handle(input);
         assert!(!script.relay.wants_wal(), "the shell would offer it again and again");
@@ -114,7 +114,7 @@ fn acknowledgements_of_an_earlier_session_make_room_in_the_queue() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.connect();
     script.begin(100);
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     script.settle();
     script.take(&row("a"));
 }

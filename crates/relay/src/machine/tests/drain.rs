@@ -35,7 +35,7 @@ fn the_open_transaction_is_completed_and_no_other_begun() {
     script.take(&row("b"));
     script.commit(100);
     assert!(!script.relay.wants_wal());
-    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::NotTaken);
     assert!(!drained(&mut script).contains(&Action::CopyDone), "not before the acks");
     script.settle();
     let actions = script.actions();
@@ -78,7 +78,7 @@ fn a_blocked_row_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     script.handle(Input::Shutdown);
     assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
     assert!(!drained(&mut script).contains(&Action::CopyDone));

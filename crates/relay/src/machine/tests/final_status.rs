@@ -48,7 +48,7 @@ fn a_stopping_server_gets_a_status_update_before_it_is_disconnected() {
 
 #[test]
 fn a_process_that_exits_for_a_person_sends_a_status_update_first() {
-    let mut script = settled_but_unconfirmed(RelaySettings { on_fatal: OnFatal::Exit, ..wide() });
+    let mut script = settled_but_unconfirmed(RelaySettings { on_failed: OnFailed::Exit, ..wide() });
     script.handle(Input::BrokersUnreachable(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(update_before_disconnect(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);

@@ -2,7 +2,7 @@
 //! others.
 
 use super::{world::World, *};
-use crate::{source::Held, witness::Witness};
+use crate::{source::ServerMoment, witness::Witness};
 
 /// The late write is of a session that was stopped or cut off, or took long.
 #[test]
@@ -29,7 +29,8 @@ fn a_late_write_does_not_count_beside_the_witness_of_the_next_holder_of_the_slot
 fn a_session_that_reads_of_a_later_holder_of_the_slot_connects_again() {
     let mut world = World::streaming();
     let own = world.witness();
-    let held = own.held.map(|held| Held { clock_micros: held.clock_micros + 1_000, ..held });
+    let held =
+        own.held.map(|held| ServerMoment { clock_micros: held.clock_micros + 1_000, ..held });
     world.another_writes(&Witness { held, ..own });
     world.settle_down();
     world.settle_down();

@@ -46,21 +46,21 @@ fn a_refused_record_is_retried_alone_until_it_is_acknowledged() {
     reconnect(&mut script);
     assert_eq!(script.state(), BLOCKED, "connecting is no way past it");
     script.transaction(100, &[&key_in(0)]);
-    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::NotTaken);
     script.run_for(Duration::from_secs(2));
     assert!(!script.relay.wants_wal(), "what precedes it is not acknowledged");
     script.settle();
     script.run_for(Duration::from_millis(100));
     assert_eq!(script.confirmed(), 108);
     script.transaction(200, &[&key_in(1)]);
-    assert_eq!(script.frame(&wire::begin(300, 0)), FrameOutcome::Blocked, "it is alone");
+    assert_eq!(script.frame(&wire::begin(300, 0)), FrameOutcome::NotTaken, "it is alone");
     refuse(&mut script);
     assert_eq!(script.keys(), [key_in(0), key_in(1)]);
 
     // The cause is repaired.
     reconnect(&mut script);
     script.transaction(200, &[&key_in(1)]);
-    assert_eq!(script.frame(&wire::begin(300, 0)), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&wire::begin(300, 0)), FrameOutcome::NotTaken);
     script.settle();
     script.run_for(Duration::from_millis(100));
     assert_eq!(script.confirmed(), 208);
@@ -84,7 +84,7 @@ fn the_refusal_is_not_forgotten_while_the_server_is_unreachable() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.connect();
     script.transaction(100, &[&key_in(0)]);
-    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked, "nor is the care");
+    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::NotTaken, "nor is the care");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn stopping_does_not_wait_for_the_isolated_transaction() {
     let mut script = refused();
     reconnect(&mut script);
     script.transaction(100, &[&key_in(0)]);
-    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&wire::begin(200, 0)), FrameOutcome::NotTaken);
     script.handle(Input::Shutdown);
     assert!(!script.actions().contains(&Action::CopyDone));
     script.settle();

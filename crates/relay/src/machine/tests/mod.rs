@@ -58,7 +58,7 @@ fn settings() -> RelaySettings {
         row_bytes: 1 << 20,
         timing: TIMING,
         shutdown_limit: Duration::from_secs(25),
-        on_fatal: OnFatal::Stay,
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }

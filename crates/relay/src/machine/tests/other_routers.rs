@@ -15,7 +15,7 @@ fn a_gap_recorded_by_another_router_stops_the_one_that_streams() {
     world.settle_down();
     world.settle_down();
     assert_eq!(world.gap().0, Some(Code::SlotLost));
-    assert_eq!(world.witness().gaps.len(), 1, "it is written down already");
+    assert_eq!(world.witness().gaps.len(), 1, "it is in the witness already");
     world.accept();
     world.settle_down();
     world.settle_down();
@@ -94,7 +94,7 @@ fn a_record_waits_until_the_witness_holds_its_topics_partition_count() {
     world.settle_down();
     world.describe();
     world.script.begin(8);
-    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::NotTaken);
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
     world.script.handle(Input::BytesArrived);
@@ -160,7 +160,8 @@ fn what_a_session_has_delivered_is_produced_again_once_another_router_has_held_t
     assert_eq!(world.script.sink.produced().len(), sent + 2);
 }
 
-/// It is reported, and not written down: a router that reaches the right server is not affected.
+/// It is reported, and not written to the witness: a router that reaches the right server is not
+/// affected.
 #[test]
 fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     let mut world = World::streaming();

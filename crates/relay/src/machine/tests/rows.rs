@@ -1,6 +1,7 @@
 //! Rows that cannot become records, rows of other tables, and tables whose columns change.
 
 use super::*;
+use crate::telemetry::RowsIgnored;
 
 fn oversized(script: &mut Script, payload: &[u8]) -> FrameOutcome {
     let step = script.relay.oversized(5_000_000, payload, script.now());
@@ -14,7 +15,7 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.begin(200);
-    assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
     let reason = script.relay.condition(script.at).reason.unwrap();
     assert_eq!(reason.lsn, Some(Lsn::from_u64(200)));
@@ -26,7 +27,7 @@ fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
         script.take_time(Duration::from_secs(31));
         assert!(script.relay.wants_wal());
         assert_eq!(script.state().0, State::Failed, "offering it again repairs nothing");
-        assert_eq!(script.frame(&null_key()), FrameOutcome::Blocked);
+        assert_eq!(script.frame(&null_key()), FrameOutcome::NotTaken);
     }
     script.take_time(Duration::from_secs(31));
     script.take(&row("repaired"));
@@ -44,7 +45,37 @@ fn rows_of_other_tables_are_ignored() {
     script.commit(100);
     script.tick_after(200);
     assert_eq!(script.confirmed(), 108);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
+    let ignored = script.relay.snapshot(script.at).rows_ignored;
+    assert_eq!(ignored, RowsIgnored { insert: 1, truncate: 1, ..RowsIgnored::default() });
+}
+
+/// The counts are those of the process: a session that ends takes none of them with it.
+#[test]
+fn changes_that_are_no_events_are_counted_by_operation_whole_or_oversized_and_across_sessions() {
+    let mut script = Script::streaming();
+    let ignored = |script: &Script| script.relay.snapshot(script.at).rows_ignored;
+    let change = |letter: u8| wire::change(letter, OUTBOX);
+    script.begin(100);
+    script.take(&foreign_row());
+    (0..2).for_each(|_| script.take(&change(b'U')));
+    (0..3).for_each(|_| script.take(&change(b'D')));
+    (0..4).for_each(|_| script.take(&wire::truncate(OUTBOX)));
+    assert_eq!(ignored(&script), RowsIgnored { insert: 1, update: 2, delete: 3, truncate: 4 });
+    assert_eq!(ignored(&script).total(), 10);
+
+    assert_eq!(oversized(&mut script, &foreign_row()[..45]), FrameOutcome::Taken);
+    for letter in [b'U', b'D', b'T', b'M'] {
+        assert_eq!(oversized(&mut script, &change(letter)), FrameOutcome::Taken);
+    }
+    let counted = RowsIgnored { insert: 2, update: 3, delete: 4, truncate: 5 };
+    assert_eq!(ignored(&script), counted, "a logical message is no change of a row");
+
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    assert_eq!(ignored(&script), counted);
+    script.begin(100);
+    script.take(&change(b'D'));
+    assert_eq!(ignored(&script), RowsIgnored { delete: 5, ..counted });
 }
 
 #[test]
@@ -53,14 +84,14 @@ fn a_row_of_a_table_that_was_never_described_ends_the_session() {
     let mut script = Script::streaming();
     script.begin(100);
     let unknown = wire::insert(1, 99, &[Value::Null]);
-    assert_eq!(script.frame(&unknown), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&unknown), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
 #[test]
 fn a_row_outside_a_transaction_ends_the_session() {
     let mut script = Script::streaming();
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
     assert_eq!(script.keys(), ["warm-up"]);
 }
@@ -70,7 +101,7 @@ fn an_oversized_row_of_an_outbox_is_held_by_name() {
     let mut script = Script::streaming();
     script.begin(100);
     let whole = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(oversized(&mut script, &whole[..200]), FrameOutcome::Blocked);
+    assert_eq!(oversized(&mut script, &whole[..200]), FrameOutcome::NotTaken);
     let reason = script.relay.condition(script.at).reason.unwrap();
     assert_eq!(reason.code, Code::RowTooLarge);
     assert!(reason.message.contains("the row with id a of public.outbox"), "{reason}");
@@ -84,8 +115,8 @@ fn oversized_changes_of_other_tables_are_ignored() {
     let mut update = vec![b'U'];
     update.extend([0; 40]);
     assert_eq!(oversized(&mut script, &wire::wal(1, 0, &update)), FrameOutcome::Taken);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
-    assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), FrameOutcome::Blocked);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored.total(), 2);
+    assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
@@ -94,7 +125,7 @@ fn an_oversized_row_of_an_unknown_table_ends_the_session() {
     let mut script = Script::streaming();
     script.begin(100);
     let unknown = wire::insert(1, 99, &[Value::Text("x")]);
-    assert_eq!(oversized(&mut script, &unknown), FrameOutcome::Blocked);
+    assert_eq!(oversized(&mut script, &unknown), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
 }
 
@@ -117,7 +148,7 @@ fn a_mapped_column_that_is_gone_stops_the_next_row_and_nothing_newer_is_produced
     script.take(&wire::relation(OUTBOX, "outbox", &COLUMNS[..4]));
     assert_eq!(
         script.frame(&wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text))),
-        FrameOutcome::Blocked
+        FrameOutcome::NotTaken
     );
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     assert_eq!(script.keys(), ["warm-up"]);
@@ -144,7 +175,7 @@ fn a_bytea_in_another_form_is_a_fault_of_the_session_and_not_of_the_row() {
     columns[4].1 = 17;
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox", &columns));
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Starting, Some(Code::ValueForm)));
 }
 

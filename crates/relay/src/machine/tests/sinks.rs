@@ -145,7 +145,7 @@ fn a_producer_failure_that_needs_a_person_is_reported_as_such() {
     }
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 
-    let mut script = Script::new(RelaySettings { on_fatal: OnFatal::Exit, ..settings() });
+    let mut script = Script::new(RelaySettings { on_failed: OnFailed::Exit, ..settings() });
     script.handle(Input::SinkReady);
     let wait = fail_producer(&mut script, Code::KafkaAuthentication).unwrap();
     replace_after(&mut script, wait);
@@ -153,7 +153,7 @@ fn a_producer_failure_that_needs_a_person_is_reported_as_such() {
         transaction: None,
         failure: failure(Code::KafkaAuthentication),
     });
-    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Fatal)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(ExitReason::Failed)));
 }
 
 #[test]

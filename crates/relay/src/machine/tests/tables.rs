@@ -2,6 +2,7 @@
 //! position.
 
 use super::*;
+use crate::telemetry::RowsIgnored;
 
 /// Connected to a server whose catalog shows the outbox under its configured name. No Relation
 /// message has come yet, so only the OID identifies a row's table.
@@ -28,7 +29,7 @@ fn what_was_an_outbox_in_this_session_stays_one_under_any_name() {
     take_under(&mut script, "outbox", "back");
     script.commit(100);
     assert_eq!(script.keys()[1..], ["renamed", "again", "back"]);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 0);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, RowsIgnored::default());
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn a_table_that_became_an_outbox_during_the_session_stays_one_under_any_name() {
     script.take(&foreign_row());
     script.commit(100);
     assert_eq!(script.keys(), ["k", "k"]);
-    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 0);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, RowsIgnored::default());
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn what_was_an_outbox_can_become_unreadable_but_is_never_ignored() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox_v2", &COLUMNS[..4]));
     let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
-    assert_eq!(script.frame(&short), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&short), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     // Although the outbox cannot be read, its rows are still known as an outbox's.
     script.take_time(Duration::from_secs(31));
@@ -116,6 +117,9 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
     let row = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), FrameOutcome::Blocked);
+    assert_eq!(
+        script.relay.oversized(5_000_000, &row[..200], script.now()),
+        FrameOutcome::NotTaken
+    );
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
 }

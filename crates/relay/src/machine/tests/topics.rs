@@ -16,7 +16,7 @@ fn a_missing_topic_blocks_and_is_looked_up_until_it_is_there() {
     let mut script = Script::streaming();
     script.begin(100);
     let row = row_of("invoice", "a", "{}");
-    assert_eq!(script.frame(&row), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row), FrameOutcome::NotTaken);
     let topic = looked_up(&script.actions())[0];
     for _ in 0..3 {
         script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
@@ -114,7 +114,7 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
     script.begin(200);
     let large = row_of("order", "b", &"x".repeat(2_000));
-    assert_eq!(script.frame(&large), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&large), FrameOutcome::NotTaken);
     let failed = (State::Failed, Some(Code::RecordTooLarge));
     assert_eq!(script.state(), failed);
     script.actions();
@@ -122,7 +122,7 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
     assert_eq!(looked_up(&script.actions()), [topic]);
     assert_eq!(script.state(), failed, "looking again repairs nothing");
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
-    assert_eq!(script.frame(&large), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&large), FrameOutcome::NotTaken);
     assert_eq!(script.state(), failed);
     script.run_for(Duration::from_secs(31));
     script.handle(Input::Topic(topic, Ok(limited(3, 4_000))));
@@ -139,7 +139,7 @@ fn looking_up_a_blocked_rows_topic_keeps_its_partition_count_until_the_window_is
     script.transaction(100, &["a"]);
     script.begin(200);
     let large = row_of("order", "b", &"x".repeat(2_000));
-    assert_eq!(script.frame(&large), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&large), FrameOutcome::NotTaken);
     script.run_for(Duration::from_secs(31));
     // Limit and partition count grow at once, while a record of the old count is in flight.
     script.handle(Input::Topic(topic, Ok(limited(64, 4_000))));
@@ -201,7 +201,7 @@ fn a_refresh_of_the_partition_count_makes_no_topic_known() {
     let mut script = Script::streaming();
     script.begin(100);
     let row = row_of("invoice", "a", "{}");
-    assert_eq!(script.frame(&row), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row), FrameOutcome::NotTaken);
     let topic = looked_up(&script.actions())[0];
     script.handle(partitions(topic, 3));
     assert!(!script.relay.wants_wal(), "its limit and the right to write to it are not known");
@@ -220,7 +220,7 @@ fn a_refresh_of_the_partition_count_keeps_the_limit() {
         script.handle(partitions(topic, count));
     }
     script.begin(100);
-    assert_eq!(script.frame(&row_of("order", "a", &"x".repeat(2_000))), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row_of("order", "a", &"x".repeat(2_000))), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::RecordTooLarge)));
     script.handle(partitions(topic, 64));
     assert!(!script.relay.wants_wal(), "nor does it offer the row again");
@@ -236,7 +236,7 @@ fn a_topic_that_is_gone_is_looked_up_before_the_next_record() {
     script.handle(Input::TopicGone(topic));
     assert_eq!(script.relay.topics_in_use().count(), 0);
     script.begin(100);
-    assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
     assert_eq!(looked_up(&script.actions()), [topic]);
     script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
     script.handle(Input::TopicGone(topic));
@@ -268,7 +268,7 @@ fn a_topic_that_is_gone_is_looked_up_although_others_have_records_in_flight() {
     script.handle(Input::TopicGone(gone));
     assert_eq!(script.relay.topics_in_use().count(), 1, "the other is in use");
     script.begin(200);
-    assert_eq!(script.frame(&row("b")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("b")), FrameOutcome::NotTaken);
     assert_eq!(looked_up(&script.actions()), [gone]);
 }
 
@@ -287,7 +287,7 @@ fn a_row_whose_partition_the_topic_lacks_waits_until_the_topic_grows() {
     };
     script.begin(200);
     script.take(&row("2"));
-    assert_eq!(script.frame(&row("3")), FrameOutcome::Blocked);
+    assert_eq!(script.frame(&row("3")), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::PartitionUnusable)));
     script.actions();
     script.run_for(Duration::from_secs(31));

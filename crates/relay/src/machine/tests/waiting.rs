@@ -40,7 +40,7 @@ fn a_topic_that_waits_for_the_witness_is_not_reported_as_what_blocks() {
     world.settle_down();
     world.describe();
     world.script.begin(8);
-    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::NotTaken);
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
     world.script.take_time(Duration::from_secs(5));
@@ -77,7 +77,7 @@ fn a_producer_without_room_is_reported_to_take_no_record() {
     script.sink = MemorySink::new(0);
     script.begin(100);
     for _ in 0..80 {
-        assert_eq!(script.frame(&row("a")), FrameOutcome::Blocked);
+        assert_eq!(script.frame(&row("a")), FrameOutcome::NotTaken);
         script.tick_after(49);
     }
     assert_eq!(reason(&script).message, "no producer has taken a record for 3 s");

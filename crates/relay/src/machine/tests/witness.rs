@@ -5,13 +5,14 @@ use super::{world::World, *};
 use crate::{
     StateRead,
     protocol::StateRecord,
-    session::BlockReason,
+    session::WaitReason,
     source::History,
     witness::{OpenFinding, Witness},
 };
 
 #[test]
 fn a_position_is_confirmed_after_the_witness_with_it_is_acknowledged() {
+    // I9
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
     world.script.settle();
@@ -130,13 +131,13 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None), "it goes on by itself");
     let accepted: Vec<String> = world.witness().accepted.into_iter().map(|a| a.code).collect();
-    assert_eq!(accepted, ["P014", "K022"], "and that it began without a record");
+    assert_eq!(accepted, ["P014", "K022"], "and that it began without a witness");
     world.restart();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// The person saw another gap, before this one was written down.
+/// The person saw another gap, before this one was in the witness.
 #[test]
 fn a_gap_recorded_beside_an_acceptance_of_another_stays_open() {
     let mut world = World::streaming();
@@ -161,23 +162,23 @@ fn a_gap_recorded_beside_an_acceptance_of_another_stays_open() {
 #[test]
 fn a_process_that_exits_for_a_gap_records_it_first() {
     let mut world = World::streaming();
-    world.script.relay.on_fatal = OnFatal::Exit;
+    world.script.relay.on_failed = OnFailed::Exit;
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1);
-    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
+    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Failed)));
     world.store();
-    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Failed)));
     // Kafka cannot be reached: the process reports that for ten seconds, then exits.
     let mut world = World::streaming();
-    world.script.relay.on_fatal = OnFatal::Exit;
+    world.script.relay.on_failed = OnFailed::Exit;
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     world.script.run_for(Duration::from_secs(9));
     let report = world.script.relay.snapshot(world.script.at).witness;
     assert!(!report.are_gaps_recorded);
-    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
+    assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Failed)));
     world.script.run_for(Duration::from_secs(2));
-    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Fatal)));
+    assert!(world.script.actions().contains(&Action::Exit(ExitReason::Failed)));
 }
 
 #[test]
@@ -245,23 +246,23 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_it_does_not_send
     world.script.begin(150);
     world.script.take(&row("x"));
     world.script.take(&wire::commit(150, 158));
-    assert_eq!(world.script.frame(&wire::begin(216, 0)), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&wire::begin(216, 0)), FrameOutcome::NotTaken);
     is_another(&world);
     // A transaction that ends past the witness's last.
     let mut world = restored();
     world.script.begin(204);
     world.script.take(&row("x"));
-    assert_eq!(world.script.frame(&wire::commit(204, 212)), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&wire::commit(204, 212)), FrameOutcome::NotTaken);
     is_another(&world);
     // The same end, another commit time.
     let mut world = restored();
     world.script.take(&wire::begin(200, 77));
     world.script.take(&row("b"));
-    assert_eq!(world.script.frame(&wire::commit(200, 208)), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&wire::commit(200, 208)), FrameOutcome::NotTaken);
     is_another(&world);
     // No transaction at all.
     let mut world = restored();
-    assert_eq!(world.script.frame(&wire::keepalive(900)), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&wire::keepalive(900)), FrameOutcome::NotTaken);
     is_another(&world);
 }
 
@@ -400,7 +401,7 @@ fn keys_keep_their_partition_until_what_was_in_flight_has_passed() {
     world.restart();
     world.connect();
     world.script.begin(100);
-    assert_eq!(world.script.frame(&row("a")), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&row("a")), FrameOutcome::NotTaken);
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     while !world.script.relay.wants_wal() {
@@ -439,10 +440,10 @@ fn an_isolated_transaction_waits_for_the_witness() {
     world.script.new_sink();
     world.connect();
     world.transaction(100, &["a"]);
-    assert_eq!(world.script.frame(&wire::begin(200, 0)), FrameOutcome::Blocked);
+    assert_eq!(world.script.frame(&wire::begin(200, 0)), FrameOutcome::NotTaken);
     world.script.settle();
     world.settle_down();
     assert_eq!(world.script.confirmed(), 108);
     let Phase::Streaming(session) = &world.script.relay.phase else { panic!("no session") };
-    assert_ne!(session.blocked, Some(BlockReason::Isolate), "and goes on then");
+    assert_ne!(session.wait_reason, Some(WaitReason::Isolate), "and goes on then");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     StateRead, WitnessSettings,
     protocol::StateRecord,
-    witness::{Pipeline, Witness, combine},
+    witness::{Witness, WitnessKey, combine},
 };
 
 /// See the module's documentation.
@@ -19,9 +19,9 @@ pub(super) struct World {
 }
 
 fn with_witness(process: u32) -> RelaySettings {
-    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
-    let witness = Some(WitnessSettings { pipeline, process: process.to_string(), topic });
+    let witness = Some(WitnessSettings { key, process: process.to_string(), topic });
     RelaySettings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 
@@ -56,7 +56,7 @@ impl World {
     pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
         self.script.begin(at);
         for key in keys {
-            if self.script.frame(&row(key)) == FrameOutcome::Blocked {
+            if self.script.frame(&row(key)) == FrameOutcome::NotTaken {
                 while !self.script.relay.wants_wal() {
                     assert!(self.answer() || self.store(), "held for ever");
                 }
@@ -178,7 +178,7 @@ impl World {
         let baseline = source::Baseline {
             server: self.server.clone(),
             checked: reading.mark(),
-            held: reading.held(),
+            moment: reading.moment(),
             slot: reading.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),

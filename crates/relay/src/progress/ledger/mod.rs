@@ -2,10 +2,18 @@
 //!
 //! # Why this is right
 //!
+//! The confirm rule: what may be confirmed is the end of the contiguous prefix of transactions that
+//! are complete and whose every record is acknowledged (the last one's `end_lsn`, or the position
+//! of a keepalive after it), and, with a state topic, only after the witness with that position is
+//! acknowledged.
+//!
 //! PostgreSQL discards WAL up to the confirmed position. On reconnection it sends a transaction
-//! again if and only if the transaction's commit record *starts* at or after that position. So of a
-//! commit the position is its `end_lsn`. With its `commit_lsn` the transaction would be sent again
-//! for ever; a position past its `end_lsn` would skip a commit record that begins exactly there.
+//! again if and only if the transaction's commit record *starts* at or after that position. So what
+//! is confirmed for a transaction is its `end_lsn`. With its `commit_lsn` the transaction would be
+//! sent again for ever; a position past its `end_lsn` would skip a commit record that begins
+//! exactly there. The next transaction's `commit_lsn`, where its commit record starts, is never
+//! before that `end_lsn`; so the confirmed position never passes the `commit_lsn` of a transaction
+//! that has an unacknowledged record (I1).
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
@@ -13,8 +21,8 @@
 //! acknowledged (every record): everything before the end of that prefix is *settled*.
 //!
 //! A keepalive carries the position up to which the walsender has decoded and sent. That position
-//! may be confirmed exactly when everything received before it is settled, so it becomes the end of
-//! the last entry: the entry then settles up to there. If keepalives were never confirmed, a slot
+//! may be confirmed exactly when everything received before it is settled, so the last entry's end
+//! moves to it; with no entry, it is settled at once. If keepalives were never confirmed, a slot
 //! whose outbox is idle would retain the WAL of every other table until the disk is full.
 //!
 //! A keepalive within an open transaction is ignored: a part of the transaction has been received,
@@ -30,8 +38,7 @@
 //! ([`crate::witness`]), and that write is acknowledged. So a position passes
 //! [`Ledger::issue_witness_ticket`] and [`Ledger::witness_acked`] before [`Ledger::confirm`] may
 //! name it; the slot's own position needs neither. Where the witness is in memory only, a settled
-//! position is confirmable. The window is
-//! what lies past the confirmable position.
+//! position is confirmable. The window is what lies past the confirmable position.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
 //! entry is a few counters. The window bounds the events in flight.
@@ -62,8 +69,10 @@ mod entry;
 mod queries;
 mod witness_ticket;
 
-/// A position that a status update may name. Only the ledger makes one, and a status update accepts
-/// nothing else, so no other code can confirm a position.
+/// A position that a status update may name. Only the ledger makes one, and a
+/// [`StatusUpdate`](crate::StatusUpdate) accepts nothing else, so no other code of the core can
+/// confirm a position. The message on the wire, `pgoutput::StandbyStatusUpdate`, takes a plain LSN;
+/// the shell fills it in one place, `shell/translate.rs`, from a `StatusUpdate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedLsn(Lsn);
 
@@ -82,7 +91,7 @@ pub(crate) struct Ledger {
     /// Number of the front entry; the other entries follow without gaps.
     front: u64,
     /// Where the slot stood when the session began: keepalives below it are ignored.
-    slot_position: Lsn,
+    slot_at: Lsn,
     /// End of what was received completely: of the last commit or keepalive.
     received: Lsn,
     /// End of the contiguous settled prefix.
@@ -92,7 +101,8 @@ pub(crate) struct Ledger {
     store: WitnessStore,
     /// Settled, and in the witness where there is one.
     confirmable: Lsn,
-    /// The position that the last status update has named.
+    /// The position that the last status update has named, or the slot's own, at the start of the
+    /// session.
     confirmed: Lsn,
     /// Events past `confirmable`: the window.
     past_confirmable: Load,
@@ -102,14 +112,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger for one session that reads on from `slot_position` ([`Lsn::ZERO`]: not
-    /// known).
-    pub(crate) fn new(session: SessionId, slot_position: Lsn, store: WitnessStore) -> Self {
+    /// An empty ledger for one session that reads on from `slot_at` ([`Lsn::ZERO`]: not known).
+    pub(crate) fn new(session: SessionId, slot_at: Lsn, store: WitnessStore) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
             front: 0,
-            slot_position,
+            slot_at,
             received: Lsn::ZERO,
             settled: Lsn::ZERO,
             last: None,
@@ -131,7 +140,7 @@ impl Ledger {
         self.settled = self.settled.max(position);
         // The slot's own position needs no witness. A position past the slot is confirmed only when
         // this session's own witness names it: the earlier witness may have been deleted meanwhile.
-        if position == self.slot_position {
+        if position == self.slot_at {
             self.confirmable = self.confirmable.max(position);
             self.confirmed = position;
         }
@@ -227,7 +236,7 @@ impl Ledger {
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a
     /// transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
-        if !self.is_open() && position > self.received && position > self.slot_position {
+        if !self.is_open() && position > self.received && position > self.slot_at {
             self.advance(position);
         }
     }
@@ -296,7 +305,8 @@ impl Ledger {
         ConfirmedLsn(self.confirmed)
     }
 
-    /// The position that the last status update has named.
+    /// The position that the last status update has named, or the slot's own, at the start of the
+    /// session.
     pub(crate) fn confirmed(&self) -> Lsn {
         self.confirmed
     }

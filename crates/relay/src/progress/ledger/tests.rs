@@ -338,7 +338,7 @@ fn store() -> impl Strategy<Value = WitnessStore> {
 }
 
 proptest! {
-    /// I1, I2, I3, I4, the witness before the status update, and the window, after every step.
+    /// I1, I2, I3, I4, I9 and the window, after every step.
     #[test]
     fn agrees_with_the_naive_model(steps in steps(), store in store()) {
         let mut ledger = Ledger::new(SessionId(3), Lsn::ZERO, store);

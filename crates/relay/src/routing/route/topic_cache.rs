@@ -4,7 +4,7 @@
 //! It is a `HashTable` of `hashbrown`, the implementation of the standard library's map, but with a
 //! comparison of its own. The standard map compares byte slices by `memcmp`; glibc's version for
 //! AVX-512 waits some 90 ns for a masked load of the few bytes that were just read, an eighth of
-//! the relay thread's time in a backlog.
+//! the streaming task's time in a backlog.
 //!
 //! The hash is that of `foldhash`. The standard library's withstands keys that are crafted to
 //! collide, for 168 more instructions per event, a seventh of what an event costs; a table of a

@@ -4,7 +4,7 @@
 use pgoutput::Lsn;
 
 use super::{
-    baseline::{Baseline, Expectations, SlotPosition},
+    baseline::{Baseline, Expectations, PositionCheck},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
     history::continued,
@@ -86,7 +86,7 @@ pub fn preflight(
         tables,
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: reading.mark(),
-        held: reading.held(),
+        moment: reading.moment(),
     })
 }
 
@@ -136,18 +136,18 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
         gaps.extend(unsent(expected.slot, None, reading));
     }
-    let (witness, slot_position) = match continued(witness.clone(), &server, timelines) {
-        Ok(witness) => (witness, expected.slot_position),
+    let (witness, position_check) = match continued(witness.clone(), &server, timelines) {
+        Ok(witness) => (witness, expected.position_check),
         Err(obstacle) => {
             let parted = gaps_of(obstacle);
             let from = parted.first().and_then(|gap| gap.interval.from.clone());
             let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), reading);
             gaps.extend(parted.into_iter().chain(unsent));
             // The slot's position cannot be compared with positions of the other history.
-            (witness.clone(), SlotPosition::NotCompared)
+            (witness.clone(), PositionCheck::NotCompared)
         }
     };
-    let expected = Expectations { witness: Some(&witness), slot_position, ..expected };
+    let expected = Expectations { witness: Some(&witness), position_check, ..expected };
     let checked_slot = preflight(expected, server, reading, catalog);
     gaps.extend(checked_slot.map_or_else(gaps_of, |_| Vec::new()));
     gaps
@@ -221,7 +221,7 @@ pub fn check_slot<'l>(
     })?;
     // While another process holds the slot, that process may have moved it past this witness.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
-        && expected.slot_position == SlotPosition::Compared
+        && expected.position_check == PositionCheck::Compared
     {
         slot_checks::check_not_advanced(expected.slot, witness.position, slot)
             .map_err(|failure| obstacle(at_risk(failure, recorded(), reading.mark())))?;

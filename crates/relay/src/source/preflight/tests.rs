@@ -27,13 +27,13 @@ fn witness(position: u64) -> Witness {
 
 fn checked_as(
     witness: Option<&Witness>,
-    slot_position: SlotPosition,
+    position_check: PositionCheck,
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let outboxes = Outboxes::default();
     let expected =
-        Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, slot_position };
+        Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, position_check };
     preflight(expected, server(), reading, catalog)
 }
 
@@ -42,7 +42,7 @@ fn checked(
     reading: &SlotReading,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    checked_as(witness, SlotPosition::Compared, reading, catalog)
+    checked_as(witness, PositionCheck::Compared, reading, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
@@ -94,7 +94,7 @@ fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
 fn without_a_state_topic_another_router_may_have_moved_the_slot() {
     let seen = reading(Some(slot()));
     let known = witness(39 * MIB);
-    assert!(checked_as(Some(&known), SlotPosition::NotCompared, &seen, healthy()).is_ok());
+    assert!(checked_as(Some(&known), PositionCheck::NotCompared, &seen, healthy()).is_ok());
 }
 
 #[test]
@@ -216,13 +216,13 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     let seen = reading(Some(slot()));
     let checked = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
-        let (witness, slot_position) = (witness.as_ref(), SlotPosition::Compared);
+        let (witness, position_check) = (witness.as_ref(), PositionCheck::Compared);
         let expected = Expectations {
             slot: "s",
             publication: "p",
             outboxes: &outboxes,
             witness,
-            slot_position,
+            position_check,
         };
         preflight(expected, server(), &seen, now)
     };
@@ -244,9 +244,9 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let checked_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
-        let slot_position = SlotPosition::Compared;
+        let position_check = PositionCheck::Compared;
         let expected =
-            Expectations { slot: "s", publication: "p", outboxes, witness, slot_position };
+            Expectations { slot: "s", publication: "p", outboxes, witness, position_check };
         preflight(expected, server(), &reading(Some(slot)), now)
     };
     let checked = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
@@ -302,9 +302,9 @@ fn an_outbox_that_is_not_configured_any_more_is_reported() {
     let alterations = |outboxes: &Outboxes, tables: &[u32], now: &Catalog| {
         let tables = tables.iter().map(|oid| Oid::from_u32(*oid)).collect();
         let witness = Witness { tables, catalog: both.clone(), ..witness(40 * MIB) };
-        let (witness, slot_position) = (Some(&witness), SlotPosition::Compared);
+        let (witness, position_check) = (Some(&witness), PositionCheck::Compared);
         let expected =
-            Expectations { slot: "s", publication: "p", outboxes, witness, slot_position };
+            Expectations { slot: "s", publication: "p", outboxes, witness, position_check };
         preflight(expected, server(), &seen, now.clone()).unwrap().alterations
     };
     let reported = alterations(&configured(&["outbox"]), &[10, 11], &both);

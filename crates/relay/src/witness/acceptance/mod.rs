@@ -83,7 +83,7 @@ impl Witness {
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
         Self {
-            held: Some(baseline.held),
+            held: Some(baseline.moment),
             history: Some(baseline.server.history.clone()),
             cluster: cluster.to_owned(),
             checked: Some(baseline.checked.clone()),
@@ -169,11 +169,11 @@ impl Witness {
         next
     }
 
-    /// This record with gaps that were found and are not written down yet. A gap is left out if a
-    /// recorded gap covers it, or has the same name and the same message. The name alone does not
-    /// suffice: gaps of several tables that begin at the same reading have the same name. So a
-    /// defect that is half repaired, and has another message now, is shown twice. The interval of a
-    /// defect that leaves rows out is extended to `now`.
+    /// This record with gaps that were found and are not in it yet. A gap is left out if a recorded
+    /// gap covers it, or has the same name and the same message. The name alone does not suffice:
+    /// gaps of several tables that begin at the same reading have the same name. So a defect that
+    /// is half repaired, and has another message now, is shown twice. The interval of a defect that
+    /// leaves rows out is extended to `now`.
     #[must_use]
     pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
         let is_known = |gap: &Gap| {

@@ -5,7 +5,7 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 use super::*;
 use crate::{
     progress::transaction::LastTransaction,
-    source::{History, Interval, SlotPosition, TableOids, samples},
+    source::{History, Interval, PositionCheck, TableOids, samples},
     testing,
     witness::combine::join,
 };
@@ -29,7 +29,7 @@ fn baseline() -> Baseline {
         alterations: Vec::new(),
         tables: TableOids::default(),
         checked: reading.mark(),
-        held: reading.held(),
+        moment: reading.moment(),
     }
 }
 
@@ -106,7 +106,7 @@ fn what_is_not_accepted_stays_open() {
     assert_eq!(other.open_findings(), [first.clone(), second.clone()]);
 }
 
-/// A gap that is not written down yet, such as a slot that was moved while no router ran.
+/// A gap that is not in the witness yet, such as a slot that was moved while no router ran.
 #[test]
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
     let found = OpenFinding::Gap(gap(Code::SlotMoved, 5, 9));
@@ -139,7 +139,7 @@ fn after_an_acceptance_a_stream_may_start() {
         publication: "p",
         outboxes: &outboxes,
         witness: Some(&accepted),
-        slot_position: SlotPosition::Compared,
+        position_check: PositionCheck::Compared,
     };
     check_cluster(&accepted, "there").unwrap();
     history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
@@ -296,7 +296,7 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
 fn a_gap_that_a_router_records_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
-        Witness { held: Some(samples::reading(None).held()), ..Witness::at(Lsn::from_u64(500)) };
+        Witness { held: Some(samples::reading(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
     let shown = record.with_found(std::slice::from_ref(&gap), &mark(1_000));
     let accepted = shown.accept(&shown.open_findings(), begun(), "ann");
     let late = record.with_gaps(std::slice::from_ref(&gap));

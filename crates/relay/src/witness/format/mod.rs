@@ -11,7 +11,7 @@ use super::{Acceptance, Former, LastTransaction, Witness, record::PARTITIONS_MAX
 use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::TableName,
-    source::{Catalog, Gap, Held, History, Interval, Mark},
+    source::{Catalog, Gap, History, Interval, Mark, ServerMoment},
 };
 
 mod catalog;
@@ -26,7 +26,7 @@ pub enum Unreadable {
     #[error("its format version is {0}, this router knows {VERSION}")]
     Version(u32),
     /// It is not a record of a router.
-    #[error("it is not a record of outbox-router: {0}")]
+    #[error("it is no witness of outbox-router: {0}")]
     Malformed(String),
 }
 
@@ -215,8 +215,8 @@ fn lsn(text: &str) -> Result<Lsn, Unreadable> {
 }
 
 impl HeldText {
-    fn read(self) -> Result<Held, Unreadable> {
-        Ok(Held { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
+    fn read(self) -> Result<ServerMoment, Unreadable> {
+        Ok(ServerMoment { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         }
         Witness {
             generation: 3,
-            held: Some(Held { wal_end: Lsn::from_u64(7), clock_micros: 8 }),
+            held: Some(ServerMoment { wal_end: Lsn::from_u64(7), clock_micros: 8 }),
             history: Some(History { system_id: "7312".into(), timeline: 2 }),
             cluster: "abc".into(),
             position: Lsn::from_u64(u64::MAX),

@@ -17,8 +17,8 @@ use crate::{
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// Opens these gaps in a new generation, and has them written down. Does nothing if all of them
-    /// are open already.
+    /// Opens these gaps in a new generation, and has them written to the state topic. Does nothing
+    /// if all of them are open already.
     pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
         let is_known = |gap| self.witness.as_ref().is_some_and(|known| known.has_open(gap));
         let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
@@ -40,7 +40,7 @@ impl Keeper {
     fn record(&mut self, gap: &Gap, witness: Witness) {
         if let Some(settings) = &self.settings {
             let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
-            let key = settings.pipeline.key(&name);
+            let key = settings.key.of_writer(&name);
             self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
         }
     }

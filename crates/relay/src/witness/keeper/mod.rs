@@ -74,7 +74,8 @@ struct LastSession {
     witness: Witness,
     /// The keys in the state topic at that time. A new key is that of another router, which writes
     /// its record before it produces anything. That router may have sent a part of what this
-    /// witness covers again, and the rest has to follow; so this witness is dropped.
+    /// witness covers again, and the rest has to follow, else the last record of a key in Kafka
+    /// would not be its last event; so this witness is dropped.
     keys: BTreeSet<Vec<u8>>,
 }
 
@@ -156,7 +157,7 @@ impl Keeper {
             self.witness = Some(witness);
             return;
         };
-        let key = key::of_session(&settings.pipeline, &settings.process, sessions, id);
+        let key = key::of_session(&settings.key, &settings.process, sessions, id);
         self.keys_to_delete = self.records.iter().map(|record| record.key.clone()).collect();
         self.keys_to_delete
             .extend(self.session_record.take().map(|session_record| session_record.key));

@@ -13,6 +13,6 @@ pub(super) struct Unrecorded {
 #[derive(Default)]
 pub(super) struct OwnGaps {
     pub(super) gaps: Vec<Gap>,
-    /// The generation in which they are written down.
+    /// The generation in which they are written to the state topic.
     pub(super) generation: u64,
 }

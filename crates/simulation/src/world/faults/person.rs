@@ -34,7 +34,8 @@ impl World {
         Injection::Done
     }
 
-    /// Whether the fault could be noticed: before a pipeline's first record nothing can be missing.
+    /// Whether the fault could be noticed: before a pipeline's first witness nothing can be
+    /// missing.
     pub(super) fn is_noticeable(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_topic_lost;
         is_witnessed && !self.expected_failure.is_required() && self.server.phase == ServerPhase::Up

@@ -1,5 +1,5 @@
-//! Reports defects: a gap to the relay, once per code; notes and alterations to people, once each.
-//! [`relay::source`] decides whether a defect is a gap and which interval is at risk.
+//! Reports defects: a gap to the streaming task, once per code; notes and alterations to people,
+//! once each. [`relay::source`] decides whether a defect is a gap and which interval is at risk.
 
 use relay::{
     Failure,
@@ -15,7 +15,8 @@ use crate::warning::warn;
 const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
-    /// Reports a gap to the relay, if the failure is one and its code was not reported yet.
+    /// Reports a gap to the streaming task, if the failure is one and its code was not reported
+    /// yet.
     pub(super) fn gap(&mut self, failure: Failure, reading: &SlotReading) {
         if self.reported.contains(&failure.code) {
             return;

@@ -1,4 +1,4 @@
-//! Events for which the channel to the relay has no room; and when a gap is over.
+//! Events for which the channel to the streaming task has no room; and when a gap is over.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const COLUMNS: [(&str, u32); 5] = [
     ("payload", TEXT),
 ];
 
-/// A monitor beside a stream, and the relay's end of a channel with room for one event.
+/// A monitor beside a stream, and the streaming task's end of a channel with room for one event.
 fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
     let thresholds = Thresholds { warning: 1 << 20, critical: 4 << 20 };
@@ -44,7 +44,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     (monitor, events)
 }
 
-/// Fills the channel, as if the relay did not read it for a while.
+/// Fills the channel, as if the streaming task did not read it for a while.
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let state = SourceState { reading: source.slot_reading(), catalog: source.catalog() };
@@ -114,7 +114,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
         checked: reading.mark(),
-        held: reading.held(),
+        moment: reading.moment(),
         slot: reading.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],
@@ -154,7 +154,7 @@ fn an_alteration_before_the_session_is_shown_once_even_if_the_monitor_read_it_fi
     assert_eq!(early.report.alterations.len(), 2, "of the next session");
 }
 
-/// Sets what the relay publishes from now on.
+/// Sets what the streaming task publishes from now on.
 fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Vec<Gap>) {
     let witness = WitnessReport { generation, gaps, ..WitnessReport::default() };
     let snapshot = Snapshot { witness, ..snapshot(state) };
@@ -211,7 +211,7 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_reported
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
 }
 
-/// The gap ends by what the relay has read, whether or not PostgreSQL answers the monitor.
+/// The gap ends by what the streaming task has read, whether or not PostgreSQL answers the monitor.
 #[test]
 fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
     let (mut monitor, _events, _) = standby_with_a_gap();

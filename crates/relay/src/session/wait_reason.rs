@@ -1,10 +1,11 @@
-//! Why a frame cannot be taken now.
+//! What a session waits for before it takes the next frame. This is not the state `blocked`: the
+//! state says that nothing can be acknowledged, and most waits are short.
 
 use crate::{clock::Moment, failure::Failure, routing::record::TopicId};
 
-/// Why the frame at hand is not taken, and everything behind it waits.
+/// Why the session waits: the frame at hand is not taken, nor anything behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BlockReason {
+pub(crate) enum WaitReason {
     /// The row's topic is not ready: not found yet, or not yet in the witness.
     Topic(TopicId),
     /// The sink has no room for the record, or its partition waits. The frame is offered again

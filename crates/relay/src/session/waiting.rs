@@ -1,13 +1,13 @@
-//! What keeps the frame at hand from being taken, and when it is offered again.
+//! What a session waits for before it takes the frame at hand, and when the frame is offered again.
 //!
-//! A frame never unblocks a session. Every other input may, if the frame's reason to wait is gone:
+//! A frame never ends a wait. Every other input may, if the reason to wait is gone:
 //! acknowledgements by `room_made`, a topic's answer by `topic_differs`, a status update by
 //! `review_isolation`, and all others by [`Session::review`]. [`Session::deadline`] says when the
 //! next review is due at the latest. So no frame waits for ever without being reviewed.
 
 use pgoutput::Lsn;
 
-use super::{Session, SessionPhase, block_reason::BlockReason};
+use super::{Session, SessionPhase, wait_reason::WaitReason};
 use crate::{
     clock::Moment,
     failure::{Code, Failure, Name},
@@ -27,12 +27,12 @@ const QUEUE_ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50
 const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Session {
-    pub(super) fn block(&mut self, reason: BlockReason) -> FrameOutcome {
-        self.blocked = Some(reason);
-        FrameOutcome::Blocked
+    pub(super) fn wait(&mut self, reason: WaitReason) -> FrameOutcome {
+        self.wait_reason = Some(reason);
+        FrameOutcome::NotTaken
     }
 
-    pub(super) fn block_on_row(
+    pub(super) fn wait_at_row(
         &mut self,
         failure: Failure,
         topic: Option<TopicId>,
@@ -43,37 +43,37 @@ impl Session {
             None => failure,
         };
         self.retried_failure = None;
-        self.block(BlockReason::Row { failure, again_at: at + ASK_AGAIN, topic })
+        self.wait(WaitReason::Row { failure, again_at: at + ASK_AGAIN, topic })
     }
 
-    pub(super) fn block_until_room(&mut self, at: Moment) -> FrameOutcome {
-        self.block(BlockReason::QueueFull { again_at: at + QUEUE_ASK_AGAIN })
+    pub(super) fn wait_until_room(&mut self, at: Moment) -> FrameOutcome {
+        self.wait(WaitReason::QueueFull { again_at: at + QUEUE_ASK_AGAIN })
     }
 
     /// Records were acknowledged, of this session or an earlier one: the producer's queue has room.
     pub(crate) fn room_made(&mut self) {
-        if let Some(BlockReason::QueueFull { .. }) = self.blocked {
-            self.blocked = None;
+        if let Some(WaitReason::QueueFull { .. }) = self.wait_reason {
+            self.wait_reason = None;
         }
     }
 
     /// Has the row offered again. Until the row is taken, its failure is still reported.
     fn offer_again(&mut self) {
-        if let Some(BlockReason::Row { failure, .. }) = self.blocked.take() {
+        if let Some(WaitReason::Row { failure, .. }) = self.wait_reason.take() {
             self.retried_failure = Some(failure);
         }
     }
 
     /// The failure of a row that waits for a person, if one does.
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
-        match &self.blocked {
-            Some(BlockReason::Row { failure, .. }) => Some(failure),
+        match &self.wait_reason {
+            Some(WaitReason::Row { failure, .. }) => Some(failure),
             Some(
-                BlockReason::Topic(_)
-                | BlockReason::QueueFull { .. }
-                | BlockReason::SinkClosed
-                | BlockReason::Isolate
-                | BlockReason::Draining,
+                WaitReason::Topic(_)
+                | WaitReason::QueueFull { .. }
+                | WaitReason::SinkClosed
+                | WaitReason::Isolate
+                | WaitReason::Draining,
             )
             | None => self.retried_failure.as_ref(),
         }
@@ -87,12 +87,12 @@ impl Session {
             SessionPhase::Following => true,
             SessionPhase::Draining => self.ledger.is_open(),
         };
-        wanted && self.blocked.is_none() && self.repin.is_none() && self.ledger.has_room(window)
+        wanted && self.wait_reason.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
 
-    /// Unblocks the session if its reason is gone; called after every input that is not a frame.
-    /// Returns the topic that must be looked up, if any. `left_in_flight` counts the records of an
-    /// earlier session that the producer still has.
+    /// Ends the wait if its reason is gone; called after every input that is not a frame. Returns
+    /// the topic that must be looked up, if any. `left_in_flight` counts the records of an earlier
+    /// session that the producer still has.
     pub(crate) fn review(
         &mut self,
         at: Moment,
@@ -107,29 +107,29 @@ impl Session {
             self.repin = None;
             self.topic_differs(topic);
         }
-        match &mut self.blocked {
-            None | Some(BlockReason::SinkClosed | BlockReason::Isolate | BlockReason::Draining) => {
+        match &mut self.wait_reason {
+            None | Some(WaitReason::SinkClosed | WaitReason::Isolate | WaitReason::Draining) => {
                 None
             }
-            Some(BlockReason::QueueFull { again_at }) => {
+            Some(WaitReason::QueueFull { again_at }) => {
                 if *again_at <= at {
-                    self.blocked = None;
+                    self.wait_reason = None;
                 }
                 None
             }
-            Some(BlockReason::Topic(topic)) => match topics.readiness(*topic) {
+            Some(WaitReason::Topic(topic)) => match topics.readiness(*topic) {
                 Readiness::Pending => Some(*topic),
                 Readiness::Ready(_) => {
-                    self.blocked = None;
+                    self.wait_reason = None;
                     None
                 }
             },
-            Some(BlockReason::Row { again_at, .. }) if *again_at > at => None,
-            Some(BlockReason::Row { again_at, topic: Some(topic), .. }) => {
+            Some(WaitReason::Row { again_at, .. }) if *again_at > at => None,
+            Some(WaitReason::Row { again_at, topic: Some(topic), .. }) => {
                 *again_at = at + ASK_AGAIN;
                 Some(*topic)
             }
-            Some(BlockReason::Row { topic: None, .. }) => {
+            Some(WaitReason::Row { topic: None, .. }) => {
                 self.offer_again();
                 None
             }
@@ -152,11 +152,11 @@ impl Session {
         }
     }
 
-    /// Unblocks [`BlockReason::Isolate`] if everything is confirmed. Called after each status
-    /// update, since the next review may be far.
+    /// Ends the wait of [`WaitReason::Isolate`] if everything is confirmed. Called after each
+    /// status update, since the next review may be far.
     pub(crate) fn review_isolation(&mut self) {
-        if self.blocked == Some(BlockReason::Isolate) && self.ledger.is_all_confirmed() {
-            self.blocked = None;
+        if self.wait_reason == Some(WaitReason::Isolate) && self.ledger.is_all_confirmed() {
+            self.wait_reason = None;
         }
     }
 
@@ -169,7 +169,7 @@ impl Session {
 
     /// A topic's `max.message.bytes` has changed: a row that exceeded it may fit now.
     pub(crate) fn topic_differs(&mut self, id: TopicId) {
-        if let Some(BlockReason::Row { topic: Some(topic), .. }) = &self.blocked
+        if let Some(WaitReason::Row { topic: Some(topic), .. }) = &self.wait_reason
             && *topic == id
         {
             self.offer_again();
@@ -209,12 +209,12 @@ impl Session {
             return None;
         }
         let feedback = self.feedback.deadline(&self.ledger, self.received);
-        let offer_again_at = match &self.blocked {
-            Some(BlockReason::Row { again_at, .. } | BlockReason::QueueFull { again_at }) => {
+        let offer_again_at = match &self.wait_reason {
+            Some(WaitReason::Row { again_at, .. } | WaitReason::QueueFull { again_at }) => {
                 Some(*again_at)
             }
-            Some(BlockReason::Topic(topic)) => topics.look_up_at(*topic),
-            None | Some(BlockReason::SinkClosed | BlockReason::Isolate | BlockReason::Draining) => {
+            Some(WaitReason::Topic(topic)) => topics.look_up_at(*topic),
+            None | Some(WaitReason::SinkClosed | WaitReason::Isolate | WaitReason::Draining) => {
                 None
             }
         };
@@ -223,16 +223,16 @@ impl Session {
     }
 
     /// Whether a draining session has nothing left to wait for: everything received is settled. An
-    /// open transaction does not count if its next row is blocked for longer than a stopping
-    /// process can wait.
+    /// open transaction does not count if the session waits at its next row for longer than a
+    /// stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
-        let rest_is_coming = match &self.blocked {
+        let rest_is_coming = match &self.wait_reason {
             None
-            | Some(BlockReason::Draining | BlockReason::Isolate | BlockReason::QueueFull { .. }) => {
+            | Some(WaitReason::Draining | WaitReason::Isolate | WaitReason::QueueFull { .. }) => {
                 true
             }
-            Some(BlockReason::Topic(topic)) => topics.refusal(*topic).is_none(),
-            Some(BlockReason::Row { .. } | BlockReason::SinkClosed) => false,
+            Some(WaitReason::Topic(topic)) => topics.refusal(*topic).is_none(),
+            Some(WaitReason::Row { .. } | WaitReason::SinkClosed) => false,
         };
         if rest_is_coming {
             self.ledger.is_settled()
@@ -247,7 +247,7 @@ impl Session {
         self.ledger.is_settled()
             && !self.ledger.has_unrecorded()
             && self.covered.is_none()
-            && self.blocked.is_none()
+            && self.wait_reason.is_none()
             && self.repin.is_none()
     }
 
