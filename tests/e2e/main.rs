@@ -15,3 +15,4 @@ mod kills;
 mod positions;
 mod setup;
 mod shutdown;
+mod tables;

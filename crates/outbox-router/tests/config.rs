@@ -3,7 +3,10 @@
 use std::{io::Write as _, time::Duration};
 
 use outbox_router::config::{self, Config, Environment, effective};
-use relay::{EpochUnit, Format, Preset, Role, Timestamp};
+use relay::{
+    BytesFormat, DEBEZIUM, EmptyPayload, EpochUnit, ExpandJson, FilterKind, Format, HeaderValue,
+    MissingColumns, OnMismatch, OnUpdate, Role, Template, Timestamp, TombstoneOn,
+};
 
 /// Loads a file's text with environment and flags.
 fn load(
@@ -57,12 +60,12 @@ fn values_arrive_typed() {
     );
     let table = config.outboxes().tables.remove(0);
     assert_eq!(table.name.schema, "Weird Schema");
-    assert_eq!((table.preset, table.format), (Preset::Debezium, Format::Debezium));
+    assert_eq!((table.preset, table.format), (Some(&DEBEZIUM), Format::Debezium));
     assert_eq!(
         (table.timestamp, table.timestamp_unit),
         (Timestamp::Column, EpochUnit::Microseconds)
     );
-    assert_eq!(table.columns.get(Role::Partition), Some(&["shard".to_owned()][..]));
+    assert_eq!(table.columns.get(Role::Partition), Some(&["shard".into()][..]));
     let create = config.kafka.create_topics.unwrap();
     assert_eq!((create.partitions, create.replication_factor), (6, -1));
     let properties: Vec<_> = config.kafka.properties.shown().collect();
@@ -73,12 +76,107 @@ fn values_arrive_typed() {
     assert_eq!(config.monitor.interval, Duration::from_millis(500));
 }
 
+/// Every key that says where columns go.
+const PLACEMENTS: &str = r#"
+    [[outbox]]
+    topic = "shop.${name}.$1"
+    route_regex = '(?<name>[a-z]+)\..*$'
+    on_route_mismatch = "value"
+    key_format = "json"
+    value_format = "json"
+    expand_json = "drop_both"
+    tombstone_on = ["blank", "empty_bytea"]
+    missing_columns = "ignore"
+    on_update = "error"
+    extra_headers = [
+        { name = "tenant", column = "tenant_id" },
+        { name = "source", value = "shop/${region|zone}" },
+    ]
+    envelope = [{ column = "version" }, { name = "kind", column = "event_type" }]
+    where = { column = "status", not_in = ["done", "failed"] }
+    columns.aggregate_id = ["ordering_key", "${payload#/customer/id|id}"]
+    columns.tracing = "span"
+"#;
+
+#[test]
+fn placements_arrive_typed() {
+    let table = file(PLACEMENTS).outboxes().tables.remove(0);
+    assert_eq!(table.topic.unwrap().to_string(), "shop.${name}.$1");
+    assert_eq!(table.route_regex.unwrap().to_string(), r"(?<name>[a-z]+)\..*$");
+    assert_eq!(table.on_route_mismatch, OnMismatch::Value);
+    assert_eq!((table.key_format, table.value_format), (BytesFormat::Json, BytesFormat::Json));
+    assert_eq!(table.expand_json, ExpandJson::DropBoth);
+    let expected = vec![EmptyPayload::Blank, EmptyPayload::EmptyBytea];
+    assert_eq!(table.tombstone_on, TombstoneOn(expected));
+    assert_eq!(table.missing_columns, MissingColumns::Ignore);
+    assert_eq!(table.on_update, OnUpdate::Error);
+    let headers: Vec<&str> = table.extra_headers.iter().map(|h| h.name.as_str()).collect();
+    assert_eq!(headers, ["tenant", "source"]);
+    let expected = HeaderValue::Template(Template::parse("shop/${region|zone}").unwrap());
+    assert_eq!(table.extra_headers[1].value, expected);
+    let members: Vec<(&str, &str)> =
+        table.envelope.iter().map(|m| (m.name.as_str(), m.column.as_str())).collect();
+    assert_eq!(members, [("version", "version"), ("kind", "event_type")]);
+    let filter = table.filter.unwrap();
+    assert_eq!((filter.column.as_str(), filter.kind), ("status", FilterKind::NotIn));
+    assert_eq!(filter.values, ["done", "failed"]);
+    let keys = table.columns.get(Role::AggregateId).unwrap();
+    assert_eq!(keys[1].to_string(), "${payload#/customer/id|id}");
+}
+
+#[test]
+fn placements_are_printed_as_they_are_read() {
+    let config = file(PLACEMENTS);
+    assert_eq!(file(&effective(&config)).outbox, config.outbox);
+}
+
+#[test]
+fn placements_that_contradict_each_other_are_refused() {
+    for (keys, expected) in [
+        ("topic = \"a.$1\"", "C008: outbox[0].topic: $1 is a group of route_regex"),
+        (
+            "topic = \"a.${b}\"\nroute_regex = \"(.*)\"",
+            "C008: outbox[0].topic: route_regex has no group b",
+        ),
+        ("route_regex = \"a(?=b)\"", "has what is not supported here"),
+        ("route_regex = \"a*+\"", "has a possessive quantifier at character 3"),
+        ("on_route_mismatch = \"value\"", "C008: outbox[0].on_route_mismatch needs route_regex"),
+        ("extra_headers = [{ name = \"id\", value = \"x\" }]", "gives two headers the name"),
+        ("extra_headers = [{ name = \"a\" }]", "has neither column nor value"),
+        ("extra_headers = [{ value = \"a\" }]", "outbox[0].extra_headers[0] has no name"),
+        (
+            "extra_headers = [{ name = \"a\", value = \"b\", column = \"c\" }]",
+            "has both column and value",
+        ),
+        ("extra_headers = [{ name = \"a\", valeu = \"b\" }]", "did you mean"),
+        ("envelope = [{ name = \"a\" }]", "outbox[0].envelope[0] has no column"),
+        ("envelope = [{ column = \"payload\" }]", "has the payload's own name"),
+        (
+            "envelope = [{ column = \"a\" }]\nvalue_format = \"string\"",
+            "C008: outbox[0].envelope makes the value JSON",
+        ),
+        ("expand_json = \"as_is\"", "C008: outbox[0].expand_json has no effect"),
+        ("expand_json = true", "must be a text"),
+        ("where = { column = \"a\" }", "needs one of in and not_in"),
+        ("where = { column = \"a\", in = [] }", "lists no value"),
+        ("where = { in = [\"a\"] }", "has no column"),
+        ("tombstone_on = [\"nil\"]", "is not a choice"),
+        ("columns.partition = \"${a}\"", "is a text with ${…}"),
+        ("columns.id = \"${a\"", "never closed"),
+        ("preset = \"strem\"", "is not a choice"),
+    ] {
+        let refused = load(&format!("[[outbox]]\n{keys}\n"), &[], &[]);
+        let refused = refused.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{keys}: {refused}");
+    }
+}
+
 #[test]
 fn columns_take_one_name_or_alternatives() {
     let config = file("[[outbox]]\ncolumns.id = \"ID\"\ncolumns.aggregate_id = [\"a\", \"b\"]");
     let columns = &config.outbox[0].columns;
-    assert_eq!(columns.get(Role::Id).unwrap(), ["ID"]);
-    assert_eq!(columns.get(Role::AggregateId).unwrap(), ["a", "b"]);
+    assert_eq!(columns.get(Role::Id).unwrap(), ["ID".into()]);
+    assert_eq!(columns.get(Role::AggregateId).unwrap(), ["a".into(), "b".into()]);
     assert_eq!(columns.get(Role::Payload), None);
 }
 
@@ -121,8 +219,8 @@ fn any_key_can_be_set_without_a_file() {
     assert_eq!(config.limits.window_events, 1_000);
     let tables: Vec<String> = config.outbox.iter().map(|o| o.name.to_string()).collect();
     assert_eq!(tables, ["a.b", "c.d", "e.f"]);
-    assert_eq!(config.outbox[0].topic.to_string(), "one");
-    assert_eq!(config.outbox[1].columns.get(Role::Id).unwrap(), ["x", "y"]);
+    assert_eq!(config.outbox[0].topic.as_ref().unwrap().to_string(), "one");
+    assert_eq!(config.outbox[1].columns.get(Role::Id).unwrap(), ["x".into(), "y".into()]);
 }
 
 #[test]

@@ -20,8 +20,8 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes,
-    PgTimestamp, Preset, Record, RecordSink, Refusal, Relay, RelaySettings, TableName, Ticket,
+    Acks, Action, DEBEZIUM, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable,
+    Outboxes, PgTimestamp, Record, RecordSink, Refusal, Relay, RelaySettings, TableName, Ticket,
     Timing, TopicFacts, TopicId, Window,
     testing::{
         Source,
@@ -95,7 +95,7 @@ impl Shape {
         match self.table {
             Table::Default | Table::Bytea => table,
             Table::Debezium => {
-                OutboxTable { preset: Preset::Debezium, format: Format::Debezium, ..table }
+                OutboxTable { preset: Some(&DEBEZIUM), format: Format::Debezium, ..table }
             }
         }
     }

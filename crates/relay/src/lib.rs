@@ -79,9 +79,13 @@ pub use protocol::{
     StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
-    CharacterKind, ColumnNames, EpochUnit, Format, Header, HeaderNames, Headers, IllegalTemplate,
-    IllegalTopicName, OutboxTable, Outboxes, Preset, Record, Role, RowHeaders, TableName,
-    Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
+    BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload,
+    EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,
+    Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, JavaRegex,
+    MalformedTemplate, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
+    Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp, TombstoneOn,
+    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, is_role_required,
+    partition_for_key,
 };
 pub use state::{Condition, State};
 pub use telemetry::{

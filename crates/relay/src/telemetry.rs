@@ -108,6 +108,8 @@ pub struct Snapshot {
     pub transactions: u64,
     /// Changes that are no events, by operation.
     pub rows_ignored: RowsIgnored,
+    /// Rows of outbox tables that `where` leaves out.
+    pub rows_filtered: u64,
     /// Reconnections, by peer.
     pub reconnects: Reconnects,
     /// Failures since the start, by code.

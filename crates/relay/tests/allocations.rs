@@ -19,9 +19,9 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes,
-    PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay, RelaySettings, Role,
-    TableName, Ticket, Timing, TopicFacts, TopicId, Window,
+    Acks, Action, DEBEZIUM, DEFAULT, Format, FrameOutcome, Input, Moment, Now, OnFailed,
+    OutboxTable, Outboxes, PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay,
+    RelaySettings, Role, TableName, Ticket, Timing, TopicFacts, TopicId, Window,
     testing::{
         Source,
         wire::{self, Value},
@@ -106,7 +106,7 @@ const TYPES: [&str; 3] = ["order", "invoice", "customer"];
 #[derive(Clone, Copy)]
 struct Shape {
     rows_per_transaction: u64,
-    preset: Preset,
+    preset: &'static Preset,
     format: Format,
     payload: u32,
     headers: Value<'static>,
@@ -115,7 +115,7 @@ struct Shape {
 
 const BATCHES: Shape = Shape {
     rows_per_transaction: 100,
-    preset: Preset::Default,
+    preset: &DEFAULT,
     format: Format::Plain,
     payload: JSONB,
     headers: Value::Text(r#"{"tenant": "a", "n": 1, "none": null, "on": true}"#),
@@ -124,7 +124,7 @@ const BATCHES: Shape = Shape {
 
 impl Shape {
     fn relation(&self) -> Vec<u8> {
-        let name = |role| *self.preset.columns(role).first().unwrap();
+        let name = |role| *self.preset.alternatives(role).first().unwrap();
         let columns = [
             (name(Role::Id), wire::TEXT),
             (name(Role::AggregateType), wire::TEXT),
@@ -177,7 +177,7 @@ impl Shape {
     fn settings(&self) -> RelaySettings {
         let name = TableName { schema: "public".into(), name: "outbox".into() };
         let table = OutboxTable {
-            preset: self.preset,
+            preset: Some(self.preset),
             format: self.format,
             ..OutboxTable::with_defaults(name)
         };
@@ -341,7 +341,7 @@ fn binary_keys_and_payloads_allocate_nothing() {
 
 #[test]
 fn debezium_tables_and_records_allocate_nothing() {
-    let shape = Shape { preset: Preset::Debezium, format: Format::Debezium, ..BATCHES };
+    let shape = Shape { preset: &DEBEZIUM, format: Format::Debezium, ..BATCHES };
     assert_eq!(allocated_by(shape), 0);
 }
 

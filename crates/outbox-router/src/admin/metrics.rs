@@ -178,6 +178,12 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
     {
         ignored.whole(&[("op", op)], count);
     }
+    page.family(
+        "outbox_rows_filtered_total",
+        Type::Counter,
+        "Rows of outbox tables that become no events, because `where` leaves them out.",
+    )
+    .whole(&[], snapshot.rows_filtered);
     let mut reconnects = page.family(
         "outbox_reconnects_total",
         Type::Counter,

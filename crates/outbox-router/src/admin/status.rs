@@ -152,6 +152,8 @@ pub struct TotalsView {
     /// Changes that are no events: inserts into tables that are no outbox, updates, deletes and
     /// truncates. `/metrics` shows them by operation.
     pub rows_ignored: u64,
+    /// Rows of outbox tables that `where` leaves out.
+    pub rows_filtered: u64,
     /// Connections to PostgreSQL after the first.
     pub reconnects_postgres: u64,
     /// Producers after the first.
@@ -210,6 +212,7 @@ impl StatusDocument {
                 events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
                 transactions: snapshot.transactions,
                 rows_ignored: snapshot.rows_ignored.total(),
+                rows_filtered: snapshot.rows_filtered,
                 reconnects_postgres: snapshot.reconnects.postgres,
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),

@@ -1,7 +1,7 @@
 //! The statements that `setup` and `teardown` print and run: one text for both, with every name
 //! quoted here.
 
-use relay::{OutboxTable, Preset, Role, TableName};
+use relay::{ColumnName, DEBEZIUM, DEFAULT, OutboxTable, Role, TableName};
 
 use crate::{
     config::Config,
@@ -33,16 +33,25 @@ pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
     config.outbox.clone()
 }
 
-/// An outbox table with the preset's columns, under the names that the mapping gives them.
+/// An outbox table with the preset's columns, under the names that the mapping gives them. Of a
+/// preset that is neither the router's own nor Debezium's, it is the table of the preset's example.
 pub(super) fn create_table(outbox: &OutboxTable) -> String {
-    let text = match outbox.preset {
-        Preset::Auto | Preset::Default => "text",
-        Preset::Debezium => "varchar(255)",
+    let preset = outbox.preset.unwrap_or(&DEFAULT);
+    let text = match preset.name {
+        name if name == DEFAULT.name => "text",
+        name if name == DEBEZIUM.name => "varchar(255)",
+        _ => {
+            let table = format!("create table {} (", quote_table(&outbox.name));
+            return preset.example.table.replacen("CREATE TABLE outbox (", &table, 1);
+        }
     };
     let column = |role: Role, kind: &str| {
-        let given = outbox.columns.get(role).and_then(|names| names.first());
-        let preset = outbox.preset.columns(role).first().copied().unwrap_or(role.as_str());
-        format!("    {} {kind}", quote_identifier(given.map_or(preset, String::as_str)))
+        let given = outbox.columns.get(role).into_iter().flatten().find_map(|name| match name {
+            ColumnName::Column(name) => Some(name.as_str()),
+            ColumnName::Template(_) => None,
+        });
+        let usual = preset.alternatives(role).first().copied().unwrap_or(role.as_str());
+        format!("    {} {kind}", quote_identifier(given.unwrap_or(usual)))
     };
     let required = format!("{text} not null");
     let mut columns = vec![
@@ -52,12 +61,9 @@ pub(super) fn create_table(outbox: &OutboxTable) -> String {
         column(Role::EventType, &required),
         column(Role::Payload, "jsonb"),
     ];
-    match outbox.preset {
-        Preset::Auto | Preset::Default => {
-            columns.push(column(Role::Headers, "jsonb"));
-            columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
-        }
-        Preset::Debezium => {}
+    if *preset == DEFAULT {
+        columns.push(column(Role::Headers, "jsonb"));
+        columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
     }
     format!("create table {} (\n{}\n)", quote_table(&outbox.name), columns.join(",\n"))
 }
@@ -148,13 +154,13 @@ mod tests {
     #[test]
     fn a_created_table_has_the_columns_of_its_preset_under_their_mapped_names() {
         let mut outbox = OutboxTable::with_defaults(crate::config::default_table());
-        outbox.columns.set(Role::AggregateId, vec!["agg_id".to_owned(), "other".to_owned()]);
+        outbox.columns.set(Role::AggregateId, vec!["agg_id".into(), "other".into()]);
         let ddl = create_table(&outbox);
         assert!(
             ddl.starts_with("create table \"public\".\"outbox\" (\n    \"id\" uuid primary key")
         );
         assert!(ddl.contains("\"agg_id\" text not null"));
-        outbox.preset = Preset::Debezium;
+        outbox.preset = Some(&DEBEZIUM);
         assert!(create_table(&outbox).contains("\"aggregatetype\" varchar(255) not null"));
         assert!(!create_table(&outbox).contains("created_at"));
     }

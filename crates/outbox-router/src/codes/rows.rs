@@ -138,4 +138,32 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  table and restart",
         cases: &[],
     },
+    Explanation {
+        code: Code::NotJson.as_str(),
+        title: "a value is not JSON, or cannot be written as JSON",
+        meaning: "expand_json and a ${column#/pointer} read a column as JSON, and value_format, \
+                  key_format and envelope write columns as JSON. The router stops at the row and \
+                  tries it again every 30 s.",
+        remedy: "set expand_json = false, or take the column out of the envelope or the template, \
+                 and restart; for rows to come, correct what writes the column",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::RouteMismatch.as_str(),
+        title: "the aggregate type does not match route_regex",
+        meaning: "Only an aggregate type that matches as a whole has a topic. The router stops at \
+                  the row and tries it again every 30 s.",
+        remedy: "extend route_regex, or set on_route_mismatch = \"value\" to have the aggregate \
+                 type as the topic, and restart",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::RowUpdated.as_str(),
+        title: "a row of an outbox was updated",
+        meaning: "An event is sent when its row is inserted; an update of it is no event. With \
+                  on_update = \"error\" the router stops there and tries again every 30 s.",
+        remedy: "set on_update = \"ignore\" for this table and restart; to have no updates sent, \
+                 publish inserts only: alter publication {publication} set (publish = 'insert')",
+        cases: &[],
+    },
 ];

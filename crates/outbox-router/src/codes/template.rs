@@ -1,6 +1,6 @@
 //! Fills the names of a failure into the text of a remedy.
 
-use relay::{Name, Names, Preset, Role, source::publication::statements};
+use relay::{Name, Names, PRESETS as KNOWN, Role, source::publication::statements};
 
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
@@ -50,7 +50,7 @@ fn accept(gap: Option<&str>) -> String {
 }
 
 fn presets() -> String {
-    Preset::CONCRETE.map(|preset| format!("preset = \"{}\"", preset.as_str())).join(" or ")
+    KNOWN.map(|preset| format!("preset = \"{}\"", preset.name)).join(" or ")
 }
 
 fn roles() -> String {

@@ -62,7 +62,7 @@ fn a_missing_column_names_every_role_that_it_may_be_mapped_to() {
     for role in relay::Role::ALL {
         assert!(remedy.contains(role.as_str()), "{}: {remedy}", role.as_str());
     }
-    assert!(remedy.ends_with("tracestate, timestamp and partition"), "{remedy}");
+    assert!(remedy.ends_with("tracestate, timestamp, partition and tracing"), "{remedy}");
 }
 
 fn gap(failure: Failure) -> Gap {
@@ -190,7 +190,7 @@ fn a_case_without_a_remedy_says_so() {
 #[test]
 fn the_remedy_of_an_unclear_preset_names_every_preset() {
     let failure = Failure::of(Case::SeveralPresetsFit, "both fit");
-    let presets = relay::Preset::CONCRETE.map(|one| format!("preset = \"{}\"", one.as_str()));
+    let presets = relay::PRESETS.map(|one| format!("preset = \"{}\"", one.name));
     let presets = presets.join(" or ");
     let expected = format!("name one, {presets}, in its [[outbox]] block, and restart");
     assert_eq!(hint(&failure).unwrap(), expected);

@@ -12,15 +12,17 @@ use std::{
 };
 
 use relay::{
-    ColumnNames, EpochUnit, Format, HeaderNames, OutboxTable, Outboxes, Preset, TableName,
-    Timestamp, TopicName, TopicTemplate,
+    BytesFormat, ColumnNames, EnvelopeMember, EpochUnit, ExpandJson, ExtraHeader, Format,
+    HeaderNames, JavaRegex, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
+    Preset, RowFilter, TableName, Timestamp, TombstoneOn, TopicName, TopicTemplate,
 };
 
 use super::{
     entry::KeyEntry,
     kinds::{
-        Kind, Named, choice, connection, count, count_or_broker_default, duration, group, inline,
-        properties, section, sections, size, text,
+        Kind, Named, choice, connection, count, count_or_broker_default, duration, envelope,
+        extra_headers, filter, group, inline, optional_text, properties, section, sections, size,
+        text, tombstones,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -41,21 +43,39 @@ const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
 
 /// `auto`, and every preset that it chooses from.
-const PRESETS: [(&str, Preset); Preset::CONCRETE.len() + 1] = {
-    let mut presets = [(Preset::Auto.as_str(), Preset::Auto); Preset::CONCRETE.len() + 1];
-    let (_, mut left) = presets.split_at_mut(1);
-    let mut concrete = Preset::CONCRETE.as_slice();
-    while let ([place, places @ ..], [preset, others @ ..]) = (left, concrete) {
-        *place = (preset.as_str(), *preset);
-        (left, concrete) = (places, others);
+const PRESET_NAMES: [(&str, Option<&Preset>); PRESETS.len() + 1] = {
+    let mut names = [("auto", None); PRESETS.len() + 1];
+    let (_, mut left) = names.split_at_mut(1);
+    let mut presets = PRESETS.as_slice();
+    while let ([place, places @ ..], [preset, others @ ..]) = (left, presets) {
+        *place = (preset.name, Some(*preset));
+        (left, presets) = (places, others);
     }
-    presets
+    names
 };
 const FORMATS: &[(&str, Format)] = &[("plain", Format::Plain), ("debezium", Format::Debezium)];
 const TIMESTAMPS: &[(&str, Timestamp)] =
     &[("commit", Timestamp::Commit), ("now", Timestamp::Now), ("column", Timestamp::Column)];
 const EPOCH_UNITS: &[(&str, EpochUnit)] =
     &[("s", EpochUnit::Seconds), ("ms", EpochUnit::Milliseconds), ("us", EpochUnit::Microseconds)];
+const BYTES_FORMATS: &[(&str, BytesFormat)] = &[
+    ("auto", BytesFormat::Auto),
+    ("string", BytesFormat::String),
+    ("json", BytesFormat::Json),
+    ("bytes", BytesFormat::Bytes),
+];
+const EXPAND_JSON: &[(&str, ExpandJson)] = &[
+    ("no", ExpandJson::No),
+    ("as_is", ExpandJson::AsItIs),
+    ("drop_nulls", ExpandJson::DropNulls),
+    ("drop_empty_arrays", ExpandJson::DropEmptyArrays),
+    ("drop_both", ExpandJson::DropBoth),
+];
+const ON_MISMATCH: &[(&str, OnMismatch)] =
+    &[("error", OnMismatch::Error), ("value", OnMismatch::Value)];
+const MISSING_COLUMNS: &[(&str, MissingColumns)] =
+    &[("error", MissingColumns::Error), ("ignore", MissingColumns::Ignore)];
+const ON_UPDATE: &[(&str, OnUpdate)] = &[("ignore", OnUpdate::Ignore), ("error", OnUpdate::Error)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -132,23 +152,39 @@ tables! {
         /// for names that need quotes.
         name as "table": TableName = default_table(),
             text("a table's name", parse_table, print_table);
-        /// Which column is what. auto: the one preset whose columns the table has; default: id,
-        /// aggregate_type, aggregate_id, event_type, payload [, headers, traceparent, tracestate,
-        /// created_at]; debezium: id, aggregatetype, aggregateid, type, payload [, traceparent,
-        /// tracestate]. Columns in brackets may be missing; created_at is what timestamp = "column"
-        /// takes.
-        preset: Preset = Preset::Auto, choice(&PRESETS);
+        /// Which column is what: a known table (docs/tables.md); auto: the one whose columns the
+        /// table has. default: id, aggregate_type, aggregate_id, event_type, payload [, headers,
+        /// traceparent, tracestate, created_at]; debezium: id, aggregatetype, aggregateid, type,
+        /// payload [, traceparent, tracestate, timestamp, tracingspancontext].
+        preset: Option<&'static Preset> = None, choice(&PRESET_NAMES);
         /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
-        /// debezium: byte for byte what Debezium's EventRouter with String converters writes.
+        /// debezium: byte for byte what Debezium's EventRouter writes, its only header being id.
         format: Format = Format::Plain, choice(FORMATS);
-        /// The topic; ${aggregate_type} is the row's. A name that Kafka would refuse stops the
+        /// The topic. ${aggregate_type} is the row's; ${column} is a column's text, and
+        /// ${first|second} the first that is not NULL. A name that Kafka would refuse stops the
         /// router at that row.
-        topic: TopicTemplate = TopicTemplate::default(),
-            text(
-                "a topic's name, with ${aggregate_type} at most once",
+        topic: Option<TopicTemplate> = None,
+            optional_text(
+                "a topic's name, with ${…}",
                 parse::topic,
-                ToString::to_string
+                ToString::to_string,
+                "the preset's applies, which is outbox.event.${aggregate_type} in most",
+                "outbox.event.${aggregate_type}"
             );
+        /// What the aggregate type must match as a whole, in Java's syntax; its groups may stand in
+        /// the topic as ${name} and $1, as in Debezium's route.topic.regex. What is not supported,
+        /// or would mean something else here, is refused with its position.
+        route_regex: Option<JavaRegex> = None,
+            optional_text(
+                "a regular expression",
+                parse::java_regex,
+                ToString::to_string,
+                "every aggregate type has a topic",
+                "(?<name>[a-z]+)\\..*"
+            );
+        /// An aggregate type that does not match. error: the router stops at that row; value: the
+        /// aggregate type is the topic, as in Debezium.
+        on_route_mismatch: OnMismatch = OnMismatch::Error, choice(ON_MISMATCH);
         /// The time that a record carries. commit: the transaction's; now: when the record is
         /// produced; column: what columns.timestamp says, a timestamp, a date or an integer. Topics
         /// delete by it (retention.ms), and may refuse what is too old
@@ -157,9 +193,42 @@ tables! {
         timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
         /// The unit of columns.timestamp where that is an integer, counted from 1970.
         timestamp_unit: EpochUnit = EpochUnit::Milliseconds, choice(EPOCH_UNITS);
+        /// The bytes of the key. auto: a text as it is, of a bytea its bytes; string: the same, and
+        /// the column is no bytea; bytes: the column is a bytea; json: a text in quotes, a number
+        /// as it is (Connect's JsonConverter without schemas).
+        key_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
+        /// The bytes of the value, likewise. json writes a payload of JSON as a string, unless
+        /// expand_json is set; auto writes its text as it is.
+        value_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
+        /// With value_format = "json" or an envelope: what becomes of a payload of JSON. no: it stands
+        /// in the value as a string; as_is: as it is written in the row; drop_nulls,
+        /// drop_empty_arrays, drop_both: without members that are null or empty arrays, of which
+        /// Debezium drops both by default.
+        expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
+        /// Payloads that become Kafka's null, a tombstone on a compacted topic: null; blank: a text
+        /// of white space alone; empty_bytea. NULL is Kafka's null also without "null", except in
+        /// JSON, where it is the text null then.
+        tombstone_on: TombstoneOn = TombstoneOn::default(), tombstones();
+        /// Headers after those of the format, in this order: { name, column }, or { name, value }
+        /// with a text that may have ${column} in it. With format = "debezium" a column is written
+        /// as Kafka Connect writes it.
+        extra_headers: Vec<ExtraHeader> = Vec::new(), extra_headers();
+        /// Members beside payload: the value is a JSON object of the payload and these columns.
+        envelope: Vec<EnvelopeMember> = Vec::new(), envelope();
+        /// An extra header or a member of the envelope whose column the table lacks. error: the
+        /// router stops at the table's first row; ignore: it is left out.
+        missing_columns: MissingColumns = MissingColumns::Error, choice(MISSING_COLUMNS);
+        /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
+        /// column is NULL is in neither, as in SQL. Rows that are no events are counted.
+        filter as "where": Option<RowFilter> = None, filter();
+        /// An UPDATE of a row, which the publication should not have: ignore: it is counted; error:
+        /// the router stops there. A DELETE is counted.
+        on_update: OnUpdate = OnUpdate::Ignore, choice(ON_UPDATE);
         /// Columns that differ from the preset's: a name, or alternatives of which the first that
         /// the table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed
-        /// while the router runs. An empty list leaves a column out.
+        /// while the router runs. An empty list leaves a column out. A text with ${…} stands for a
+        /// column, too: "${ordering_key|event_id}" is the first of two that is not NULL,
+        /// "${payload#/customer/id}" a value within a JSON column (RFC 6901).
         columns: ColumnNames = ColumnNames::default(), group();
         /// Names of the headers that carry the event's id and type.
         headers: HeaderNames = HeaderNames::defaults(), group();

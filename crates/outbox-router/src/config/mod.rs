@@ -13,6 +13,7 @@ mod error;
 mod keys;
 mod kinds;
 mod names;
+mod outbox;
 mod parse;
 mod places;
 mod print;

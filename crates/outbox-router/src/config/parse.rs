@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use relay::{TopicName, TopicTemplate};
+use relay::{JavaRegex, TopicName, TopicTemplate};
 
 use super::error::Rejection;
 
@@ -20,6 +20,16 @@ pub(super) fn name(text: &str) -> Result<String, Rejection> {
 /// A topic that may depend on the row.
 pub(super) fn topic(text: &str) -> Result<TopicTemplate, Rejection> {
     TopicTemplate::parse(text).map_err(|error| Rejection::value(format!("is no topic: {error}")))
+}
+
+/// A regular expression in Java's syntax.
+pub(super) fn java_regex(text: &str) -> Result<JavaRegex, Rejection> {
+    JavaRegex::parse(text).map_err(|error| Rejection::value(format!("has {error}")))
+}
+
+/// A member's name in a JSON object.
+pub(super) fn member(text: &str) -> Result<String, Rejection> {
+    if text.is_empty() { Err(Rejection::value("is empty")) } else { Ok(text.to_owned()) }
 }
 
 /// Consumers may copy headers into HTTP, so a name must not hold a line break.

@@ -37,8 +37,13 @@ impl Lines {
 /// A TOML basic string. `${` is doubled, so that nothing is taken for a reference when it is read
 /// again.
 pub(super) fn quoted(text: &str) -> String {
+    quoted_template(&text.replace("${", "$${"))
+}
+
+/// A TOML basic string in whose key `${` is a place of its own.
+pub(super) fn quoted_template(text: &str) -> String {
     let mut quoted = String::from("\"");
-    for c in text.replace("${", "$${").replace("$${aggregate_type}", "${aggregate_type}").chars() {
+    for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
             // Writing to a `String` cannot fail.

@@ -38,6 +38,11 @@ impl<'f> Problems<'f> {
         self.errors.push(error);
     }
 
+    /// How many were found so far.
+    pub(super) fn count(&self) -> usize {
+        self.errors.len()
+    }
+
     /// `value`, unless there were problems.
     pub(super) fn into_result<T>(self, value: T) -> Result<T, ConfigErrors> {
         if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
@@ -55,6 +60,11 @@ impl Section {
     /// The whole tree.
     pub(super) const fn root(members: Table) -> Self {
         Self { path: String::new(), members, asked: Vec::new() }
+    }
+
+    /// Its full name.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -185,12 +195,12 @@ impl Section {
     }
 
     /// One text, or a list of alternatives; an empty list means none at all.
-    pub(super) fn texts(
+    pub(super) fn texts<T>(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
-        parse: impl Fn(&str) -> Result<String, Rejection>,
-    ) -> Option<Vec<String>> {
+        parse: impl Fn(&str) -> Result<T, Rejection>,
+    ) -> Option<Vec<T>> {
         let node = self.take(key)?;
         let Node { value, origin } = node;
         let items = match value {

@@ -1,6 +1,6 @@
 //! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: their values are
-//! never read as TOML, nor searched for further references. `$${` writes a literal `${`;
-//! `${aggregate_type}` is left for the topic.
+//! never read as TOML, nor searched for further references. `$${` writes a literal `${`. In the
+//! keys of an outbox table, every other `${…}` is left for the template that it is part of.
 
 use std::{io::Read, path::Path};
 
@@ -39,7 +39,7 @@ fn resolve_node(
                 resolve_node(&format!("{path}.{name}"), &mut member.node, environment, problems);
             }
         }
-        Value::Text(text) => match expand(&text.text, environment) {
+        Value::Text(text) => match expand(&text.text, Places::of(path), environment) {
             Ok(expanded) => *text = expanded,
             Err(unresolved) => {
                 let error = ConfigError::new(
@@ -60,7 +60,27 @@ struct Unresolved {
 
 const LITERAL: &str = "${env:NAME} and ${file:/path} are resolved; a literal ${ is written $${";
 
-fn expand(text: &str, environment: &Environment) -> Result<Text, Unresolved> {
+/// What becomes of a `${…}` that is no reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// It is part of a template.
+    Kept,
+    /// It is a mistake.
+    Refused,
+}
+
+impl Places {
+    /// Columns may stand in the keys of an outbox table.
+    fn of(path: &str) -> Self {
+        if path.starts_with("outbox[") || path.starts_with("outbox.") {
+            Self::Kept
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+fn expand(text: &str, places: Places, environment: &Environment) -> Result<Text, Unresolved> {
     let mut expanded = String::new();
     let mut quoting = Quoting::Allowed;
     let mut rest = text;
@@ -78,8 +98,10 @@ fn expand(text: &str, environment: &Environment) -> Result<Text, Unresolved> {
         match name.split_once(':') {
             Some(("env", name)) => expanded.push_str(variable(name, environment)?),
             Some(("file", path)) => expanded.push_str(&file(path)?),
-            None if name == "aggregate_type" => {
-                expanded.push_str("${aggregate_type}");
+            _ if places == Places::Kept => {
+                expanded.push_str("${");
+                expanded.push_str(name);
+                expanded.push('}');
                 rest = after;
                 continue;
             }
@@ -130,10 +152,14 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Result<(String, Quoting), String> {
+        expanded_at("postgres.url", text)
+    }
+
+    fn expanded_at(path: &str, text: &str) -> Result<(String, Quoting), String> {
         let variables = [("USER_NAME", "u${env:X}"), ("EMPTY", "")];
         let environment =
             Environment::new(variables.map(|(name, value)| (name.into(), value.into())));
-        expand(text, &environment)
+        expand(text, Places::of(path), &environment)
             .map(|t| (t.text, t.quoting))
             .map_err(|unresolved| unresolved.message)
     }
@@ -142,7 +168,6 @@ mod tests {
     fn references_are_replaced_once_and_the_rest_is_left_alone() {
         let cases = [
             ("plain $ {} $$", "plain $ {} $$", Quoting::Allowed),
-            ("a.${aggregate_type}.b", "a.${aggregate_type}.b", Quoting::Allowed),
             ("$${env:X}", "${env:X}", Quoting::Allowed),
             ("<${env:USER_NAME}>", "<u${env:X}>", Quoting::Forbidden),
             ("${env:EMPTY}", "", Quoting::Forbidden),
@@ -150,6 +175,15 @@ mod tests {
         for (text, result, quoting) in cases {
             assert_eq!(expanded(text), Ok((result.to_owned(), quoting)), "{text}");
         }
+    }
+
+    #[test]
+    fn places_are_kept_in_the_keys_of_an_outbox_table_alone() {
+        let topic = "${env:EMPTY}a.${aggregate_type}.${x|y#/z}";
+        let expected = Ok(("a.${aggregate_type}.${x|y#/z}".to_owned(), Quoting::Forbidden));
+        assert_eq!(expanded_at("outbox[0].topic", topic), expected);
+        assert!(expanded_at("kafka.state_topic", topic).is_err());
+        assert!(expanded_at("outbox[0].topic", "${env:NOPE}").is_err());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn file(entries: &[KeyEntry]) -> String {
                 }
                 None => {
                     group = group.filter(|group| entry.name.starts_with(group.as_str()));
-                    if group.is_none() && !lines.last().is_some_and(|line| line.ends_with(']')) {
+                    if group.is_none() && !lines.last().is_some_and(|line| line.starts_with('[')) {
                         lines.push(String::new());
                     }
                     lines.extend(comments);

@@ -1,11 +1,13 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
-//! `docs/errors.md` of the tables of codes, and these tests fail when one of them is not current.
+//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, and these tests fail when
+//! one of them is not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 
 mod errors;
 mod example;
 mod keys;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -33,6 +35,11 @@ fn the_page_of_keys_is_current() {
 #[test]
 fn the_page_of_errors_is_current() {
     assert_current("docs/errors.md", &errors::page());
+}
+
+#[test]
+fn the_page_of_tables_is_current() {
+    assert_current("docs/tables.md", &tables::page());
 }
 
 #[test]
@@ -68,9 +75,15 @@ fn every_default_by_its_variable_is_the_default() {
         let Some(default) = entry.value().and_then(|value| value.default.as_deref()) else {
             continue;
         };
-        let variable = config::variable(&entry.name);
+        let mut variable = config::variable(&entry.name);
         assert!(variable.starts_with(PREFIX), "{variable}");
-        let environment = Environment::new([(variable.clone().into(), as_text(default).into())]);
+        // The members of a list have numbers.
+        let member = default.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+        if member.is_some() {
+            variable.push_str("__0");
+        }
+        let text = as_text(member.unwrap_or(default));
+        let environment = Environment::new([(variable.clone().into(), text.into())]);
         let loaded = config::load(None, &environment, &[]);
         let config = loaded.unwrap_or_else(|errors| panic!("{variable}: {errors}")).config;
         let mut expected = Config::default();

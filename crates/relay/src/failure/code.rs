@@ -192,6 +192,12 @@ codes! {
     TimestampUnusable = "R012", Mendable;
     /// A column's value is no partition of the topic.
     PartitionUnusable = "R013", Mendable;
+    /// What is read as JSON is none, or a value cannot be written as JSON.
+    NotJson = "R014", Mendable;
+    /// The aggregate type does not match `route_regex`.
+    RouteMismatch = "R015", Mendable;
+    /// A row of an outbox was updated, which `on_update` refuses.
+    RowUpdated = "R016", Mendable;
 }
 
 impl Code {

@@ -112,6 +112,7 @@ impl Relay {
         let Phase::Streaming(session) = &self.phase else { return };
         self.totals.transactions += session.transactions;
         self.totals.rows_ignored += session.rows_ignored;
+        self.totals.rows_filtered += session.rows_filtered;
         self.confirmed = self.confirmed.max(session.ledger.confirmed());
         self.left_unconfirmed = session.ledger.window().0;
         self.keeper.session_ended(session.ledger.settled(), session.ledger.last());

@@ -151,6 +151,7 @@ struct Totals {
     topics: Vec<(u64, Latencies)>,
     transactions: u64,
     rows_ignored: RowsIgnored,
+    rows_filtered: u64,
     reconnects: Reconnects,
     errors: BTreeMap<Code, u64>,
     sessions: u64,

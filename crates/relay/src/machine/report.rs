@@ -191,6 +191,7 @@ impl Relay {
                 .collect(),
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
             rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
+            rows_filtered: self.totals.rows_filtered + session.map_or(0, |s| s.rows_filtered),
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
             slot_holder: self.slot_holder,

@@ -3,22 +3,35 @@
 
 pub(crate) mod columns;
 pub(crate) mod headers;
+pub(crate) mod hex;
+pub(crate) mod mapping;
 pub(crate) mod partition;
+pub(crate) mod pointer;
 pub(crate) mod record;
 pub(crate) mod route;
+#[cfg(test)]
+mod samples;
 pub(crate) mod table;
+pub(crate) mod template;
 pub(crate) mod timestamp;
 pub(crate) mod topic;
 pub(crate) mod topics;
 
-pub use columns::map_columns;
+pub use columns::is_role_required;
 pub use headers::{Header, Headers, RowHeaders};
+pub use mapping::FilterKind;
 pub use partition::partition_for_key;
 pub use record::{Record, TopicId};
 pub use table::{
-    ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
-    TableName, Timestamp, TopicTemplate,
+    BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload, EnvelopeMember, Example,
+    ExampleRecord, ExpandJson, ExtraHeader, Format, HeaderNames, HeaderValue, MissingColumns,
+    OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Role, RowFilter, TableName, Timestamp,
+    TombstoneOn,
 };
+pub use template::{MalformedTemplate, Template};
 pub use timestamp::EpochUnit;
-pub use topic::{CharacterKind, IllegalTopicName, TopicName};
+pub use topic::{
+    CharacterKind, IllegalTemplate, IllegalTopicName, JavaRegex, OnMismatch, TopicName,
+    TopicTemplate, UnsupportedRegex,
+};
 pub use topics::TopicFacts;

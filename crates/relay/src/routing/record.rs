@@ -38,6 +38,13 @@ pub struct Record<'a> {
     pub timestamp_ms: i64,
 }
 
+/// The partition of a record, and its time in milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) partition: i32,
+    pub(crate) timestamp_ms: i64,
+}
+
 /// Bytes that a record counts in the window beside its key, value and headers: what the producer
 /// allocates for a message and its header list (sizes of librdkafka's structures, rounded up).
 const OVERHEAD: usize = 256;

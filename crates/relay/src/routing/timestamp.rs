@@ -1,9 +1,11 @@
-//! The time of a record that comes from a column: PostgreSQL's text of a timestamp, a date or a
-//! number, as milliseconds since 1970.
+//! PostgreSQL's text of a timestamp, a date or a number as a time, and as the time of a record: in
+//! milliseconds since 1970.
 //!
 //! The connection sets `DateStyle = ISO`, so a timestamp is `2026-01-31 23:59:59.123456`, one with a
 //! time zone has the offset from UTC behind it, and years before the first end in ` BC`. A timestamp
 //! without a time zone counts as UTC, as it does in Debezium.
+
+use std::fmt;
 
 /// What a column's text says of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,18 @@ pub(crate) enum NoTime {
     Form,
 }
 
+/// A time, as PostgreSQL keeps it: to the microsecond. Its microseconds since 1970 need more than 64
+/// bits at the end of PostgreSQL's range, so the day stands apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timepoint {
+    /// Days since 1970.
+    days: i64,
+    /// Since midnight; less than a day, not negative.
+    micros_of_day: i64,
+}
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// Milliseconds since 1970; what is finer is cut off.
@@ -50,7 +64,7 @@ const MILLIS_PER_DAY: i64 = 86_400_000;
 pub(crate) fn millis(text: &[u8], form: TimeForm) -> Result<i64, NoTime> {
     let text = str::from_utf8(text).map_err(|_| NoTime::Form)?;
     let millis = match form {
-        TimeForm::Calendar => calendar(text)?,
+        TimeForm::Calendar => Timepoint::read(text)?.millis(),
         TimeForm::Epoch(unit) => {
             let number: i64 = text.parse().map_err(|_| NoTime::Form)?;
             match unit {
@@ -67,19 +81,60 @@ pub(crate) fn millis(text: &[u8], form: TimeForm) -> Result<i64, NoTime> {
     if millis > 0 { Ok(millis) } else { Err(NoTime::TooEarly) }
 }
 
-fn calendar(text: &str) -> Result<i64, NoTime> {
-    match text {
-        "infinity" | "-infinity" => return Err(NoTime::Infinite),
-        text if text.ends_with(" BC") => return Err(NoTime::TooEarly),
-        _ => {}
+impl Timepoint {
+    /// Reads a timestamp, with a time zone or without, or a date.
+    ///
+    /// # Errors
+    /// It is infinite, before the first year, or no such text.
+    pub(crate) fn read(text: &str) -> Result<Self, NoTime> {
+        match text {
+            "infinity" | "-infinity" => return Err(NoTime::Infinite),
+            text if text.ends_with(" BC") => return Err(NoTime::TooEarly),
+            _ => {}
+        }
+        let (date, time) = text.split_once(' ').unwrap_or((text, ""));
+        let days = days_of(date).ok_or(NoTime::Form)?;
+        let micros = match time {
+            "" => 0,
+            time => time_of_day(time).ok_or(NoTime::Form)?,
+        };
+        // An offset may lead to another day.
+        let (more, micros_of_day) =
+            (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
+        Ok(Self { days: days + more, micros_of_day })
     }
-    let (date, time) = text.split_once(' ').unwrap_or((text, ""));
-    let days = days_of(date).ok_or(NoTime::Form)?;
-    let of_day = match time {
-        "" => 0,
-        time => time_of_day(time).ok_or(NoTime::Form)?,
-    };
-    Ok(days * MILLIS_PER_DAY + of_day)
+
+    /// Days since 1970.
+    pub(crate) const fn days(self) -> i64 {
+        self.days
+    }
+
+    /// Milliseconds since 1970, rounded down.
+    pub(crate) const fn millis(self) -> i64 {
+        self.days * MILLIS_PER_DAY + self.micros_of_day / 1_000
+    }
+
+    /// Microseconds since 1970.
+    pub(crate) fn micros(self) -> i128 {
+        i128::from(self.days) * i128::from(MICROS_PER_DAY) + i128::from(self.micros_of_day)
+    }
+}
+
+/// ISO 8601 in UTC, with as many digits of the second's fraction as it has, which is how Java's
+/// `ISO_OFFSET_DATE_TIME` writes it.
+impl fmt::Display for Timepoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = civil_from_days(self.days);
+        let sign = if year > 9_999 { "+" } else { "" };
+        let seconds = self.micros_of_day / MICROS_PER_SECOND;
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        match self.micros_of_day % MICROS_PER_SECOND {
+            0 => {}
+            micros => write!(f, ".{}", format!("{micros:06}").trim_end_matches('0'))?,
+        }
+        f.write_str("Z")
+    }
 }
 
 /// `YYYY-MM-DD`, years with four to six digits, as days since 1970.
@@ -103,7 +158,20 @@ const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// `HH:MM:SS[.ffffff][±HH[:MM[:SS]]]` as milliseconds, with the offset taken off.
+/// The inverse of [`days_from_civil`].
+const fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = year_of_era + era * 400;
+    if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
+}
+
+/// `HH:MM:SS[.ffffff][±HH[:MM[:SS]]]` as microseconds, with the offset taken off.
 fn time_of_day(text: &str) -> Option<i64> {
     let (clock, offset) = match text.find(['+', '-']) {
         Some(at) => {
@@ -114,13 +182,14 @@ fn time_of_day(text: &str) -> Option<i64> {
         None => (text, 0),
     };
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
-    let tenths = [100, 10, 1];
-    let mut millis = 0;
-    for (digit, weight) in fraction.bytes().zip(tenths) {
-        millis += i64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * weight;
-    }
     digits(fraction)?;
-    Some((seconds(clock)? - offset) * 1_000 + millis)
+    let mut micros = 0;
+    let mut weight = MICROS_PER_SECOND;
+    for digit in fraction.bytes().take(6) {
+        weight /= 10;
+        micros += i64::from(digit - b'0') * weight;
+    }
+    Some((seconds(clock)? - offset) * MICROS_PER_SECOND + micros)
 }
 
 /// `HH[:MM[:SS]]` as seconds.
@@ -200,6 +269,27 @@ mod tests {
         assert_eq!(epoch("1.5", EpochUnit::Seconds), Err(NoTime::Form));
     }
 
+    #[test]
+    fn a_time_is_written_as_iso_8601_in_utc() {
+        for (text, expected) in [
+            ("2019-03-24 20:52:59+00", "2019-03-24T20:52:59Z"),
+            ("2019-03-24 20:52:59.120000+00", "2019-03-24T20:52:59.12Z"),
+            ("2019-03-24 01:02:03.000001+05:30", "2019-03-23T19:32:03.000001Z"),
+            ("0099-01-01 00:00:00+00", "0099-01-01T00:00:00Z"),
+            ("294276-12-31 23:59:59.999999+00", "+294276-12-31T23:59:59.999999Z"),
+        ] {
+            assert_eq!(Timepoint::read(text).unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn microseconds_reach_to_the_end_of_postgresqls_range() {
+        let micros = |text| Timepoint::read(text).unwrap().micros();
+        assert_eq!(micros("294276-12-31 23:59:59.999999"), 9_224_318_015_999_999_999);
+        assert_eq!(micros("1969-12-31 23:59:59.9999"), -100);
+        assert_eq!(micros("0001-01-01 00:00:00"), -62_135_596_800_000_000);
+    }
+
     /// Every day of four centuries follows the one before it.
     #[test]
     fn days_follow_each_other() {
@@ -211,6 +301,7 @@ mod tests {
                 let length = if month == 2 && is_leap { 29 } else { length };
                 for day in 1..=length {
                     assert_eq!(days_from_civil(year, month, day), expected);
+                    assert_eq!(civil_from_days(expected), (year, month, day));
                     expected += 1;
                 }
             }

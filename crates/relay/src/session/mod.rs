@@ -4,7 +4,7 @@
 //!
 //! A session ends with its connection; the next session resumes from the slot.
 
-use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
+use pgoutput::{Frame, Insert, Lsn, Message, Oid, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
     clock::{Moment, Now},
@@ -22,9 +22,10 @@ use crate::{
     protocol::{FrameOutcome, ReadPace},
     routing::{
         columns::Event,
+        mapping::MappedRow,
         record::{Size, TopicId},
         route::{FormatHeaders, Scratch, described},
-        table::Outboxes,
+        table::{OnUpdate, Outboxes},
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
     },
@@ -74,6 +75,7 @@ pub(crate) struct Session {
     feedback: Feedback,
     relations: Relations,
     scratch: Scratch,
+    mapped: MappedRow,
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
     pub(crate) wait_reason: Option<WaitReason>,
@@ -103,6 +105,8 @@ pub(crate) struct Session {
     commit_interval_micros: i64,
     pub(crate) transactions: u64,
     pub(crate) rows_ignored: RowsIgnored,
+    /// Rows of outbox tables that `where` leaves out.
+    pub(crate) rows_filtered: u64,
 }
 
 /// What a session begins with.
@@ -147,6 +151,7 @@ impl Session {
             feedback: Feedback::new(settings.timing, at),
             relations: Relations::new(tables),
             scratch: Scratch::default(),
+            mapped: MappedRow::default(),
             received: Lsn::ZERO,
             wait_reason: None,
             retried_failure: None,
@@ -161,6 +166,7 @@ impl Session {
             commit_interval_micros: i64::MAX,
             transactions: 0,
             rows_ignored: RowsIgnored::default(),
+            rows_filtered: 0,
         }
     }
 
@@ -192,7 +198,7 @@ impl Session {
                 let outcome = match Insert::parse(data.data) {
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
                     Some(Err(error)) => return Err(error.into()),
-                    None => self.message(data, settings)?,
+                    None => self.message(data, now, settings)?,
                 };
                 // This position is only reported, never confirmed. Relation messages have 0/0 here.
                 if outcome == FrameOutcome::Taken && data.wal_start > self.received {
@@ -220,6 +226,7 @@ impl Session {
     fn message(
         &mut self,
         frame: &XLogData<'_>,
+        now: Now,
         settings: &SessionSettings,
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
@@ -255,9 +262,9 @@ impl Session {
                 self.ledger.measure_from(frame.sent_at);
                 self.last_commit_at = Some(frame.sent_at);
             }
+            Message::Update(update) => return self.take_update(update.relation, now),
             // An outbox is append-only, and its publication should publish inserts only: these
-            // messages are counted and ignored.
-            Message::Update(_) => self.rows_ignored.update += 1,
+            // messages are counted and ignored. Deleting what was published is housekeeping.
             Message::Delete(_) => self.rows_ignored.delete += 1,
             Message::Truncate(_) => self.rows_ignored.truncate += 1,
             // `insert` takes rows. The other messages were not asked for, or mean nothing for an
@@ -291,6 +298,16 @@ impl Session {
         };
         let mut event = Event::default();
         router.columns().read(insert.tuple.iter(), &mut event)?;
+        self.scratch.headers.clear();
+        let mut mapped = None;
+        if router.columns().mapping().is_some() {
+            let (row, headers) = (insert.tuple.iter(), &mut self.scratch.headers);
+            mapped = match router.map_row(row, &mut event, &mut self.mapped, headers) {
+                Ok(Some(mapped)) => Some(mapped),
+                Ok(None) => return self.pass_row(),
+                Err(failure) => return self.refused(failure, now.at),
+            };
+        }
         let mut format_headers = FormatHeaders::default();
         let routed = match router.route(&event, topics, &mut self.scratch, &mut format_headers) {
             Ok(routed) => routed,
@@ -300,11 +317,17 @@ impl Session {
         let Readiness::Ready(facts) = topics.readiness(topic) else {
             return Ok(self.wait(WaitReason::Topic(topic)));
         };
-        if let Some(partition) = routed.partition_beyond(facts.partitions) {
-            let failure = no_such_partition(topic, partition, &event, facts, topics);
-            return Ok(self.wait_at_row(failure, Some(topic), now.at));
+        let mut placed = routed.placed(facts.partitions, self.committed_at);
+        if let Some(mapped) = mapped {
+            placed = match mapped.placed(placed, facts.partitions) {
+                Ok(placed) => placed,
+                Err(partition) => {
+                    let failure = no_such_partition(topic, partition, &event, facts, topics);
+                    return Ok(self.wait_at_row(failure, Some(topic), now.at));
+                }
+            };
         }
-        let record = routed.record(&format_headers, facts.partitions, self.committed_at);
+        let record = routed.record(&format_headers, placed);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return Ok(self.wait_at_row(failure, Some(topic), now.at));
@@ -330,6 +353,27 @@ impl Session {
                 })
             }
         }
+    }
+
+    /// A row that the configuration leaves out.
+    #[cold]
+    fn pass_row(&mut self) -> Result<FrameOutcome, Failure> {
+        self.ledger.pass_row()?;
+        self.rows_filtered += 1;
+        Ok(FrameOutcome::Taken)
+    }
+
+    /// An UPDATE: the event that a row is has been sent when it was inserted.
+    pub(super) fn take_update(&mut self, relation: Oid, now: Now) -> Result<FrameOutcome, Failure> {
+        if let Binding::Outbox(router) = self.relations.of_row(relation)?
+            && router.table().on_update == OnUpdate::Error
+        {
+            let what = format!("a row of {} was updated", router.table().name);
+            let failure = Failure::new(Code::RowUpdated, what);
+            return Ok(self.wait_at_row(failure, None, now.at));
+        }
+        self.rows_ignored.update += 1;
+        Ok(FrameOutcome::Taken)
     }
 
     /// A row cannot be routed: the session waits at it, or ends, depending on the class of the

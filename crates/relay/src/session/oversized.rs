@@ -1,6 +1,6 @@
 //! A frame larger than `limits.row_bytes`, of which only the beginning was kept.
 
-use pgoutput::{Frame, parse_insert_prefix};
+use pgoutput::{Frame, Oid, parse_insert_prefix};
 
 use super::{Session, SessionPhase, SessionSettings, relations::Binding};
 use crate::{
@@ -37,13 +37,17 @@ impl Session {
                 ));
             }
         };
-        // Update, Delete, Truncate and Message are ignored, as they are when they arrive whole.
-        match data.first() {
-            Some(b'U') => self.rows_ignored.update += 1,
-            Some(b'D') => self.rows_ignored.delete += 1,
-            Some(b'T') => self.rows_ignored.truncate += 1,
-            Some(b'M') => {}
-            Some(_) | None => return self.oversized_row(announced, data, now, settings),
+        match *data {
+            // The manual's Update begins with the tag and the relation's OID.
+            [b'U', a, b, c, d, ..] if !self.is_within_covered() => {
+                return self.take_update(Oid::from_u32(u32::from_be_bytes([a, b, c, d])), now);
+            }
+            // The others are ignored, as they are when they arrive whole.
+            [b'U', ..] => self.rows_ignored.update += 1,
+            [b'D', ..] => self.rows_ignored.delete += 1,
+            [b'T', ..] => self.rows_ignored.truncate += 1,
+            [b'M', ..] => {}
+            _ => return self.oversized_row(announced, data, now, settings),
         }
         Ok(FrameOutcome::Taken)
     }

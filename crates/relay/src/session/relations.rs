@@ -47,13 +47,19 @@ impl Relations {
             }
         };
         let columns = Columns::resolve(&table, relation);
-        let binding = match (columns, self.by_oid.get_mut(&relation.id)) {
+        let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
-                router.set_columns(columns);
-                return;
+                match router.set_columns(columns) {
+                    Ok(()) => return,
+                    Err(failure) => Err(failure),
+                }
             }
-            (Ok(columns), _) => Binding::Outbox(Box::new(TableRouter::new(table, columns))),
-            (Err(failure), _) => Binding::Broken(Box::new(table), failure),
+            (Ok(columns), _) => TableRouter::new(table.clone(), columns),
+            (Err(failure), _) => Err(failure),
+        };
+        let binding = match router {
+            Ok(router) => Binding::Outbox(Box::new(router)),
+            Err(failure) => Binding::Broken(Box::new(table), failure),
         };
         self.by_oid.insert(relation.id, binding);
     }

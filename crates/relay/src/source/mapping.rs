@@ -1,14 +1,14 @@
 //! Which columns of a table the router reads, to tell whether a publication's column list leaves
 //! one out.
 
-use crate::routing::{columns::map_columns, table::OutboxTable};
+use crate::routing::{columns::columns_read, table::OutboxTable};
 
 /// The columns of `table` that the mapping of `outbox` reads. Empty when the mapping does not fit
 /// the table: the first row then fails and says why.
 pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t str> {
     let names: Vec<&[u8]> = table.iter().map(String::as_bytes).collect();
-    let roles = map_columns(outbox, &names).unwrap_or_default();
-    roles.iter().filter_map(|(_, position)| table.get(*position)).map(String::as_str).collect()
+    let read = columns_read(outbox, &names).unwrap_or_default();
+    read.into_iter().filter_map(|position| table.get(position)).map(String::as_str).collect()
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_configured_name_replaces_the_presets() {
         let mut outbox = outbox();
-        outbox.columns.set(Role::AggregateId, columns(&["customer", "aggregate_id"]));
+        outbox.columns.set(Role::AggregateId, vec!["customer".into(), "aggregate_id".into()]);
         let table = columns(&["id", "customer", "aggregate_type", "event_type", "payload"]);
         assert_eq!(
             mapped(&outbox, &table),

@@ -45,6 +45,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         topics: Vec::new(),
         transactions: 0,
         rows_ignored: RowsIgnored::default(),
+        rows_filtered: 0,
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,

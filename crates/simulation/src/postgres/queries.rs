@@ -30,7 +30,7 @@ pub fn table() -> TableName {
 /// The outbox tables that the router is configured with.
 pub fn outboxes() -> Outboxes {
     let defaults = relay::OutboxTable::with_defaults(table());
-    Outboxes { tables: vec![relay::OutboxTable { preset: relay::Preset::Default, ..defaults }] }
+    Outboxes { tables: vec![relay::OutboxTable { preset: Some(&relay::DEFAULT), ..defaults }] }
 }
 
 impl SimulatedPostgres {

@@ -1,11 +1,12 @@
 //! `columns.ROLE`: one key for each role that `relay` knows.
 
-use relay::{ColumnNames, Preset, Role};
+use relay::{ColumnName, ColumnNames, DEFAULT, Role};
 
 use super::super::{
     entry::{Content, KeyEntry, KeyType, Secrecy},
+    error::Rejection,
     names::identifier,
-    print::{Lines, quoted},
+    print::{Lines, quoted, quoted_template},
     read::{Problems, Section},
     table::DeclaredTable,
 };
@@ -18,8 +19,7 @@ impl DeclaredTable for ColumnNames {
     fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
         let mut columns = Self::default();
         for role in Role::ALL {
-            let names =
-                section.texts(role.as_str(), problems, |text| identifier(text).map(str::to_owned));
+            let names = section.texts(role.as_str(), problems, |text| column_name(role, text));
             if let Some(names) = names {
                 columns.set(role, names);
             }
@@ -31,7 +31,8 @@ impl DeclaredTable for ColumnNames {
     fn write(&self, prefix: &str, lines: &mut Lines) {
         for role in Role::ALL {
             if let Some(names) = self.get(role) {
-                let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                let names: Vec<String> =
+                    names.iter().map(|name| quoted_template(&name.to_string())).collect();
                 lines
                     .set(&format!("{prefix}{}", role.as_str()), &format!("[{}]", names.join(", ")));
             }
@@ -41,10 +42,13 @@ impl DeclaredTable for ColumnNames {
     fn describe(prefix: &str, entries: &mut Vec<KeyEntry>) {
         for role in Role::ALL {
             // A role for which the preset has no column may have a column of any name.
-            let example =
-                Preset::Default.columns(role).first().unwrap_or(&role.as_str()).to_owned();
+            let example = DEFAULT.alternatives(role).first().unwrap_or(&role.as_str()).to_owned();
             let value = KeyType {
-                takes: "a column's name, or a list of names".to_owned(),
+                takes: if role.takes_template() {
+                    "a column's name, a text with ${…}, or a list of these".to_owned()
+                } else {
+                    "a column's name, or a list of names".to_owned()
+                },
                 default: None,
                 examples: vec![quoted(example)],
                 secrecy: Secrecy::Public,
@@ -55,6 +59,16 @@ impl DeclaredTable for ColumnNames {
     }
 }
 
+fn column_name(role: Role, text: &str) -> Result<ColumnName, Rejection> {
+    match ColumnName::parse(text) {
+        Ok(ColumnName::Column(name)) => identifier(&name).map(ColumnName::from),
+        Ok(template) if role.takes_template() => Ok(template),
+        Ok(_) => Err(Rejection::value("is a text with ${…}")
+            .hint(format!("columns.{} takes the name of a column", role.as_str()))),
+        Err(why) => Err(Rejection::value(format!("is no text with ${{…}}: {why}"))),
+    }
+}
+
 const fn help(role: Role) -> &'static [&'static str] {
     match role {
         Role::Id => &["The event's id."],
@@ -62,11 +76,15 @@ const fn help(role: Role) -> &'static [&'static str] {
         Role::AggregateId => &["The record's key."],
         Role::EventType => &["The event's type."],
         Role::Payload => &["The record's value."],
-        Role::Headers => &["More headers, as a JSON object."],
+        Role::Headers => &["More headers: a JSON object, or an array of names and values in turn."],
         Role::TraceParent | Role::TraceState => &["A header of the W3C trace context."],
         Role::Timestamp => &["The record's time, with timestamp = \"column\"."],
         Role::Partition => {
             &["The record's partition, an integer; where it is NULL, the key's partition."]
         }
+        Role::Tracing => &[
+            "A trace context as the text of a java.util.Properties, as Debezium's tracing has it;",
+            " its traceparent, tracestate and baggage become headers.",
+        ],
     }
 }

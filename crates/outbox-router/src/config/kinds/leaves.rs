@@ -6,7 +6,7 @@ use super::{
     super::{
         entry::{Content, KeyEntry, KeyType, Secrecy},
         error::Rejection,
-        print::{Lines, quoted},
+        print::{Lines, quoted, quoted_template},
         quantity::{Quantity, print_duration, print_size},
         read::{Problems, Section},
         secret::{Secret, without_password},
@@ -57,7 +57,7 @@ impl<T> Kind<T> for Leaf<T> {
 }
 
 impl<T> Leaf<T> {
-    fn new(
+    pub(super) fn new(
         takes: impl Into<String>,
         take: impl Fn(KeyName, &mut Section, &mut Problems<'_>) -> Option<T> + 'static,
         print: impl Fn(&T) -> Option<String> + 'static,
@@ -73,6 +73,13 @@ impl<T> Leaf<T> {
     }
 }
 
+impl<T> Leaf<T> {
+    /// The same kind, with an example for a key that is not set by default.
+    pub(super) fn with_example(self, example: &str) -> Self {
+        Self { example: Some(example.to_owned()), ..self }
+    }
+}
+
 /// A text that `parse` understands and `print` writes.
 pub(in super::super) fn text<T: 'static>(
     takes: &str,
@@ -82,6 +89,22 @@ pub(in super::super) fn text<T: 'static>(
     let take =
         move |key, from: &mut Section, problems: &mut Problems<'_>| from.text(key, problems, parse);
     Leaf::new(takes, take, move |value| Some(quoted(&print(value))))
+}
+
+/// A text that need not be set; `unset` says what applies then. A `${` in it is part of the text.
+pub(in super::super) fn optional_text<T: 'static>(
+    takes: &str,
+    parse: fn(&str) -> Result<T, Rejection>,
+    print: fn(&T) -> String,
+    unset: &'static str,
+    example: &str,
+) -> Leaf<Option<T>> {
+    let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
+        from.text(key, problems, parse).map(Some)
+    };
+    let print = move |value: &Option<T>| value.as_ref().map(|value| quoted_template(&print(value)));
+    let example = Some(quoted_template(example));
+    Leaf { example, unset: Some(unset), ..Leaf::new(takes, take, print) }
 }
 
 /// One of the listed words.

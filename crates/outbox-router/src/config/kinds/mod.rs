@@ -5,9 +5,13 @@ mod columns;
 mod kind;
 mod leaves;
 mod nested;
+mod placements;
 mod properties;
 
 pub(super) use kind::{Kind, Named};
-pub(super) use leaves::{choice, connection, count, count_or_broker_default, duration, size, text};
+pub(super) use leaves::{
+    choice, connection, count, count_or_broker_default, duration, optional_text, size, text,
+};
 pub(super) use nested::{group, inline, section, sections};
+pub(super) use placements::{envelope, extra_headers, filter, tombstones};
 pub(super) use properties::properties;

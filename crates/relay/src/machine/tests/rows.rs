@@ -112,7 +112,9 @@ fn oversized_changes_of_other_tables_are_ignored() {
     let mut script = Script::streaming();
     script.begin(100);
     assert_eq!(oversized(&mut script, &foreign_row()[..45]), FrameOutcome::Taken);
+    script.take(&wire::relation(OTHER, "other", &COLUMNS));
     let mut update = vec![b'U'];
+    update.extend(OTHER.to_be_bytes());
     update.extend([0; 40]);
     assert_eq!(oversized(&mut script, &wire::wal(1, 0, &update)), FrameOutcome::Taken);
     assert_eq!(script.relay.snapshot(script.at).rows_ignored.total(), 2);
@@ -188,4 +190,61 @@ fn every_table_is_an_outbox_when_none_is_configured() {
     assert_eq!(script.keys(), ["warm-up", "k"]);
     let table = OutboxTable::with_defaults(TableName { schema: "s".into(), name: "t".into() });
     assert_eq!(table.format, Format::Plain);
+}
+
+/// An Update of the outbox: no old tuple, and a new one of no columns.
+fn update() -> Vec<u8> {
+    let mut message = vec![b'U'];
+    message.extend(OUTBOX.to_be_bytes());
+    message.extend([b'N', 0, 0]);
+    wire::wal(1, 0, &message)
+}
+
+fn outbox(change: impl FnOnce(&mut OutboxTable)) -> RelaySettings {
+    let name = TableName { schema: "public".into(), name: "outbox".into() };
+    let mut table = OutboxTable::with_defaults(name);
+    change(&mut table);
+    RelaySettings { outboxes: Outboxes { tables: vec![table] }, ..settings() }
+}
+
+#[test]
+fn an_update_of_an_event_is_counted_or_refused() {
+    // I7
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&update());
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored.update, 1);
+
+    let strict = outbox(|table| table.on_update = crate::OnUpdate::Error);
+    let mut script = Script::streaming_with(strict);
+    script.begin(100);
+    assert_eq!(script.frame(&update()), FrameOutcome::NotTaken);
+    assert_eq!(script.state(), (State::Failed, Some(Code::RowUpdated)));
+    let mut script = Script::streaming_with(outbox(|t| t.on_update = crate::OnUpdate::Error));
+    script.begin(100);
+    assert_eq!(oversized(&mut script, &update()[..30]), FrameOutcome::NotTaken);
+    assert_eq!(script.state(), (State::Failed, Some(Code::RowUpdated)));
+}
+
+#[test]
+fn a_row_that_the_filter_leaves_out_is_counted_and_its_transaction_confirmed() {
+    // I3, I7
+    let filter = crate::RowFilter {
+        column: "aggregate_type".into(),
+        values: vec!["order".into()],
+        kind: crate::FilterKind::In,
+    };
+    let mut script = Script::streaming_with(outbox(|table| table.filter = Some(filter)));
+    let before = script.keys().len();
+    script.begin(100);
+    script.take(&row_of("cart", "a", "{}"));
+    script.take(&row_of("order", "b", "{}"));
+    script.commit(100);
+    script.begin(200);
+    script.take(&row_of("cart", "c", "{}"));
+    script.commit(200);
+    assert_eq!(script.keys()[before..], ["b"]);
+    assert_eq!(script.relay.snapshot(script.at).rows_filtered, 2);
+    script.settle();
+    assert_eq!(script.confirmed(), 208);
 }

@@ -92,7 +92,7 @@ fn the_name_at_a_rows_wal_position_takes_precedence_over_the_oid() {
     // The table was renamed and another took its name, and both are configured: a row is routed by
     // the name that its table had when the row was written.
     let table = |name: &str, topic: &str| OutboxTable {
-        topic: crate::TopicTemplate::parse(topic).unwrap(),
+        topic: Some(crate::TopicTemplate::parse(topic).unwrap()),
         ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })
     };
     let outboxes = Outboxes { tables: vec![table("outbox", "old"), table("outbox_v2", "new")] };

@@ -190,6 +190,23 @@ impl Ledger {
         Ok(Ticket::new(self.session, number, units))
     }
 
+    /// A row of an outbox that becomes no record. It counts as an event that is acknowledged, so that
+    /// its transaction is recognised when the server sends it again, whatever the configuration
+    /// says by then, and so that the window bounds how many such transactions are remembered.
+    ///
+    /// # Errors
+    /// No transaction is open.
+    pub(crate) fn pass_row(&mut self) -> Result<(), Disorder> {
+        let entry = match self.entries.back_mut() {
+            Some(entry) if entry.progress == EntryProgress::Open => entry,
+            _ => return Err(Disorder::RowOutsideTransaction),
+        };
+        let load = Load { events: 1, units: 0 };
+        entry.load.add(load);
+        self.past_confirmable.add(load);
+        Ok(())
+    }
+
     /// The record of this ticket was not enqueued, and counts no more.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         let (transaction, units) = ticket.redeem();

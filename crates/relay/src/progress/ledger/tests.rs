@@ -53,6 +53,25 @@ fn a_later_transaction_waits_for_an_earlier_one() {
 }
 
 #[test]
+fn a_row_that_is_no_event_is_in_the_window_until_it_is_confirmed() {
+    // I3, I6
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);
+    let first = transaction(&mut ledger, 100, 1);
+    for at in [200, 300, 400] {
+        ledger.begin(&begin(at)).unwrap();
+        ledger.pass_row().unwrap();
+        assert_eq!(ledger.commit(lsn(at), lsn(at + 8)), Ok(Carried::Events));
+    }
+    assert!(!ledger.has_room(WINDOW), "four events are past what is confirmed");
+    assert_eq!(ledger.settled(), Lsn::ZERO);
+    credit(&mut ledger, first);
+    assert_eq!(ledger.settled(), lsn(408));
+    ledger.confirm();
+    assert!(ledger.has_room(WINDOW));
+    assert_eq!(ledger.pass_row(), Err(Disorder::RowOutsideTransaction));
+}
+
+#[test]
 fn a_transaction_counts_only_with_its_commit() {
     // I3
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, WitnessStore::Memory);

@@ -4,7 +4,10 @@ use pgoutput::{Message, TupleColumns};
 
 use super::*;
 use crate::{
-    routing::table::{ColumnNames, TableName, TopicTemplate},
+    routing::{
+        table::{self, ColumnNames, DEFAULT, Format, TableName},
+        topic::TopicTemplate,
+    },
     testing::wire::{self, TEXT, Value as Wire},
 };
 
@@ -34,7 +37,7 @@ fn roles(table: &OutboxTable, names: &[&str]) -> Vec<&'static str> {
     let columns = resolve(table, &of_text(names)).unwrap();
     let role = |position| {
         let one: Option<&Option<Use>> = columns.uses.get(position);
-        one.copied().flatten().map_or("-", |one| one.role.as_str())
+        one.copied().flatten().map_or("-", |one| role_of(one.slot).as_str())
     };
     (0..columns.width).map(role).collect()
 }
@@ -50,9 +53,16 @@ fn read<'a>(columns: &Columns, row: TupleColumns<'a>) -> Result<Event<'a>, Failu
     columns.read(row, &mut event).map(|()| event)
 }
 
+fn role_of(slot: Slot) -> Role {
+    Role::ALL.into_iter().find(|role| role.slot() == Some(slot)).unwrap()
+}
+
 #[test]
-fn a_role_s_index_is_its_position_among_all() {
-    assert!(Role::ALL.iter().enumerate().all(|(index, role)| role.index() == index));
+fn each_slot_is_of_one_role() {
+    let mut slots: Vec<usize> =
+        Role::ALL.iter().filter_map(|r| r.slot()).map(Slot::index).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, (0..Slot::COUNT).collect::<Vec<_>>());
 }
 
 #[test]
@@ -104,9 +114,9 @@ fn auto_refuses_a_table_that_fits_no_preset_and_names_what_each_lacks() {
 fn auto_refuses_a_table_that_fits_both_presets_until_one_is_named() {
     let both: Vec<&str> = OURS.into_iter().chain(DEBEZIUM[1..4].iter().copied()).collect();
     assert_eq!(refusal(&table(), &both).code, Code::PresetUnclear);
-    let named = OutboxTable { preset: Preset::Debezium, ..table() };
+    let named = OutboxTable { preset: Some(&table::DEBEZIUM), ..table() };
     assert_eq!(roles(&named, &both)[1..4], ["-", "-", "-"]);
-    let named = OutboxTable { preset: Preset::Default, ..table() };
+    let named = OutboxTable { preset: Some(&DEFAULT), ..table() };
     assert_eq!(roles(&named, &both)[5..], ["-", "-", "-"]);
 }
 
@@ -123,7 +133,7 @@ fn auto_accepts_a_table_for_which_the_configuration_makes_both_presets_the_same(
 
 #[test]
 fn a_named_preset_reports_which_columns_are_missing() {
-    let table = OutboxTable { preset: Preset::Default, ..table() };
+    let table = OutboxTable { preset: Some(&DEFAULT), ..table() };
     let failure = refusal(&table, &["id", "aggregate_type", "event_type"]);
     assert_eq!(failure.code, Code::ColumnMissing);
     assert!(failure.message.ends_with("has no column for aggregate_id, payload"), "{failure}");
@@ -133,7 +143,7 @@ fn a_named_preset_reports_which_columns_are_missing() {
 fn the_first_alternative_that_the_relation_has_is_taken() {
     let mut columns = ColumnNames::default();
     columns.set(Role::AggregateId, vec!["aggregate_id".into(), "agg_id".into()]);
-    let table = OutboxTable { preset: Preset::Default, columns, ..table() };
+    let table = OutboxTable { preset: Some(&DEFAULT), columns, ..table() };
     let renamed = ["id", "aggregate_type", "agg_id", "event_type", "payload"];
     assert_eq!(roles(&table, &OURS)[2], "aggregate_id");
     assert_eq!(roles(&table, &renamed)[2], "aggregate_id");
@@ -145,7 +155,7 @@ fn the_first_alternative_that_the_relation_has_is_taken() {
 fn an_optional_column_that_the_configuration_names_must_be_there() {
     let mut columns = ColumnNames::default();
     columns.set(Role::TraceParent, vec!["trace".into()]);
-    let table = OutboxTable { preset: Preset::Default, columns, ..table() };
+    let table = OutboxTable { preset: Some(&DEFAULT), columns, ..table() };
     assert_eq!(refusal(&table, &OURS).code, Code::ColumnMissing);
 }
 
@@ -160,8 +170,8 @@ fn an_empty_list_leaves_a_column_out() {
 
 #[test]
 fn a_topic_that_no_row_chooses_needs_no_aggregate_type() {
-    let topic = TopicTemplate::parse("orders").unwrap();
-    let table = OutboxTable { topic, preset: Preset::Default, ..table() };
+    let topic = Some(TopicTemplate::parse("orders").unwrap());
+    let table = OutboxTable { topic, preset: Some(&DEFAULT), ..table() };
     assert!(resolve(&table, &of_text(&["id", "aggregate_id", "event_type", "payload"])).is_ok());
 }
 
@@ -170,7 +180,7 @@ fn one_column_may_have_two_roles() {
     // The remedy for a NULL key: the id is never NULL.
     let mut names = ColumnNames::default();
     names.set(Role::AggregateId, vec!["id".into()]);
-    let table = OutboxTable { columns: names, preset: Preset::Default, ..table() };
+    let table = OutboxTable { columns: names, preset: Some(&DEFAULT), ..table() };
     let columns = resolve(&table, &of_text(&OURS)).unwrap();
     let values: Vec<Wire<'_>> = OURS.iter().map(|name| Wire::Text(name)).collect();
     with_row(&values, |row| {

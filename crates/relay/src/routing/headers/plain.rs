@@ -19,16 +19,21 @@ pub(super) struct Span {
     pub(super) value: Option<Range<usize>>,
 }
 
-/// Calls `each` with the members of the object in `json`, in their order. Returns [`None`] if the
-/// object is not a plain one, or as soon as `each` does.
-pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> Option<()> {
+/// Calls `each` with the members of the object in `json`, in their order; their ranges are those in
+/// a text that has the object at `start`. Returns [`None`] if the object is not a plain one, or as
+/// soon as `each` does.
+pub(super) fn members(
+    json: &str,
+    start: usize,
+    mut each: impl FnMut(Span) -> Option<()>,
+) -> Option<()> {
     let json = json.as_bytes();
     // Without control characters and backslashes a string ends at the next quote, and all white
     // space is spaces.
     if !json.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'\\')) {
         return None;
     }
-    let mut cursor = Cursor { rest: json, length: json.len() };
+    let mut cursor = Cursor { rest: json, end: start + json.len() };
     cursor.expect(b'{')?;
     loop {
         cursor.expect(b'"')?;
@@ -46,14 +51,14 @@ pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> O
 
 struct Cursor<'a> {
     rest: &'a [u8],
-    /// The length of the whole object.
-    length: usize,
+    /// Where the object ends in the text that its ranges are of.
+    end: usize,
 }
 
 impl<'a> Cursor<'a> {
     #[inline]
     fn position(&self) -> usize {
-        self.length - self.rest.len()
+        self.end - self.rest.len()
     }
 
     /// The next byte that is no space.

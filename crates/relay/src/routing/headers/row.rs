@@ -1,5 +1,6 @@
-//! The row's own headers: the members of the JSON object in its `headers` column become Kafka
-//! headers, in the object's order.
+//! The headers that differ from row to row: those that the table's mapping adds, then the row's own:
+//! the members of the JSON object in its `headers` column become Kafka headers, in the object's
+//! order.
 //!
 //! A string becomes its characters, a number or a boolean its JSON spelling, null Kafka's null, an
 //! object or an array its JSON text. A value that is not an object is refused. So is a member that
@@ -61,33 +62,40 @@ impl RowHeaders {
         })
     }
 
-    /// Replaces the headers by the members of `json`, none of which may have the name of a `taken`
-    /// header.
+    /// Adds the members of `json`, none of which may have the name of a `taken` header, or of one
+    /// that is there already.
     ///
     /// # Errors
     /// What is wrong with the object; never its content.
     pub(crate) fn read(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
+        let (text, spans) = (self.text.len(), self.spans.len());
         match self.read_plain(json, taken) {
             Some(()) => Ok(()),
-            None => self.parse(json, taken),
+            None => {
+                self.text.truncate(text);
+                self.spans.truncate(spans);
+                self.parse(json, taken)
+            }
         }
     }
 
     /// [`RowHeaders::read`] for plain objects; `None` for every other, and for every malformed one.
     pub(super) fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
-        self.clear();
-        self.text.push_str(str::from_utf8(json).ok()?);
+        let start = self.text.len();
+        let json = str::from_utf8(json).ok()?;
+        self.text.push_str(json);
         let Self { text, spans } = self;
-        plain::members(text, |member| {
-            let name = json.get(member.name.clone());
+        // Compared as bytes: no range here divides a character.
+        let text = text.as_bytes();
+        plain::members(json, start, |member| {
+            let name = text.get(member.name.clone());
             let is_taken = taken.iter().any(|header| Some(header.name.as_bytes()) == name)
-                || spans.iter().any(|span| json.get(span.name.clone()) == name);
+                || spans.iter().any(|span| text.get(span.name.clone()) == name);
             (!is_taken && spans.len() < MEMBERS_MAX).then(|| spans.push(member))
         })
     }
 
     pub(super) fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
-        self.clear();
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         deserializer
             .deserialize_map(Members { headers: self, taken })
@@ -95,10 +103,57 @@ impl RowHeaders {
             .map_err(|error| without_content(&error))
     }
 
-    fn push(&mut self, name: &str, value: Option<&str>) {
+    /// Adds a header.
+    pub(crate) fn push(&mut self, name: &str, value: Option<&str>) {
         let name = self.append(name);
         let value = value.map(|value| self.append(value));
         self.spans.push(Span { name, value });
+    }
+
+    /// Adds a header whose value `write` appends.
+    ///
+    /// # Errors
+    /// `write` failed; the header is not added.
+    pub(crate) fn push_with<E>(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.text.len();
+        let name = self.append(name);
+        let start = self.text.len();
+        match write(&mut self.text) {
+            Ok(()) => {
+                self.spans.push(Span { name, value: Some(start..self.text.len()) });
+                Ok(())
+            }
+            Err(error) => {
+                self.text.truncate(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds a header of the row's own.
+    ///
+    /// # Errors
+    /// There are too many, or the name is taken.
+    pub(crate) fn push_own(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        taken: &[Header<'_>],
+    ) -> Result<(), &'static str> {
+        if self.len() >= MEMBERS_MAX {
+            return Err("it has more than 256 members");
+        }
+        if taken.iter().any(|header| header.name == name)
+            || self.iter().any(|header| header.name == name)
+        {
+            return Err("a member repeats the name of another header");
+        }
+        self.push(name, value);
+        Ok(())
     }
 
     fn append(&mut self, text: &str) -> Range<usize> {
@@ -140,24 +195,17 @@ impl<'de> Visitor<'de> for Members<'_> {
         let ours = |text: &str| A::Error::custom(format!("{OURS}{text}"));
         while let Some(name) = map.next_key::<Text<'de>>()? {
             let name = name.0.as_ref();
-            if self.headers.len() == MEMBERS_MAX {
-                return Err(ours("it has more than 256 members"));
-            }
-            if self.taken.iter().any(|header| header.name == name)
-                || self.headers.iter().any(|header| header.name == name)
-            {
-                return Err(ours("a member repeats the name of another header"));
-            }
             let value: &'de RawValue = map.next_value()?;
-            match value.get() {
-                "null" => self.headers.push(name, None),
+            let pushed = match value.get() {
+                "null" => self.headers.push_own(name, None, self.taken),
                 text if text.starts_with('"') => {
                     let text: Text<'de> = serde_json::from_str(text)
                         .map_err(|_| ours("a text holds a lone surrogate"))?;
-                    self.headers.push(name, Some(&text.0));
+                    self.headers.push_own(name, Some(&text.0), self.taken)
                 }
-                literal => self.headers.push(name, Some(literal)),
-            }
+                literal => self.headers.push_own(name, Some(literal), self.taken),
+            };
+            pushed.map_err(ours)?;
         }
         Ok(())
     }

@@ -4,17 +4,19 @@
 
 use std::num::NonZeroI32;
 
-use pgoutput::PgTimestamp;
+use pgoutput::{PgTimestamp, TupleColumns};
 
 use crate::{
     failure::{Case, Code, Failure},
     routing::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
+        hex,
+        mapping::{MappedRow, Verdict},
         partition::partition_for_key,
-        record::{Record, TopicId},
+        record::{Placed, Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
-        timestamp,
+        topic::{NoTopic, TopicRule},
         topics::Topics,
     },
 };
@@ -23,7 +25,6 @@ use topic_cache::TopicCache;
 pub(crate) use format::FormatHeaders;
 
 mod format;
-mod hex;
 mod topic_cache;
 
 /// Routes the rows of one table.
@@ -31,6 +32,7 @@ mod topic_cache;
 pub(crate) struct TableRouter {
     table: OutboxTable,
     columns: Columns,
+    topics: TopicRule,
     topic_cache: TopicCache,
 }
 
@@ -39,7 +41,8 @@ pub(crate) struct TableRouter {
 pub(crate) struct Scratch {
     key: Vec<u8>,
     value: Vec<u8>,
-    headers: RowHeaders,
+    /// The headers that the mapping has written; the row's own follow.
+    pub(crate) headers: RowHeaders,
 }
 
 /// A row that is ready to become a record once its topic's partitions are known.
@@ -49,28 +52,31 @@ pub(crate) struct Routed<'a> {
     key: &'a [u8],
     value: Option<&'a [u8]>,
     row_headers: &'a RowHeaders,
-    time: RecordTime,
-    /// From the row's own column; `None`: the key's.
-    partition: Option<i32>,
-}
-
-/// The time of a record, in milliseconds since 1970 where the row has it.
-#[derive(Debug, Clone, Copy)]
-enum RecordTime {
-    Commit,
-    Now,
-    At(i64),
+    timestamp: Timestamp,
 }
 
 impl TableRouter {
-    pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, topic_cache: TopicCache::default() }
+    /// # Errors
+    /// The topic names a group that `route_regex` does not have, which the configuration's reader
+    /// excludes.
+    pub(crate) fn new(table: OutboxTable, columns: Columns) -> Result<Self, Failure> {
+        let topics = TopicRule::new(columns.topic(), table.route()).map_err(|error| {
+            Failure::new(Code::TopicIllegal, format!("the topic of {}: {error}", table.name))
+        })?;
+        Ok(Self { table, columns, topics, topic_cache: TopicCache::default() })
     }
 
-    /// Another Relation message has come. The topic cache stays, since it depends on the
-    /// configuration alone.
-    pub(crate) fn set_columns(&mut self, columns: Columns) {
-        self.columns = columns;
+    /// Another Relation message has come. The topic cache stays while the topics do.
+    ///
+    /// # Errors
+    /// As for [`TableRouter::new`].
+    pub(crate) fn set_columns(&mut self, columns: Columns) -> Result<(), Failure> {
+        if columns.topic() == self.columns.topic() {
+            self.columns = columns;
+        } else {
+            *self = Self::new(self.table.clone(), columns)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn columns(&self) -> &Columns {
@@ -79,6 +85,34 @@ impl TableRouter {
 
     pub(crate) fn table(&self) -> &OutboxTable {
         &self.table
+    }
+
+    /// Does with a row what the mapping of its table asks for, and puts the mapped values into the
+    /// event. `headers` has none yet. Returns `None` where the row is no event.
+    ///
+    /// # Errors
+    /// As for [`TableRouter::route`].
+    #[inline]
+    pub(crate) fn map_row<'a>(
+        &self,
+        row: TupleColumns<'_>,
+        event: &mut Event<'a>,
+        mapped: &'a mut MappedRow,
+        headers: &mut RowHeaders,
+    ) -> Result<Option<&'a MappedRow>, Failure> {
+        if let Some(mapping) = self.columns.mapping() {
+            let verdict = mapping
+                .apply(row, mapped, headers)
+                .map_err(|(code, what)| self.refuse(event, code, &what))?;
+            if verdict == Verdict::FilteredOut {
+                return Ok(None);
+            }
+        }
+        let mapped = &*mapped;
+        for (role, text) in mapped.values() {
+            event.replace(role, text);
+        }
+        Ok(Some(mapped))
     }
 
     /// Routes one row, and writes the format's headers.
@@ -117,7 +151,6 @@ impl TableRouter {
             Value::Null | Value::Absent => None,
         };
         format_headers.write(&self.table, id, event);
-        headers.clear();
         if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.get(Role::Headers))
             && let Err(why) = headers.read(json, format_headers.as_slice())
         {
@@ -127,44 +160,12 @@ impl TableRouter {
                 &format!("its headers cannot be used: {why}"),
             ));
         }
-        let time = match self.table.timestamp {
-            Timestamp::Commit => RecordTime::Commit,
-            Timestamp::Now => RecordTime::Now,
-            Timestamp::Column => self.time(event)?,
-        };
-        let partition = match event.get(Role::Partition) {
-            Value::Some(text, _) => Some(self.partition(event, text)?),
-            Value::Null | Value::Absent => None,
-        };
-        Ok(Routed { topic, key, value, row_headers: headers, time, partition })
-    }
-
-    fn time(&self, event: &Event<'_>) -> Result<RecordTime, Failure> {
-        let (Value::Some(text, _), Some(form)) =
-            (event.get(Role::Timestamp), self.columns.time_form())
-        else {
-            return Ok(RecordTime::Commit);
-        };
-        timestamp::millis(text, form).map(RecordTime::At).map_err(|why| {
-            let column = self.columns.name(Role::Timestamp);
-            let what = format!("column {column} is no timestamp of a record: {why}");
-            self.refuse(event, Code::TimestampUnusable, &what)
-        })
-    }
-
-    /// Whether the topic has it is known only with the topic's partition count.
-    fn partition(&self, event: &Event<'_>, text: &[u8]) -> Result<i32, Failure> {
-        let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        number.filter(|number| *number >= 0).ok_or_else(|| {
-            let column = self.columns.name(Role::Partition);
-            let what = format!("column {column} is no partition: it is negative or too large");
-            self.refuse(event, Code::PartitionUnusable, &what)
-        })
+        Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
         let routing: &[u8] = match event.get(Role::AggregateType) {
-            _ if !self.table.topic.depends_on_row() => b"",
+            _ if !self.topics.depends_on_row() => b"",
             Value::Some(text, _) => text,
             Value::Null | Value::Absent => {
                 return Err(self.refuse(
@@ -178,19 +179,23 @@ impl TableRouter {
             return Ok(topic);
         }
         let text = String::from_utf8_lossy(routing);
-        let name = self.table.topic.render(&text).map_err(|why| {
-            let (column, length) = (self.columns.name(Role::AggregateType), text.chars().count());
-            self.refuse(
-                event,
-                Code::TopicIllegal,
-                &format!(
-                    "column {column} ({length} characters) makes an illegal topic name: {why}"
-                ),
-            )
-        })?;
+        let name = self.topics.topic(&text).map_err(|why| self.no_topic(event, &text, why))?;
         let topic = topics.intern(name)?;
         self.topic_cache.insert(routing, topic);
         Ok(topic)
+    }
+
+    #[cold]
+    fn no_topic(&self, event: &Event<'_>, aggregate_type: &str, why: NoTopic) -> Failure {
+        let column = self.columns.name(Role::AggregateType);
+        let length = aggregate_type.chars().count();
+        let (code, what) = match why {
+            NoTopic::Illegal(why) => {
+                (Code::TopicIllegal, format!("makes an illegal topic name: {why}"))
+            }
+            NoTopic::Mismatch => (Code::RouteMismatch, "does not match route_regex".to_owned()),
+        };
+        self.refuse(event, code, &format!("column {column} ({length} characters) {what}"))
     }
 
     #[inline]
@@ -214,7 +219,7 @@ impl TableRouter {
     }
 
     #[cold]
-    fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
+    pub(crate) fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
         Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
     }
 }
@@ -239,34 +244,32 @@ pub(crate) fn described(event: &Event<'_>) -> String {
 }
 
 impl<'a> Routed<'a> {
-    /// The partition that the row names, where the topic does not have it.
+    /// Partition and time of the record, once the topic's partition count is known.
     #[inline]
-    pub(crate) fn partition_beyond(&self, partitions: NonZeroI32) -> Option<i32> {
-        self.partition.filter(|partition| *partition >= partitions.get())
+    pub(crate) fn placed(&self, partitions: NonZeroI32, committed_at: PgTimestamp) -> Placed {
+        Placed {
+            partition: partition_for_key(self.key, partitions),
+            timestamp_ms: match self.timestamp {
+                Timestamp::Commit | Timestamp::Column => committed_at.unix_millis(),
+                Timestamp::Now => Record::NOW,
+            },
+        }
     }
 
-    /// The record, once the topic's partition count is known.
+    /// The record.
     #[inline]
     pub(crate) fn record(
         &self,
         format_headers: &'a FormatHeaders<'a>,
-        partitions: NonZeroI32,
-        committed_at: PgTimestamp,
+        Placed { partition, timestamp_ms }: Placed,
     ) -> Record<'a> {
         Record {
             topic: self.topic,
-            partition: match self.partition {
-                None => partition_for_key(self.key, partitions),
-                Some(partition) => partition,
-            },
+            partition,
             key: self.key,
             value: self.value,
             headers: Headers::new(format_headers.as_slice(), self.row_headers),
-            timestamp_ms: match self.time {
-                RecordTime::Commit => committed_at.unix_millis(),
-                RecordTime::Now => Record::NOW,
-                RecordTime::At(millis) => millis,
-            },
+            timestamp_ms,
         }
     }
 }

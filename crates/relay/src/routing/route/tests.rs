@@ -5,8 +5,10 @@ use pgoutput::Message;
 use super::{topic_cache::REMEMBERED_MAX, *};
 use crate::{
     routing::{
-        table::{HeaderNames, TableName, TopicTemplate},
+        samples::{PARTITIONS, routed, table},
+        table::HeaderNames,
         timestamp::EpochUnit,
+        topic::TopicTemplate,
     },
     testing::{
         StoredRecord,
@@ -25,13 +27,6 @@ const COLUMNS: [(&str, u32); 8] = [
     ("traceparent", TEXT),
     ("tracestate", TEXT),
 ];
-/// Of the three partitions of every topic.
-const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
-
-fn table() -> OutboxTable {
-    OutboxTable::with_defaults(TableName { schema: "public".into(), name: "outbox".into() })
-}
-
 fn row<'a>() -> [Wire<'a>; 8] {
     [
         Wire::Text("da8d6de6"),
@@ -49,28 +44,6 @@ fn row_with<'a>(column: &str, value: Wire<'a>) -> [Wire<'a>; 8] {
     let mut row = row();
     row[COLUMNS.iter().position(|(name, _)| *name == column).unwrap()] = value;
     row
-}
-
-/// The record of one row and its topic's name.
-fn routed(
-    table: &OutboxTable,
-    columns: &[(&str, u32)],
-    values: &[Wire<'_>],
-) -> Result<(StoredRecord, String), Failure> {
-    let relation = wire::relation_message(1, "outbox", columns);
-    let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
-    let insert = wire::insert_message(1, values);
-    let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-    let columns = Columns::resolve(table, &relation)?;
-    let mut event = Event::default();
-    columns.read(insert.tuple.iter(), &mut event)?;
-    let mut router = TableRouter::new(table.clone(), columns.clone());
-    let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
-    let mut format_headers = FormatHeaders::default();
-    let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
-    let committed_at = PgTimestamp::from_micros(1_999);
-    let record = routed.record(&format_headers, PARTITIONS, committed_at);
-    Ok((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string()))
 }
 
 fn record(values: &[Wire<'_>]) -> StoredRecord {
@@ -198,7 +171,7 @@ fn an_aggregate_type_that_makes_no_legal_topic_is_refused_and_not_repaired() {
     let long = "x".repeat(250);
     let illegal: [&[u8]; 7] =
         [b"a/b", b"../x", b"a b", b"", long.as_bytes(), b"\xff\xfe", "\u{fffd}".as_bytes()];
-    let bare = OutboxTable { topic: TopicTemplate::parse("${aggregate_type}").unwrap(), ..table() };
+    let bare = OutboxTable { topic: TopicTemplate::parse("${aggregate_type}").ok(), ..table() };
     for aggregate_type in illegal {
         let values = row_with("aggregate_type", Wire::Bytes(aggregate_type));
         let failure = routed(&bare, &COLUMNS, &values).unwrap_err();
@@ -251,7 +224,7 @@ fn a_topic_for_all_takes_any_aggregate_type() {
     let topic = TopicTemplate::parse("orders").unwrap();
     for aggregate_type in [Wire::Null, Wire::Text("a/b")] {
         let values = row_with("aggregate_type", aggregate_type);
-        let table = OutboxTable { topic: topic.clone(), ..table() };
+        let table = OutboxTable { topic: Some(topic.clone()), ..table() };
         assert_eq!(routed(&table, &COLUMNS, &values).unwrap().1, "orders");
     }
 }
@@ -307,7 +280,7 @@ fn what_is_remembered_of_topics_is_limited() {
     let relation = wire::relation_message(1, "outbox", &COLUMNS);
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
     let columns = Columns::resolve(&table(), &relation).unwrap();
-    let mut router = TableRouter::new(table(), columns.clone());
+    let mut router = TableRouter::new(table(), columns.clone()).unwrap();
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut refused = None;
     for number in 0..=65_536 {

@@ -5,7 +5,7 @@
 //! which the compiler vectorises to sixteen at a time.
 
 /// Decodes `\x…` into `bytes`; `None` if the text is anything else.
-pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let digits = text.strip_prefix(b"\\x")?;
     let (pairs, []) = digits.as_chunks::<2>() else { return None };
     // All digits are checked without an early exit: in practice none is wrong.

@@ -1,0 +1,66 @@
+//! An outbox row: its values by role.
+
+use crate::routing::table::{Role, Slot};
+
+/// The role of one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Use {
+    pub(super) slot: Slot,
+    pub(super) encoding: Encoding,
+}
+
+/// How a value's text encodes its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The text itself.
+    Text,
+    /// `\x` and two hexadecimal digits per byte (the connection sets `bytea_output = hex`).
+    Hex,
+}
+
+/// The value of one role in one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Value<'a> {
+    /// The table has no such column.
+    #[default]
+    Absent,
+    /// SQL NULL.
+    Null,
+    /// The value's text as the server sent it.
+    Some(&'a [u8], Encoding),
+}
+
+/// An outbox row: its values by role.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event<'a> {
+    values: [Value<'a>; Slot::COUNT],
+}
+
+impl<'a> Event<'a> {
+    /// The value of one role.
+    #[inline]
+    pub(crate) fn get(&self, role: Role) -> Value<'a> {
+        role.slot().map_or(Value::Absent, |slot| self.at(slot))
+    }
+
+    /// The value in one place.
+    #[inline]
+    pub(super) fn at(&self, slot: Slot) -> Value<'a> {
+        self.values.get(slot.index()).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, slot: Slot, value: Value<'a>) {
+        if let Some(place) = self.values.get_mut(slot.index()) {
+            *place = value;
+        }
+    }
+
+    /// Puts a text in the place of what the row has.
+    pub(crate) fn replace(&mut self, role: Role, text: Option<&'a str>) {
+        if let Some(slot) = role.slot() {
+            let value = text.map(|text| Value::Some(text.as_bytes(), Encoding::Text));
+            self.set(slot, value.unwrap_or(Value::Null));
+        }
+    }
+}

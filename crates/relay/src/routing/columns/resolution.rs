@@ -1,0 +1,98 @@
+//! The columns of one relation on their way to their places: into the values of an event, or into
+//! the table's mapping.
+
+use pgoutput::RelationColumn;
+
+use super::{event::Use, types};
+use crate::{
+    failure::Failure,
+    routing::{
+        mapping::{Fit, Input, ResolvedTemplate},
+        table::{OutboxTable, Preset, Role, Slot},
+    },
+};
+
+/// What is resolved so far.
+pub(super) struct Resolution<'r> {
+    /// The role of each column.
+    pub(super) uses: Vec<Option<Use>>,
+    /// Roles that share a column: the one in `uses`, and the other.
+    pub(super) shared: Vec<(Slot, Slot)>,
+    pub(super) fit: Fit<'r>,
+}
+
+impl<'r> Resolution<'r> {
+    pub(super) fn new(
+        table: &'r OutboxTable,
+        columns: &'r [RelationColumn<'r>],
+        preset: &'static Preset,
+    ) -> Self {
+        Self {
+            uses: vec![None; columns.len()],
+            shared: Vec::new(),
+            fit: Fit {
+                table,
+                columns,
+                preset_headers: preset.headers,
+                templates: Vec::new(),
+                time: None,
+                partition: None,
+                tracing: None,
+                pairs: None,
+                names: Vec::new(),
+                key: Input::Template,
+                payload: Input::Template,
+            },
+        }
+    }
+
+    /// A template stands for the role, and for no other column that did.
+    pub(super) fn template(&mut self, role: Role, template: ResolvedTemplate, text: String) {
+        self.fit.names.retain(|(known, _)| *known != role);
+        self.fit.names.push((role, text));
+        self.fit.templates.push((role, template));
+    }
+
+    /// The column at this position has the role.
+    ///
+    /// # Errors
+    /// Its type does not suit the role.
+    pub(super) fn column(&mut self, role: Role, position: usize) -> Result<(), Failure> {
+        let table = self.fit.table;
+        let (Some(column), Some(place)) =
+            (self.fit.columns.get(position), self.uses.get_mut(position))
+        else {
+            return Ok(());
+        };
+        self.fit.names.push((role, types::lossy(column.name)));
+        match role {
+            Role::AggregateId => self.fit.key = Input::Column(position),
+            Role::Payload => self.fit.payload = Input::Column(position),
+            Role::Headers if types::is_text_array(column) => {
+                self.fit.pairs = Some(position);
+                return Ok(());
+            }
+            Role::Timestamp => {
+                self.fit.time = Some((position, types::time_form(table, column)?));
+            }
+            Role::Partition => {
+                types::require_integer(table, column)?;
+                self.fit.partition = Some(position);
+            }
+            Role::Tracing => self.fit.tracing = Some(position),
+            Role::Id
+            | Role::AggregateType
+            | Role::EventType
+            | Role::Headers
+            | Role::TraceParent
+            | Role::TraceState => {}
+        }
+        let Some(slot) = role.slot() else { return Ok(()) };
+        let encoding = types::encoding(table, role, column)?;
+        match place {
+            Some(first) => self.shared.push((first.slot, slot)),
+            None => *place = Some(Use { slot, encoding }),
+        }
+        Ok(())
+    }
+}

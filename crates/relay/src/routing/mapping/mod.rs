@@ -1,0 +1,30 @@
+//! What a table's configuration asks for beyond one column for each role. It is applied to a row
+//! before the row is routed, and only where a table asks for it, so that for all others a row costs
+//! one comparison.
+//!
+//! ```text
+//! filter → templates → time, partition → headers → key, value
+//! ```
+
+mod array;
+mod column_text;
+mod expand;
+mod filter;
+mod form;
+mod headers;
+mod places;
+mod plan;
+mod properties;
+mod render;
+mod resolve;
+mod row;
+mod value;
+
+pub use filter::FilterKind;
+pub(crate) use places::ResolvedTemplate;
+pub(crate) use plan::{Input, Mapping, Verdict};
+pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
+pub(crate) use row::MappedRow;
+
+#[cfg(test)]
+mod tests;

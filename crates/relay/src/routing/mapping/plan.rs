@@ -1,0 +1,203 @@
+//! What is to be done for each row of one relation, and how.
+
+use pgoutput::TupleColumns;
+
+use super::{
+    column_text::text,
+    filter::Filter,
+    form::Form,
+    headers::{self, MappedHeader},
+    places::{ResolvedTemplate, Unfilled},
+    render,
+    row::MappedRow,
+    value::{ValueRule, Written},
+};
+use crate::{
+    failure::Code,
+    routing::{
+        headers::RowHeaders,
+        table::{Format, Role},
+        timestamp::{self, TimeForm},
+    },
+};
+
+/// What is to be done for each row of one relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(super) format: Format,
+    /// The columns' names by role, for messages.
+    pub(super) names: Vec<(Role, String)>,
+    pub(super) filter: Option<Filter>,
+    /// Roles whose text columns fill.
+    pub(super) templates: Vec<(Role, ResolvedTemplate)>,
+    /// The column of [`Role::Timestamp`], and what its text says.
+    pub(super) time: Option<(usize, TimeForm)>,
+    /// The column of [`Role::Partition`].
+    pub(super) partition: Option<usize>,
+    pub(super) headers: Vec<MappedHeader>,
+    /// The column of [`Role::Tracing`].
+    pub(super) tracing: Option<usize>,
+    /// The column of [`Role::Headers`], where it is an array of names and values.
+    pub(super) pairs: Option<usize>,
+    /// The key is written as JSON.
+    pub(super) key: Option<(Input, Form)>,
+    pub(super) value: Option<(Input, ValueRule)>,
+}
+
+/// Where the text of a role comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    Column(usize),
+    Template,
+}
+
+/// Whether a row is an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Event,
+    FilteredOut,
+}
+
+/// Why a row cannot be mapped: the code, and what is wrong, with no value of the row.
+pub(crate) type Refusal = (Code, String);
+
+impl Mapping {
+    /// Does what the configuration asks for with one row. `headers` has none yet.
+    ///
+    /// # Errors
+    /// A value of the row cannot be used in this way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn apply(
+        &self,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+        headers: &mut RowHeaders,
+    ) -> Result<Verdict, Refusal> {
+        mapped.clear();
+        if let Some(filter) = &self.filter
+            && !filter.takes(text(row, filter.position))
+        {
+            return Ok(Verdict::FilteredOut);
+        }
+        self.fill_templates(row, mapped)?;
+        self.read_time(row, mapped)?;
+        self.read_partition(row, mapped)?;
+        self.write_headers(row, headers)?;
+        self.write_key(row, mapped)?;
+        self.write_value(row, mapped)?;
+        Ok(Verdict::Event)
+    }
+
+    fn name(&self, role: Role) -> &str {
+        let found = self.names.iter().find(|(known, _)| *known == role);
+        found.map_or(role.as_str(), |(_, name)| name)
+    }
+
+    fn fill_templates(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+        for (role, template) in &self.templates {
+            let start = mapped.text.len();
+            match template.write(row, &mut mapped.text) {
+                Ok(()) => mapped.set_written(*role, start),
+                Err(Unfilled::Null) => {
+                    mapped.text.truncate(start);
+                    mapped.values.push((*role, None));
+                }
+                Err(Unfilled::NotJson) => {
+                    let what = format!("{}: a column with a # holds no JSON", self.name(*role));
+                    return Err((Code::NotJson, what));
+                }
+                Err(Unfilled::Form) => {
+                    let what = format!("{}: a value is not UTF-8", self.name(*role));
+                    return Err((Code::ValueForm, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_time(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+        let Some((position, form)) = self.time else { return Ok(()) };
+        if let Some(text) = text(row, position) {
+            let millis = timestamp::millis(text, form).map_err(|why| {
+                let column = self.name(Role::Timestamp);
+                let what = format!("column {column} is no timestamp of a record: {why}");
+                (Code::TimestampUnusable, what)
+            })?;
+            mapped.time = Some(millis);
+        }
+        Ok(())
+    }
+
+    fn read_partition(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+        let Some(position) = self.partition else { return Ok(()) };
+        if let Some(text) = text(row, position) {
+            let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            let Some(number) = number.filter(|number: &i32| *number >= 0) else {
+                let column = self.name(Role::Partition);
+                let what = format!("column {column} is no partition: it is negative or too large");
+                return Err((Code::PartitionUnusable, what));
+            };
+            mapped.partition = Some(number);
+        }
+        Ok(())
+    }
+
+    fn write_headers(
+        &self,
+        row: TupleColumns<'_>,
+        headers: &mut RowHeaders,
+    ) -> Result<(), Refusal> {
+        for header in &self.headers {
+            header
+                .write(row, self.format, headers)
+                .map_err(|what| (Code::HeadersMalformed, what))?;
+        }
+        if let Some(text) = self.tracing.and_then(|position| text(row, position)) {
+            headers::trace_context(text, headers).map_err(|what| (Code::HeadersMalformed, what))?;
+        }
+        if let Some(text) = self.pairs.and_then(|position| text(row, position)) {
+            headers::pairs(text, headers).map_err(|why| {
+                (Code::HeadersMalformed, format!("its headers cannot be used: {why}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn write_key(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+        let Some((input, form)) = self.key else { return Ok(()) };
+        let MappedRow { text, .. } = mapped;
+        let start = text.len();
+        let written = match input {
+            Input::Column(position) => match super::column_text::text(row, position) {
+                Some(key) => render::json(form, key, self.format, text),
+                None => return Ok(()),
+            },
+            Input::Template => match mapped.value(Role::AggregateId).flatten().map(str::to_owned) {
+                Some(key) => render::json(form, key.as_bytes(), self.format, &mut mapped.text),
+                None => return Ok(()),
+            },
+        };
+        written.map_err(|why| (Code::ValueForm, format!("its key cannot be JSON: {why}")))?;
+        mapped.set_written(Role::AggregateId, start);
+        Ok(())
+    }
+
+    fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+        let Some((input, rule)) = &self.value else { return Ok(()) };
+        let start = mapped.text.len();
+        let written = match input {
+            Input::Column(position) => rule.write(row, text(row, *position), &mut mapped.text),
+            Input::Template => {
+                let payload = mapped.value(Role::Payload).flatten().map(str::to_owned);
+                rule.write(row, payload.as_deref().map(str::as_bytes), &mut mapped.text)
+            }
+        };
+        match written.map_err(|what| (Code::NotJson, what))? {
+            Written::AsItIs => {}
+            Written::Null => mapped.values.push((Role::Payload, None)),
+            Written::Value => mapped.set_written(Role::Payload, start),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! A column's value as characters, for a header, and as JSON, for a key, a value or an envelope.
+//!
+//! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column:
+//! its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without schemas. A
+//! timestamp is a number there, of milliseconds or microseconds by its precision
+//! (`time.precision.mode = adaptive`), one with a time zone a text in UTC, a date the number of its
+//! day. With `format = "plain"` a value is what PostgreSQL writes.
+
+use std::fmt::Write as _;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+
+use super::form::{Form, Precision};
+use crate::routing::{
+    hex,
+    table::Format,
+    timestamp::{NoTime, Timepoint},
+};
+
+/// Why a value cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unwritable {
+    #[error("{0}")]
+    Time(#[from] NoTime),
+    #[error("its text has another form than its type")]
+    Form,
+}
+
+/// Whether a value of this form can be written in a format.
+pub(super) fn can_write(form: Form, format: Format) -> bool {
+    match format {
+        Format::Plain => true,
+        Format::Debezium => form != Form::Other,
+    }
+}
+
+/// Appends the value as characters.
+pub(super) fn characters(
+    form: Form,
+    text: &[u8],
+    format: Format,
+    out: &mut String,
+) -> Result<(), Unwritable> {
+    let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
+    // Writing to a `String` cannot fail.
+    match (form, format) {
+        (Form::Boolean, _) => out.push_str(boolean(text)?),
+        (Form::Bytea, _) => bytea(text, out)?,
+        (Form::Timestamp(Precision::Milliseconds), Format::Debezium) => {
+            write!(out, "{}", Timepoint::read(text)?.micros().div_euclid(1_000))
+                .unwrap_or_default();
+        }
+        (Form::Timestamp(Precision::Microseconds), Format::Debezium) => {
+            write!(out, "{}", Timepoint::read(text)?.micros()).unwrap_or_default();
+        }
+        (Form::TimestampTz, Format::Debezium) => {
+            write!(out, "{}", Timepoint::read(text)?).unwrap_or_default();
+        }
+        (Form::Date, Format::Debezium) => {
+            write!(out, "{}", Timepoint::read(text)?.days()).unwrap_or_default();
+        }
+        (Form::Timestamp(_) | Form::TimestampTz | Form::Date, Format::Plain)
+        | (Form::Text | Form::Json | Form::Integer | Form::Other, _) => out.push_str(text),
+    }
+    Ok(())
+}
+
+/// Appends the value as JSON. A value that is JSON itself becomes a string of its text.
+pub(super) fn json(
+    form: Form,
+    text: &[u8],
+    format: Format,
+    out: &mut String,
+) -> Result<(), Unwritable> {
+    let is_number = match form {
+        Form::Integer | Form::Boolean => true,
+        Form::Timestamp(_) | Form::Date => format == Format::Debezium,
+        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz | Form::Other => false,
+    };
+    if is_number {
+        return characters(form, text, format, out);
+    }
+    let mut written = String::new();
+    characters(form, text, format, &mut written)?;
+    string(&written, out);
+    Ok(())
+}
+
+/// Appends a JSON string as Jackson writes it, which Connect's `JsonConverter` uses: `"`, `\` and
+/// control characters are escaped, hexadecimal digits are capital letters, nothing else is changed.
+pub(super) fn string(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            // Writing to a `String` cannot fail.
+            control @ '\0'..'\u{20}' => {
+                write!(out, "\\u{:04X}", u32::from(control)).unwrap_or_default();
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+fn boolean(text: &str) -> Result<&'static str, Unwritable> {
+    match text {
+        "t" => Ok("true"),
+        "f" => Ok("false"),
+        _ => Err(Unwritable::Form),
+    }
+}
+
+fn bytea(text: &str, out: &mut String) -> Result<(), Unwritable> {
+    let mut bytes = Vec::new();
+    hex::decode(text.as_bytes(), &mut bytes).ok_or(Unwritable::Form)?;
+    BASE64.encode_string(&bytes, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROS: Form = Form::Timestamp(Precision::Microseconds);
+    const MILLIS: Form = Form::Timestamp(Precision::Milliseconds);
+
+    fn as_characters(form: Form, text: &str, format: Format) -> Result<String, Unwritable> {
+        let mut out = String::new();
+        characters(form, text.as_bytes(), format, &mut out).map(|()| out)
+    }
+
+    fn as_json(form: Form, text: &str, format: Format) -> Result<String, Unwritable> {
+        let mut out = String::new();
+        json(form, text.as_bytes(), format, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn debezium_writes_what_connect_makes_of_its_types() {
+        for (form, text, characters, json) in [
+            (Form::Text, "Zürich \"1\"", "Zürich \"1\"", r#""Zürich \"1\"""#),
+            (Form::Json, r#"{"a": 1}"#, r#"{"a": 1}"#, r#""{\"a\": 1}""#),
+            (Form::Integer, "-7", "-7", "-7"),
+            (Form::Boolean, "t", "true", "true"),
+            (Form::Boolean, "f", "false", "false"),
+            (Form::Bytea, "\\x00ff10", "AP8Q", "\"AP8Q\""),
+            (MICROS, "2019-03-24 20:52:59", "1553460779000000", "1553460779000000"),
+            (MICROS, "1969-12-31 23:59:59.9999", "-100", "-100"),
+            (MILLIS, "2019-03-24 20:52:59.5", "1553460779500", "1553460779500"),
+            (Form::Date, "2019-03-24", "17979", "17979"),
+            (Form::Date, "1969-12-31", "-1", "-1"),
+            (
+                Form::TimestampTz,
+                "2019-03-24 20:52:59.12+00",
+                "2019-03-24T20:52:59.12Z",
+                "\"2019-03-24T20:52:59.12Z\"",
+            ),
+        ] {
+            assert_eq!(as_characters(form, text, Format::Debezium).unwrap(), characters);
+            assert_eq!(as_json(form, text, Format::Debezium).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn plain_writes_what_postgresql_writes() {
+        for (form, text, characters, json) in [
+            (MICROS, "2019-03-24 20:52:59", "2019-03-24 20:52:59", "\"2019-03-24 20:52:59\""),
+            (Form::Boolean, "t", "true", "true"),
+            (Form::Other, "12.50", "12.50", "\"12.50\""),
+            (Form::Integer, "9223372036854775807", "9223372036854775807", "9223372036854775807"),
+        ] {
+            assert_eq!(as_characters(form, text, Format::Plain).unwrap(), characters);
+            assert_eq!(as_json(form, text, Format::Plain).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped_as_jackson_does() {
+        let mut out = String::new();
+        string("a/\u{1f}\u{0}\u{8}\t\n\u{c}\r\"\\\u{7f}é\u{2028}", &mut out);
+        assert_eq!(out, "\"a/\\u001F\\u0000\\b\\t\\n\\f\\r\\\"\\\\\u{7f}é\u{2028}\"");
+    }
+
+    #[test]
+    fn what_does_not_fit_its_type_is_refused() {
+        assert_eq!(as_json(Form::Boolean, "yes", Format::Plain), Err(Unwritable::Form));
+        assert_eq!(as_json(Form::Bytea, "abc", Format::Plain), Err(Unwritable::Form));
+        let infinite = Err(Unwritable::Time(NoTime::Infinite));
+        assert_eq!(as_characters(MICROS, "infinity", Format::Debezium), infinite);
+        assert!(as_characters(Form::Date, "24.03.2019", Format::Debezium).is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! From the configuration of a table and the columns of its relation to what is to be done for each
+//! row.
+
+use pgoutput::RelationColumn;
+
+use super::{
+    filter::Filter,
+    form::Form,
+    headers::{MappedHeader, MappedHeaderValue},
+    places::ResolvedTemplate,
+    plan::{Input, Mapping},
+    render,
+    value::{Member, ValueRule, ValueShape},
+};
+use crate::{
+    failure::{Code, Failure},
+    routing::{
+        table::{BytesFormat, Format, HeaderValue, MissingColumns, OutboxTable, Role, TombstoneOn},
+        timestamp::TimeForm,
+    },
+};
+
+/// A table's configuration, the columns of its relation, and what was found of its roles.
+pub(crate) struct Fit<'f> {
+    pub(crate) table: &'f OutboxTable,
+    pub(crate) columns: &'f [RelationColumn<'f>],
+    /// Headers that the preset adds: the column and the name.
+    pub(crate) preset_headers: &'f [&'f str],
+    pub(crate) templates: Vec<(Role, ResolvedTemplate)>,
+    pub(crate) time: Option<(usize, TimeForm)>,
+    pub(crate) partition: Option<usize>,
+    pub(crate) tracing: Option<usize>,
+    /// The column of [`Role::Headers`], where it is an array.
+    pub(crate) pairs: Option<usize>,
+    /// The columns' names by role, for messages.
+    pub(crate) names: Vec<(Role, String)>,
+    /// Where the key's text comes from.
+    pub(crate) key: Input,
+    /// Where the payload's text comes from.
+    pub(crate) payload: Input,
+}
+
+/// What is to be done for each row; `None`: nothing.
+///
+/// # Errors
+/// The table lacks a column, or one has a type that cannot be used in this way.
+pub(crate) fn resolve(fit: Fit<'_>) -> Result<Option<Box<Mapping>>, Failure> {
+    let mapping = Mapping {
+        format: fit.table.format,
+        filter: fit.filter()?,
+        headers: fit.headers()?,
+        key: fit.key()?,
+        value: fit.value()?,
+        names: fit.names,
+        templates: fit.templates,
+        time: fit.time,
+        partition: fit.partition,
+        tracing: fit.tracing,
+        pairs: fit.pairs,
+    };
+    Ok((!mapping.is_empty()).then(|| Box::new(mapping)))
+}
+
+impl Mapping {
+    fn is_empty(&self) -> bool {
+        let Self {
+            format: _,
+            names: _,
+            filter,
+            templates,
+            time,
+            partition,
+            headers,
+            tracing,
+            pairs,
+            key,
+            value,
+        } = self;
+        filter.is_none()
+            && templates.is_empty()
+            && time.is_none()
+            && partition.is_none()
+            && headers.is_empty()
+            && tracing.is_none()
+            && pairs.is_none()
+            && key.is_none()
+            && value.is_none()
+    }
+}
+
+impl<'f> Fit<'f> {
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name.as_bytes())
+    }
+
+    fn lacking(&self, what: &str) -> Failure {
+        Failure::new(Code::ColumnMissing, format!("{} has no column {what}", self.table.name))
+    }
+
+    /// The column that `what` needs; `None` where the configuration lets it be missing.
+    fn column(&self, what: &str, name: &str) -> Result<Option<(usize, Form)>, Failure> {
+        let found = self.position(name).and_then(|position| {
+            self.columns.get(position).map(|column| (position, Form::of(column)))
+        });
+        match (found, self.table.missing_columns) {
+            (Some((_, form)), _) if !render::can_write(form, self.table.format) => {
+                let what = format!(
+                    "column {name} of {} ({what}) has a type that cannot be written as Debezium \
+                     writes it",
+                    self.table.name
+                );
+                Err(Failure::new(Code::ColumnType, what))
+            }
+            (Some(found), _) => Ok(Some(found)),
+            (None, MissingColumns::Ignore) => Ok(None),
+            (None, MissingColumns::Error) => Err(self.lacking(&format!("{name} for {what}"))),
+        }
+    }
+
+    fn filter(&self) -> Result<Option<Filter>, Failure> {
+        let Some(filter) = &self.table.filter else { return Ok(None) };
+        let position = self
+            .position(&filter.column)
+            .ok_or_else(|| self.lacking(&format!("{} for where", filter.column)))?;
+        Ok(Some(Filter { position, values: filter.values.clone(), kind: filter.kind }))
+    }
+
+    fn headers(&self) -> Result<Vec<MappedHeader>, Failure> {
+        let mut headers = Vec::new();
+        for name in self.preset_headers {
+            if let Some(position) = self.position(name) {
+                let form = self.columns.get(position).map_or(Form::Text, Form::of);
+                let value = MappedHeaderValue::Column(position, form);
+                headers.push(MappedHeader { name: (*name).to_owned(), value });
+            }
+        }
+        for header in &self.table.extra_headers {
+            let what = format!("header {}", header.name);
+            let value = match &header.value {
+                HeaderValue::Column(column) => match self.column(&what, column)? {
+                    Some((position, form)) => MappedHeaderValue::Column(position, form),
+                    None => continue,
+                },
+                HeaderValue::Template(template) => {
+                    let position = |name: &str| self.position(name);
+                    match (ResolvedTemplate::new(template, position), self.table.missing_columns) {
+                        (Ok(template), _) => MappedHeaderValue::Template(template),
+                        (Err(_), MissingColumns::Ignore) => continue,
+                        (Err(place), MissingColumns::Error) => {
+                            return Err(self.lacking(&format!("{place} for {what}")));
+                        }
+                    }
+                }
+            };
+            headers.push(MappedHeader { name: header.name.clone(), value });
+        }
+        Ok(headers)
+    }
+
+    fn form_of(&self, input: Input) -> Form {
+        match input {
+            Input::Template => Form::Text,
+            Input::Column(position) => self.columns.get(position).map_or(Form::Text, Form::of),
+        }
+    }
+
+    fn key(&self) -> Result<Option<(Input, Form)>, Failure> {
+        let form = self.form_of(self.key);
+        let is_json = self.check_bytes("key_format", self.table.key_format, form)?;
+        Ok(is_json.then_some((self.key, form)))
+    }
+
+    fn value(&self) -> Result<Option<(Input, ValueRule)>, Failure> {
+        let table = self.table;
+        let form = self.form_of(self.payload);
+        let is_json = self.check_bytes("value_format", table.value_format, form)?;
+        let shape = if !table.envelope.is_empty() {
+            ValueShape::Envelope(self.members()?)
+        } else if is_json {
+            ValueShape::Json
+        } else if table.tombstone_on == TombstoneOn::default() {
+            return Ok(None);
+        } else {
+            ValueShape::Payload
+        };
+        let rule = ValueRule {
+            format: table.format,
+            form,
+            tombstone_on: table.tombstone_on.clone(),
+            expand: table.expand_json,
+            shape,
+        };
+        Ok(Some((self.payload, rule)))
+    }
+
+    fn members(&self) -> Result<Vec<Member>, Failure> {
+        let mut members = Vec::new();
+        for member in &self.table.envelope {
+            let what = format!("member {} of the envelope", member.name);
+            if let Some((position, form)) = self.column(&what, &member.column)? {
+                members.push(Member { name: member.name.clone(), position, form });
+            }
+        }
+        Ok(members)
+    }
+
+    /// Whether the bytes are JSON.
+    fn check_bytes(&self, key: &str, format: BytesFormat, form: Form) -> Result<bool, Failure> {
+        let name = &self.table.name;
+        let wrong =
+            |what: &str| Err(Failure::new(Code::ColumnType, format!("{key} of {name} is {what}")));
+        match (format, form) {
+            (BytesFormat::Auto, _) => Ok(false),
+            (BytesFormat::String, Form::Bytea) => wrong("\"string\", and its column is a bytea"),
+            (BytesFormat::String, _) => Ok(false),
+            (BytesFormat::Bytes, Form::Bytea) => Ok(false),
+            (BytesFormat::Bytes, _) => wrong("\"bytes\", and its column is no bytea"),
+            (BytesFormat::Json, form) if render::can_write(form, self.table.format) => Ok(true),
+            (BytesFormat::Json, _) => {
+                wrong("\"json\", and its column has a type that Debezium writes in another way")
+            }
+        }
+    }
+}
+
+/// Whether a role's column needs no form of its own: what it becomes is written as JSON.
+pub(crate) fn is_written(table: &OutboxTable, role: Role) -> bool {
+    match role {
+        Role::AggregateId => table.key_format == BytesFormat::Json,
+        Role::Payload => table.value_format == BytesFormat::Json || !table.envelope.is_empty(),
+        Role::Id
+        | Role::AggregateType
+        | Role::EventType
+        | Role::Headers
+        | Role::TraceParent
+        | Role::TraceState
+        | Role::Timestamp
+        | Role::Partition
+        | Role::Tracing => false,
+    }
+}
+
+/// Whether a trace context in properties is read: not by default in Debezium's format, whose records
+/// have the headers that the configuration names and no others.
+pub(crate) fn reads_tracing(table: &OutboxTable) -> bool {
+    table.format == Format::Plain || table.columns.get(Role::Tracing).is_some()
+}
