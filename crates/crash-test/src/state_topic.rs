@@ -6,7 +6,7 @@
 
 use anyhow::Context;
 use relay::{
-    StateRecord,
+    StateTopicRecord,
     witness::{WitnessKey, combine},
 };
 use testbed::postgres::DATABASE;
@@ -61,11 +61,11 @@ fn position<'r>(
     log: impl Iterator<Item = &'r ConsumedRecord>,
     prefix: &[u8],
 ) -> anyhow::Result<Option<PgLsn>> {
-    let mut latest: Vec<StateRecord> = Vec::new();
+    let mut latest: Vec<StateTopicRecord> = Vec::new();
     for record in log {
         let Some(key) = record.key.as_ref().filter(|key| key.starts_with(prefix)) else { continue };
         latest.retain(|older| older.key != *key);
-        latest.extend(record.value.clone().map(|value| StateRecord {
+        latest.extend(record.value.clone().map(|value| StateTopicRecord {
             key: key.clone(),
             value,
             offset: record.offset,

@@ -1,9 +1,9 @@
 //! `run`: starts the three tasks, and ends the process when the streaming task ends.
 //!
-//! ARCHITECTURE.md says why each task exists. The *relay* has a thread of its own, so that nothing
-//! else can delay a status update. The *monitor* and the *admin endpoint* run on the main thread.
-//! The tasks share no state: two `watch` channels carry the reports of relay and monitor, and one
-//! bounded channel carries the monitor's events to the streaming task.
+//! ARCHITECTURE.md says why each task exists. The *streaming task* has a thread of its own, so that
+//! nothing else can delay a status update. The *monitor* and the *admin endpoint* run on the main
+//! thread. The tasks share no state: two `watch` channels carry the reports of streaming task and
+//! monitor, and one bounded channel carries the monitor's events to the streaming task.
 
 use std::{io, net::SocketAddr, thread};
 
@@ -30,7 +30,8 @@ use crate::{
 };
 
 /// Capacity of the channel from the monitor to the streaming task. The monitor sends each gap's
-/// code once, and its readings of the source leave room, so a gap always finds room.
+/// code once, and its readings of the source leave room, so a gap finds room; if not, it is sent
+/// after the next reading.
 const MONITOR_EVENTS: usize = 16;
 
 /// Why `run` could not start, or ended without an outcome.

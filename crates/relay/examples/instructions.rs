@@ -227,9 +227,9 @@ impl Shell {
                         self.relay.handle(answer, self.now());
                     }
                 }
-                Action::ReadState(_)
+                Action::ReadStateTopic(_)
                 | Action::CheckStateTopic(_)
-                | Action::WriteState(_)
+                | Action::WriteStateTopic(_)
                 | Action::ReadTimelines(_)
                 | Action::WatchSlot
                 | Action::Disconnect

@@ -23,6 +23,7 @@
 //! * `source`: what slot, publication and server look like, and what is wrong with them.
 //! * `failure`: every code, and the class that decides what follows from it.
 //! * `state`, `telemetry`: what the core reports: state, reason and numbers.
+//! * `wording`: how messages write sizes, times and causes.
 //! * `clock`: time, which is part of each input.
 //! * `failpoint`: the places at which a test may end the process.
 //! * `testing`: what tests use: the server's side of the protocol, and a sink in memory.
@@ -76,7 +77,7 @@ pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
     Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
-    StateRead, StateRecord, StatusUpdate, WitnessSettings, Write,
+    StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
     BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload,

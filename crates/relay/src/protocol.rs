@@ -65,12 +65,12 @@ pub enum OnFailed {
 /// [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// [`Action::ReadState`] with this number was answered.
-    State(u64, Result<StateRead, Failure>),
+    /// [`Action::ReadStateTopic`] with this number was answered.
+    StateTopic(u64, Result<StateTopicRead, Failure>),
     /// [`Action::CheckStateTopic`] with this number found no record of another process.
     StateTopicUnchanged(u64),
-    /// [`Action::WriteState`] with this number was acknowledged.
-    StateWritten(u64),
+    /// [`Action::WriteStateTopic`] with this number was acknowledged.
+    StateTopicWritten(u64),
     /// [`Action::Connect`] succeeded: the connection leads to this server.
     Connected(Server),
     /// [`Action::ReadTimelines`] was answered.
@@ -134,16 +134,16 @@ pub enum Input<'a> {
 
 /// What the state topic holds of this pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRead {
+pub struct StateTopicRead {
     /// Kafka's cluster id.
     pub cluster: String,
     /// The latest record of each of the pipeline's keys.
-    pub records: Vec<StateRecord>,
+    pub records: Vec<StateTopicRecord>,
 }
 
 /// One record of the state topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRecord {
+pub struct StateTopicRecord {
     /// Its key.
     pub key: Vec<u8>,
     /// Its value.
@@ -164,7 +164,7 @@ pub struct ServerNotice {
 /// A write to the state topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Returned in [`Input::StateWritten`] when the write is acknowledged.
+    /// Returned in [`Input::StateTopicWritten`] when the write is acknowledged.
     pub number: u64,
     /// The key.
     pub key: Vec<u8>,
@@ -175,14 +175,15 @@ pub struct Write {
 /// What the shell has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Read the pipeline's records from the state topic. Answer: [`Input::State`] with this number.
-    ReadState(u64),
+    /// Read the pipeline's records from the state topic. Answer: [`Input::StateTopic`] with this
+    /// number.
+    ReadStateTopic(u64),
     /// The same, but only if another process may have written to the state topic since the last
-    /// read. Answer: [`Input::State`] or [`Input::StateTopicUnchanged`], with this number.
+    /// read. Answer: [`Input::StateTopic`] or [`Input::StateTopicUnchanged`], with this number.
     CheckStateTopic(u64),
-    /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
-    /// for any record.
-    WriteState(Write),
+    /// Write to the state topic. Answer: [`Input::StateTopicWritten`], or
+    /// [`Input::DeliveryFailed`] as for any record.
+    WriteStateTopic(Write),
     /// Make the replication connection and read the server's identity. Answer: [`Input::Connected`]
     /// or [`Input::Disconnected`].
     Connect,

@@ -5,7 +5,7 @@
 use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
-    Action, FrameOutcome, Input, Moment, Now, PgTimestamp, Relay, StateRead, TopicFacts,
+    Action, FrameOutcome, Input, Moment, Now, PgTimestamp, Relay, StateTopicRead, TopicFacts,
     testing::{
         MemorySink, Source,
         wire::{self, TEXT, Value},
@@ -82,11 +82,11 @@ impl Stream {
         self.relay.handle(input, self.now());
         while let Some(action) = self.relay.next_action() {
             let answer = match &action {
-                Action::ReadState(number) | Action::CheckStateTopic(number) => {
+                Action::ReadStateTopic(number) | Action::CheckStateTopic(number) => {
                     let (cluster, records) = (String::new(), Vec::new());
-                    Some(Input::State(*number, Ok(StateRead { cluster, records })))
+                    Some(Input::StateTopic(*number, Ok(StateTopicRead { cluster, records })))
                 }
-                Action::WriteState(write) => Some(Input::StateWritten(write.number)),
+                Action::WriteStateTopic(write) => Some(Input::StateTopicWritten(write.number)),
                 Action::LookUpTopic(id, _) => {
                     let partitions = NonZeroI32::MIN;
                     let facts = TopicFacts { partitions, max_message_bytes: None };

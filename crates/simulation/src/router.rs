@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFailed, Relay, RelaySettings, StateRead, Timing, TopicId, TopicName,
-    Window, WitnessSettings,
+    Code, Failure, Moment, OnFailed, Relay, RelaySettings, StateTopicRead, Timing, TopicId,
+    TopicName, Window, WitnessSettings,
     source::{Baseline, LastGood},
     witness::WitnessKey,
 };
@@ -40,11 +40,11 @@ pub enum PendingRequest {
 
 /// The state topic is being read.
 #[derive(Debug)]
-pub enum StateTopicRead {
+pub enum PendingRead {
     /// It was requested and not read yet.
     Requested,
     /// It was read, and the result is on its way to the core.
-    Done(Result<StateRead, Failure>),
+    Done(Result<StateTopicRead, Failure>),
 }
 
 /// See the module's documentation.
@@ -71,9 +71,9 @@ pub struct SimulatedRouter {
     /// The request to the server that is pending.
     pub request: PendingRequest,
     /// Pending reads of the state topic, by their numbers.
-    pub state_reads: VecDeque<(u64, StateTopicRead)>,
+    pub state_topic_reads: VecDeque<(u64, PendingRead)>,
     /// The number of the last one.
-    pub last_state_read: u64,
+    pub last_state_topic_read: u64,
     /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
     /// Topics whose metadata was requested, with their indexes.
@@ -153,8 +153,8 @@ impl SimulatedRouter {
             session: usize::MAX,
             epoch: 0,
             request: PendingRequest::None,
-            state_reads: VecDeque::new(),
-            last_state_read: 0,
+            state_topic_reads: VecDeque::new(),
+            last_state_topic_read: 0,
             has_begun: false,
             topic_lookups: VecDeque::new(),
             topics: Vec::new(),
@@ -179,7 +179,7 @@ impl SimulatedRouter {
     /// Whether a request is pending that can be answered at once.
     pub fn has_answerable_request(&self) -> bool {
         let asks = !matches!(self.request, PendingRequest::None | PendingRequest::WatchSlot);
-        self.runs() && (asks || !self.state_reads.is_empty())
+        self.runs() && (asks || !self.state_topic_reads.is_empty())
     }
 
     /// The index of a topic that the core knows by number.

@@ -244,9 +244,9 @@ fn numbers(seen: &[ConsumedRecord]) -> Vec<u64> {
     .collect()
 }
 
-/// Follows the README: after the gap is repaired, the missing rows are published from the table,
-/// for the interval that `accept` shows, with its beginning moved back by the longest transaction.
-/// One such transaction was open at the last check without a finding.
+/// Follows the README: after the gap is repaired, the missing rows are inserted again, for the
+/// interval that `accept` shows, with its beginning moved back by the longest transaction. One such
+/// transaction was open at the last check without a finding.
 #[tokio::test]
 async fn rows_left_out_until_the_table_was_mended_are_published_by_the_readmes_recipe() {
     let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;

@@ -8,9 +8,9 @@
 //! | `/readyz` | a load balancer | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
 //!
-//! Every answer is encoded at the request, from the two watch channels that relay and monitor
-//! write. `/livez` does not depend on PostgreSQL and Kafka. `/readyz` is also for rollouts; its 503
-//! names the reason by a code.
+//! Every answer is encoded at the request, from the two watch channels that streaming task and
+//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. `/readyz` is also for rollouts;
+//! its 503 names the reason by a code.
 
 mod exposition;
 pub mod health;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use relay::{
-    Failure, StateRead, TopicId, TopicName,
+    Failure, StateTopicRead, TopicId, TopicName,
     source::{Catalog, Server, SlotReading, TimelineHistory},
 };
 use tokio::task::JoinError;
 
 use super::{
     ports::{Kafka, Postgres, Started},
-    state::StateCache,
+    state_topic::StateTopicCache,
     topic_refresher::ProducerNumber,
 };
 use crate::kafka::{TopicDescription, TopicReading};
@@ -25,7 +25,7 @@ pub(super) enum Job<K: Kafka> {
     ReplaceSink(Duration),
     /// Read the pipeline's records in the state topic. The number is the core's, and comes back
     /// with the answer.
-    ReadState(u64),
+    ReadStateTopic(u64),
     /// The same, but only if another process has written to the topic.
     CheckStateTopic(u64),
     /// Look up one topic.
@@ -54,7 +54,7 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<K::Sink, Failure>>),
-    StateRead(ProducerNumber, u64, Result<(StateCache, StateRead), Failure>),
+    StateTopicRead(ProducerNumber, u64, Result<(StateTopicCache, StateTopicRead), Failure>),
     StateTopicUnchanged(u64),
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
     TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),

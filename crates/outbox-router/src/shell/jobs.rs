@@ -8,7 +8,7 @@ use super::{
     coalesce::Coalesce,
     job::{ConnectStep, Done, Job},
     ports::{Directory, Kafka, Postgres, Sink, Started},
-    state,
+    state_topic,
 };
 use crate::{
     blocking::blocking,
@@ -30,7 +30,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.connecting = Some(handle);
             }
             Job::ReplaceSink(wait) => self.replace_sink(wait),
-            Job::ReadState(number) => self.read_state(number),
+            Job::ReadStateTopic(number) => self.read_state_topic(number),
             Job::CheckStateTopic(number) => self.check_state_topic(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::RefreshTopics(directory) => self.refresh_topics(directory),
@@ -83,35 +83,38 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Reads the state topic. The second read of an attempt to connect, when it has its stream, may
     /// use what its first read found, unless another process has written since. What an earlier
     /// attempt read may come from another cluster, so it is discarded.
-    fn read_state(&mut self, number: u64) {
+    fn read_state_topic(&mut self, number: u64) {
         let Some(state) = self.refresher.state().cloned() else {
             // Without a producer there is no client to ask through. The core asks again when there
             // is one.
             let failure = Failure::of(Case::ProducerReplaced, "the producer is being replaced");
-            self.input(Input::State(number, Err(failure)));
+            self.input(Input::StateTopic(number, Err(failure)));
             return;
         };
         let producer_number = self.refresher.producer_number();
-        let cache = self.state.take().filter(|_| self.stream.is_some());
+        let cache = self.state_topic_cache.take().filter(|_| self.stream.is_some());
         let prefix = self.witness_key.prefix();
         self.jobs.spawn_blocking(move || {
-            Done::StateRead(producer_number, number, state::read(&state, &prefix, cache))
+            Done::StateTopicRead(producer_number, number, state_topic::read(&state, &prefix, cache))
         });
     }
 
     /// Asks where the state topic ends, and reads on only if it does not end at this process's own
     /// writes.
     fn check_state_topic(&mut self, number: u64) {
-        let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state) else {
-            self.read_state(number);
+        let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state_topic_cache)
+        else {
+            self.read_state_topic(number);
             return;
         };
         let producer_number = self.refresher.producer_number();
         let (prefix, last_read) = (self.witness_key.prefix(), cache.last_read());
-        self.jobs.spawn_blocking(move || match state::read_changed(&state, &prefix, &last_read) {
-            Ok(None) => Done::StateTopicUnchanged(number),
-            Ok(Some(read)) => Done::StateRead(producer_number, number, Ok(read)),
-            Err(failure) => Done::StateRead(producer_number, number, Err(failure)),
+        self.jobs.spawn_blocking(move || {
+            match state_topic::read_changed(&state, &prefix, &last_read) {
+                Ok(None) => Done::StateTopicUnchanged(number),
+                Ok(Some(read)) => Done::StateTopicRead(producer_number, number, Ok(read)),
+                Err(failure) => Done::StateTopicRead(producer_number, number, Err(failure)),
+            }
         });
     }
 
@@ -197,13 +200,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.announcer.state_topic_read(Ok(()), &condition);
                 self.input(Input::StateTopicUnchanged(number));
             }
-            Done::StateRead(producer_number, number, read) => {
+            Done::StateTopicRead(producer_number, number, read) => {
                 // The client of a former producer has read the same topic, but the answer may be
                 // out of date.
                 let read = match read {
                     Ok((cache, read)) if producer_number == self.refresher.producer_number() => {
                         self.announcer.cautions(cache.cautions());
-                        self.state = Some(cache.taken_after(self.last_write));
+                        self.state_topic_cache = Some(cache.taken_after(self.last_write));
                         Ok(read)
                     }
                     Ok(_) => Err(Failure::of(
@@ -214,7 +217,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 };
                 let condition = self.relay.condition(self.clock.now().at);
                 self.announcer.state_topic_read(read.as_ref().map(drop), &condition);
-                self.input(Input::State(number, read));
+                self.input(Input::StateTopic(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
             Done::Topic(producer_number, id, name, answer)

@@ -3,13 +3,13 @@
 //!
 //! One task owns all streaming state. It waits in one place (`wait.rs`), or sleeps there so that
 //! WAL gathers (`coalesce.rs`). The core decides what a failure means, when and by which steps to
-//! connect, what is produced and what may be confirmed. The shell only decides when to ask or to
-//! try again: when WAL is left to gather in the socket (`coalesce`; the core says for how long),
-//! when Kafka is asked about topics and when a producer that could not be made is tried again
-//! (`topic_refresher`), and when the state topic has to be read again (`state`). None of these
-//! decisions makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka
-//! for a topic, making and destroying a producer) runs beside the task as a `Job`, so that status
-//! updates never wait for it.
+//! connect, what is produced and what may be confirmed. The shell only decides when WAL is left to
+//! gather in the socket (`coalesce`; the core says for how long), when Kafka is asked about topics
+//! and when a producer that could not be made is tried again (`topic_refresher`), and whether the
+//! state topic has changed, so that it has to be read (`state_topic`). None of these decisions
+//! makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka for a
+//! topic, making and destroying a producer) runs beside the task as a `Job`, so that status updates
+//! never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
 //! `pass` (frames), `jobs` (what runs beside the task). `ports` lists what the shell calls of
@@ -25,7 +25,7 @@ mod jobs;
 mod parts;
 mod pass;
 mod ports;
-mod state;
+mod state_topic;
 #[cfg(test)]
 mod tests;
 mod topic_refresher;
@@ -55,7 +55,7 @@ use self::{
     coalesce::Coalesce,
     event::ShellEvent,
     job::{ConnectStep, Done, Job},
-    state::StateCache,
+    state_topic::StateTopicCache,
     topic_refresher::{RefreshDue, TopicRefresher},
 };
 pub use self::{
@@ -88,7 +88,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     state_topic: Option<TopicName>,
     witness_key: WitnessKey,
     /// What was last read from the state topic.
-    state: Option<StateCache>,
+    state_topic_cache: Option<StateTopicCache>,
     /// The number of this process's last write to the state topic.
     last_write: u64,
     /// A write to the state topic that the sink refused for now; it is offered again.
@@ -125,7 +125,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             refresher: TopicRefresher::new(),
             state_topic: parts.state_topic,
             witness_key: parts.witness_key,
-            state: None,
+            state_topic_cache: None,
             last_write: 0,
             waiting_write: None,
             open: None,
@@ -216,7 +216,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn act(&mut self) {
-        // Alterations are logged at once and not left to the monitor's next poll: the record that
+        // Alterations are logged at once and not left to the monitor's next poll: the witness that
         // this session writes no longer shows them, and the session may be over by then.
         self.relay.take_alterations().iter().for_each(warn);
         while let Some(action) = self.relay.next_action() {
@@ -226,9 +226,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::ReadState(number) => self.start(Job::ReadState(number)),
+            Action::ReadStateTopic(number) => self.start(Job::ReadStateTopic(number)),
             Action::CheckStateTopic(number) => self.start(Job::CheckStateTopic(number)),
-            Action::WriteState(write) => self.write_state(write),
+            Action::WriteStateTopic(write) => self.write_state_topic(write),
             Action::Connect => self.start(Job::Connect(ConnectStep::Connect)),
             Action::ReadTimelines(timeline) => {
                 self.start(Job::Connect(ConnectStep::Timelines(timeline)));
@@ -261,7 +261,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Gives a write to the sink. A write that the sink has no room for is kept and offered again.
     /// A write that a closed sink refuses is dropped, because the failure that closed the sink will
     /// reach the core.
-    fn write_state(&mut self, write: Write) {
+    fn write_state_topic(&mut self, write: Write) {
         self.last_write = write.number;
         let Some(sink) = &mut self.sink else { return };
         let refusal = sink.write_state(&write.key, write.value.as_deref(), write.number).err();
@@ -286,11 +286,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.relay.handle(Input::Acks(&self.acks), now);
         }
         if let Some(number) = written {
-            if let Some(state) = &mut self.state {
-                state.wrote(number);
+            if let Some(cache) = &mut self.state_topic_cache {
+                cache.wrote(number);
             }
             self.announcer.write_acknowledged();
-            self.relay.handle(Input::StateWritten(number), now);
+            self.relay.handle(Input::StateTopicWritten(number), now);
         }
         if let Some(trouble) = trouble {
             let DeliveryFailure { transaction, failure, .. } = trouble;
@@ -299,7 +299,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.announcer.refused(&refused, &self.relay.condition(now.at));
         }
         if let Some(write) = self.waiting_write.take() {
-            self.write_state(write);
+            self.write_state_topic(write);
         }
     }
 

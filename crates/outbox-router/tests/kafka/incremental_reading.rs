@@ -8,7 +8,7 @@ use rdkafka::{
     admin::{AdminClient, AdminOptions},
     client::DefaultClientContext,
 };
-use relay::StateRecord;
+use relay::StateTopicRecord;
 use testbed::wait::eventually;
 
 use crate::{
@@ -20,7 +20,9 @@ use crate::{
 /// tells a topic that was read on from one that was read from its beginning.
 async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateLog) -> (StateLog, ReadFrom) {
     let mut known = known.clone();
-    known.records.insert(0, StateRecord { key: b"mark".into(), value: b"".into(), offset: -1 });
+    known
+        .records
+        .insert(0, StateTopicRecord { key: b"mark".into(), value: b"".into(), offset: -1 });
     let (own, name) = (settings.clone(), topic_name(topic));
     let mut found = blocking(move || {
         let sink = open(&own).unwrap();

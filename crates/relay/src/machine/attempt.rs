@@ -37,20 +37,20 @@ pub(super) struct CheckedSource {
 /// The answer that the attempt waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
-    State,
+    StateTopic,
     Connect,
     Timelines,
     Slot,
     Catalog,
     StartReplication,
     SlotAgain,
-    StateAgain,
+    StateTopicAgain,
 }
 
 impl Attempt {
     /// Whether a connection was asked for: it is made, or being made.
     pub(super) fn has_begun(&self) -> bool {
-        self.step != Awaited::State
+        self.step != Awaited::StateTopic
     }
 
     /// What the session begins with; `None` before everything is checked.
@@ -62,7 +62,7 @@ impl Attempt {
 
     /// Whether there is a connection.
     pub(super) fn is_connected(&self) -> bool {
-        !matches!(self.step, Awaited::State | Awaited::Connect)
+        !matches!(self.step, Awaited::StateTopic | Awaited::Connect)
     }
 
     /// Whether there is a slot that a stream can be started from.

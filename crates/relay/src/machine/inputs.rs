@@ -27,9 +27,9 @@ impl Relay {
     pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
         let at = now.at;
         match input {
-            Input::State(number, read) => self.state_read(number, read, at),
+            Input::StateTopic(number, read) => self.state_topic_read(number, read, at),
             Input::StateTopicUnchanged(number) => self.state_topic_unchanged(number, at),
-            Input::StateWritten(number) => self.state_written(number),
+            Input::StateTopicWritten(number) => self.state_topic_written(number),
             Input::Connected(server) => self.connected(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
             Input::Slot(reading) => self.slot_read(reading, at),

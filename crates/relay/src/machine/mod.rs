@@ -127,12 +127,13 @@ pub struct Relay {
     /// topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
-    /// The greatest position that a status update of any session has named, or that a slot had at
-    /// the start of one.
+    /// The greatest position that a status update of any session has named, or with which one
+    /// began.
     confirmed: Lsn,
     /// The number of the last read of the state topic; an answer with another number is ignored.
     last_read_number: u64,
-    /// When to read what other processes have written there; `None` while that is being read.
+    /// When to read what other processes have written to the state topic; `None` while that is
+    /// being read.
     check_at: Option<Moment>,
     totals: Totals,
     /// Alterations that sessions found when they began, until [`Relay::take_alterations`].

@@ -5,7 +5,7 @@ use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, OnFailed, StateRead},
+    protocol::{Action, OnFailed, StateTopicRead},
     session::{Session, SessionPhase, WaitReason},
     witness::{OthersChange, WriteUrgency},
 };
@@ -33,7 +33,7 @@ impl Relay {
             }
             Some(_) | None => self.keeper.write_rest(now.at),
         };
-        self.actions.extend(write.map(Action::WriteState));
+        self.actions.extend(write.map(Action::WriteStateTopic));
     }
 
     /// How urgently the session needs its settled position in the witness; `None` if there is
@@ -66,7 +66,7 @@ impl Relay {
 
     /// A write to the state topic is acknowledged. If it names a position, that position becomes
     /// confirmable.
-    pub(super) fn state_written(&mut self, number: u64) {
+    pub(super) fn state_topic_written(&mut self, number: u64) {
         self.sink.succeeded();
         let ticket = self.keeper.written(number);
         self.topics.partitions_recorded(self.keeper.recorded_partitions());
@@ -76,11 +76,11 @@ impl Relay {
     }
 
     /// Reads the state topic. Only the answer to the last read counts.
-    pub(super) fn read_state(&mut self) {
-        self.read_state_by(Action::ReadState);
+    pub(super) fn read_state_topic(&mut self) {
+        self.read_state_topic_by(Action::ReadStateTopic);
     }
 
-    fn read_state_by(&mut self, action: fn(u64) -> Action) {
+    fn read_state_topic_by(&mut self, action: fn(u64) -> Action) {
         self.last_read_number += 1;
         self.actions.push_back(action(self.last_read_number));
     }
@@ -93,7 +93,7 @@ impl Relay {
         }
         if self.check_at.is_some_and(|check_at| check_at <= now.at) {
             self.check_at = None;
-            self.read_state_by(Action::CheckStateTopic);
+            self.read_state_topic_by(Action::CheckStateTopic);
         }
     }
 
@@ -106,7 +106,11 @@ impl Relay {
 
     /// The state topic was read while this router streams. A router that lost the slot may have
     /// found a gap, or a person may have accepted that the pipeline began without a witness.
-    pub(super) fn state_topic_checked(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+    pub(super) fn state_topic_checked(
+        &mut self,
+        read: Result<StateTopicRead, Failure>,
+        at: Moment,
+    ) {
         self.check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let Ok(read) = read else { return };
@@ -128,7 +132,7 @@ impl Relay {
             return;
         }
         if let Some(write) = self.keeper.write_gap(now.at) {
-            self.actions.push_back(Action::WriteState(write));
+            self.actions.push_back(Action::WriteStateTopic(write));
             return;
         }
         let Phase::Halted(halt) = &mut self.phase else { return };
@@ -136,7 +140,7 @@ impl Relay {
             && halt.check_at.is_some_and(|check_at| check_at <= now.at)
         {
             halt.check_at = None;
-            self.read_state();
+            self.read_state_topic();
         }
     }
 

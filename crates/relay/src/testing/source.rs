@@ -61,9 +61,9 @@ impl Source {
             Action::ReadSlot => Some(Input::Slot(self.slot_reading())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
             Action::StartReplication => Some(Input::ReplicationStarted(Some(WALSENDER))),
-            Action::ReadState(_)
+            Action::ReadStateTopic(_)
             | Action::CheckStateTopic(_)
-            | Action::WriteState(_)
+            | Action::WriteStateTopic(_)
             | Action::ReadTimelines(_)
             | Action::WatchSlot
             | Action::Disconnect

@@ -3,7 +3,7 @@
 use super::{Unreadable, Witness};
 use crate::{
     failure::{Case, Failure},
-    protocol::StateRecord,
+    protocol::StateTopicRecord,
 };
 
 /// The witness that all records of a pipeline make together; `None` when there are no records.
@@ -19,7 +19,7 @@ use crate::{
 /// # Errors
 /// One of the records cannot be read. That record may be the one that counts, so the others are not
 /// used either.
-pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
+pub fn combine(records: &[StateTopicRecord]) -> Result<Option<Witness>, Unreadable> {
     let mut read = Vec::with_capacity(records.len());
     for record in records {
         read.push(Witness::decode(&record.value)?);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use relay::{StateRecord, Write, witness::Witness};
+use relay::{StateTopicRecord, Write, witness::Witness};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct SimulatedStateTopic {
-    records: BTreeMap<Vec<u8>, StateRecord>,
+    records: BTreeMap<Vec<u8>, StateTopicRecord>,
     next_offset: i64,
     /// Whether the topic is deleted.
     pub is_deleted: bool,
@@ -25,7 +25,7 @@ impl SimulatedStateTopic {
         match &write.value {
             Some(value) => {
                 let (key, value) = (write.key.clone(), value.clone());
-                self.records.insert(key.clone(), StateRecord { key, value, offset });
+                self.records.insert(key.clone(), StateTopicRecord { key, value, offset });
             }
             None => {
                 self.records.remove(&write.key);
@@ -34,7 +34,7 @@ impl SimulatedStateTopic {
     }
 
     /// The records that a reader sees: the latest of each key.
-    pub fn read(&self) -> Vec<StateRecord> {
+    pub fn read(&self) -> Vec<StateTopicRecord> {
         self.records.values().cloned().collect()
     }
 
@@ -63,7 +63,7 @@ impl SimulatedStateTopic {
 
     /// The witness in each record.
     pub fn all(&self) -> Vec<Witness> {
-        let read = |record: &StateRecord| Witness::decode(&record.value).expect("we wrote it");
+        let read = |record: &StateTopicRecord| Witness::decode(&record.value).expect("we wrote it");
         self.records.values().map(read).collect()
     }
 

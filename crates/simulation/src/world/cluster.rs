@@ -221,7 +221,7 @@ impl World {
     /// Answers one pending request to the server or read of the state topic.
     pub(super) fn answer_one_request(&mut self, router: usize) {
         if self.random.one_in(2) {
-            self.answer_state_read(router);
+            self.answer_state_topic_read(router);
         } else {
             self.answer_request(router);
         }

@@ -77,10 +77,10 @@ impl World {
         while let Some(action) = self.routers[router].relay.next_action() {
             self.trace(|| format!("router {router} → {action:?}"));
             match action {
-                Action::ReadState(number) | Action::CheckStateTopic(number) => {
-                    self.request_state_read(router, number);
+                Action::ReadStateTopic(number) | Action::CheckStateTopic(number) => {
+                    self.request_state_topic_read(router, number);
                 }
-                Action::WriteState(write) => self.write_state(router, write),
+                Action::WriteStateTopic(write) => self.write_state_topic(router, write),
                 Action::Connect => self.begin(router, PendingRequest::Connect),
                 Action::WatchSlot => self.begin(router, PendingRequest::WatchSlot),
                 Action::ReadTimelines(timeline) => {

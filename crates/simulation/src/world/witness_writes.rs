@@ -1,47 +1,47 @@
 //! The state topic: how routers read and write it, and what their records must not claim.
 
 use relay::{
-    Code, Failure, Input, StateRead, Write,
+    Code, Failure, Input, StateTopicRead, Write,
     witness::{Witness, combine},
 };
 
 use super::World;
-use crate::{invariant::Invariant, kafka::FailedWrite, router::StateTopicRead};
+use crate::{invariant::Invariant, kafka::FailedWrite, router::PendingRead};
 
 impl World {
     /// The core asks for the records of the state topic.
-    pub(super) fn request_state_read(&mut self, router: usize, number: u64) {
+    pub(super) fn request_state_topic_read(&mut self, router: usize, number: u64) {
         // An answer that arrives late may have been read early.
         let reading = if self.random.one_in(3) {
-            StateTopicRead::Done(self.read_state())
+            PendingRead::Done(self.read_state_topic())
         } else {
-            StateTopicRead::Requested
+            PendingRead::Requested
         };
-        self.routers[router].state_reads.push_back((number, reading));
-        self.routers[router].last_state_read = number;
+        self.routers[router].state_topic_reads.push_back((number, reading));
+        self.routers[router].last_state_topic_read = number;
     }
 
-    fn read_state(&self) -> Result<StateRead, Failure> {
+    fn read_state_topic(&self) -> Result<StateTopicRead, Failure> {
         if !self.kafka.is_state_topic_available() {
             return Err(Failure::new(Code::KafkaUnreachable, "the state topic cannot be read"));
         }
         if self.kafka.state.is_deleted {
             return Err(Failure::new(Code::TopicMissing, "there is no state topic"));
         }
-        Ok(StateRead { cluster: self.kafka.cluster(), records: self.kafka.state.read() })
+        Ok(StateTopicRead { cluster: self.kafka.cluster(), records: self.kafka.state.read() })
     }
 
     /// The oldest pending read is answered.
-    pub(super) fn answer_state_read(&mut self, router: usize) {
-        let (number, read) = match self.routers[router].state_reads.pop_front() {
-            Some((number, StateTopicRead::Done(read))) => (number, read),
-            Some((number, StateTopicRead::Requested)) => (number, self.read_state()),
+    pub(super) fn answer_state_topic_read(&mut self, router: usize) {
+        let (number, read) = match self.routers[router].state_topic_reads.pop_front() {
+            Some((number, PendingRead::Done(read))) => (number, read),
+            Some((number, PendingRead::Requested)) => (number, self.read_state_topic()),
             None => return,
         };
-        let is_last = number == self.routers[router].last_state_read && read.is_ok();
+        let is_last = number == self.routers[router].last_state_topic_read && read.is_ok();
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
-        self.input(router, Input::State(number, read));
+        self.input(router, Input::StateTopic(number, read));
         if before.is_some() && before == self.stream_to_begin(router) {
             if known.is_some_and(|known| !known.gaps.is_empty()) {
                 self.checker.report_violation(Invariant::S11Reporting, || {
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// The core gives a write of its witness to the producer.
-    pub(super) fn write_state(&mut self, router: usize, write: Write) {
+    pub(super) fn write_state_topic(&mut self, router: usize, write: Write) {
         self.check_witness_against_acks(router, &write);
         if let Some(producer) = &mut self.routers[router].producer {
             producer.write(write);
@@ -135,7 +135,7 @@ impl World {
                 self.checker.note_witness_ack(position);
             }
         }
-        self.input(router, Input::StateWritten(write.number));
+        self.input(router, Input::StateTopicWritten(write.number));
     }
 
     /// A write of a producer that was closed is stored late.

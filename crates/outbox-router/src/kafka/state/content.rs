@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use relay::StateRecord;
+use relay::StateTopicRecord;
 
 use crate::kafka::ffi::FetchedRecord;
 
@@ -16,7 +16,7 @@ pub struct StateLog {
     /// The offset after the last record at the time of the read.
     pub end: i64,
     /// The latest record of each key, in the order of the topic.
-    pub records: Vec<StateRecord>,
+    pub records: Vec<StateTopicRecord>,
     /// The last record that was read, of any key, from where a later read may go on.
     pub last: Option<Anchor>,
 }

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use relay::StateRecord;
+use relay::StateTopicRecord;
 
 use super::content::Anchor;
 use crate::kafka::ffi::FetchedRecord;
@@ -56,9 +56,14 @@ impl<'p> Reading<'p> {
     }
 
     /// A read of what comes after `anchor`. `known` are the latest records up to `anchor`.
-    pub(super) fn on(prefix: &'p [u8], end: i64, known: &[StateRecord], anchor: Anchor) -> Self {
+    pub(super) fn on(
+        prefix: &'p [u8],
+        end: i64,
+        known: &[StateTopicRecord],
+        anchor: Anchor,
+    ) -> Self {
         let by_key = known.iter().map(|record| {
-            let StateRecord { key, value, offset } = record.clone();
+            let StateTopicRecord { key, value, offset } = record.clone();
             (key, (offset, value))
         });
         let (by_key, last) = (by_key.collect(), Some(anchor));
@@ -112,8 +117,8 @@ impl<'p> Reading<'p> {
     }
 
     /// The latest record of each key, in the order of the topic, and the last record of any key.
-    pub(super) fn found(self) -> (Vec<StateRecord>, Option<Anchor>) {
-        let record = |(key, (offset, value))| StateRecord { key, value, offset };
+    pub(super) fn found(self) -> (Vec<StateTopicRecord>, Option<Anchor>) {
+        let record = |(key, (offset, value))| StateTopicRecord { key, value, offset };
         let mut records: Vec<_> = self.by_key.into_iter().map(record).collect();
         records.sort_unstable_by_key(|record| record.offset);
         (records, self.last)
@@ -135,13 +140,13 @@ mod tests {
         }
     }
 
-    fn pairs(records: &[StateRecord]) -> Vec<(i64, &str, &str)> {
+    fn pairs(records: &[StateTopicRecord]) -> Vec<(i64, &str, &str)> {
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
         records.iter().map(|r| (r.offset, text(&r.key), text(&r.value))).collect()
     }
 
     /// `p/a` at 1, `p/b` at 2, and another pipeline's at 3.
-    fn known() -> (Vec<StateRecord>, Anchor) {
+    fn known() -> (Vec<StateTopicRecord>, Anchor) {
         let mut reading = Reading::from_start(PREFIX, 4);
         assert_eq!(reading.record(record(1, "p/a", Some("1"))), Progress::More);
         assert_eq!(reading.record(record(2, "p/b", Some("2"))), Progress::More);

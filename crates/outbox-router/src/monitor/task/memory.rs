@@ -6,8 +6,8 @@
 //! * this router's own session, which has checked everything again when it began (its baseline is
 //!   another);
 //! * a person, whose acceptance begins a generation of the pipeline. A standby begins no session;
-//!   it learns of the acceptance from its relay, which has read the witness again before it stands
-//!   by;
+//!   its monitor learns of the acceptance from its own process's streaming task, which has read the
+//!   witness again before it stands by;
 //! * a session of another router that began after the gap was found, and that has read the witness:
 //!   this session would have found the gap too, and halted. It counts only while nothing is wrong,
 //!   since a router that halts also holds the slot for a moment.

@@ -50,7 +50,7 @@ pub struct SourceState {
     pub catalog: Catalog,
 }
 
-/// The channels between monitor, relay and admin endpoint.
+/// The channels between monitor, streaming task and admin endpoint.
 #[derive(Debug)]
 pub struct Channels {
     /// What the streaming task publishes.

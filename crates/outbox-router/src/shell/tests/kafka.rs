@@ -10,8 +10,8 @@ use std::{
 };
 
 use relay::{
-    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, StateRecord, Ticket, TopicFacts,
-    TopicId, TopicName, testing::MemorySink,
+    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, StateTopicRecord, Ticket,
+    TopicFacts, TopicId, TopicName, testing::MemorySink,
 };
 
 use super::requests::{Requests, TestWaker, permission};
@@ -30,9 +30,9 @@ pub(super) enum Request {
     LookUp(usize, String),
     See(usize),
     Ping(usize),
-    StateEnd(usize),
-    StateRead(usize),
-    StateReadOn(usize),
+    StateTopicEnd(usize),
+    StateTopicRead(usize),
+    StateTopicReadOn(usize),
 }
 
 /// Without a value it deletes the key.
@@ -377,18 +377,18 @@ impl StateTopic for Client {
     }
 
     fn end(&self) -> Result<StateEnd, Failure> {
-        self.kafka.permitted(Request::StateEnd(self.producer))?;
+        self.kafka.permitted(Request::StateTopicEnd(self.producer))?;
         let StateLog { cluster_id, end: offset, .. } = self.latest(b"");
         Ok(StateEnd { cluster_id, offset })
     }
 
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {
-        self.kafka.permitted(Request::StateRead(self.producer))?;
+        self.kafka.permitted(Request::StateTopicRead(self.producer))?;
         Ok(self.latest(prefix))
     }
 
     fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure> {
-        self.kafka.permitted(Request::StateReadOn(self.producer))?;
+        self.kafka.permitted(Request::StateTopicReadOn(self.producer))?;
         let now = self.latest(prefix);
         assert!(known.end <= now.end, "it was read to here");
         Ok(now)
@@ -401,7 +401,7 @@ impl Client {
         let is_latest = |at: usize| !log[at + 1..].iter().any(|(key, _)| *key == log[at].0);
         let records = log.iter().enumerate().filter_map(|(at, (key, value))| {
             let value = value.clone().filter(|_| is_latest(at) && key.starts_with(prefix))?;
-            Some(StateRecord { key: key.clone(), value, offset: i64::try_from(at).unwrap() })
+            Some(StateTopicRecord { key: key.clone(), value, offset: i64::try_from(at).unwrap() })
         });
         let end = i64::try_from(log.len()).unwrap();
         let (records, last) = (records.collect(), None);

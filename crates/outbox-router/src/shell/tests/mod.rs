@@ -18,7 +18,7 @@ mod requests;
 mod shutdown;
 mod sinks;
 mod stalls;
-mod state;
+mod state_topic;
 mod steps;
 mod stream;
 mod walsender;

@@ -64,11 +64,11 @@ async fn a_topic_refresh_through_a_former_producer_is_ignored() {
 #[tokio::test]
 async fn a_state_topic_read_through_a_former_producer_is_read_again() {
     let mut fixture = Fixture::begun(witnessed());
-    fixture.world.kafka.requests().hold(|request| matches!(request, Request::StateRead(_)));
+    fixture.world.kafka.requests().hold(|request| matches!(request, Request::StateTopicRead(_)));
     let asked = |world: &mut World| !world.kafka.requests().waiting().is_empty();
     fixture.until("the reading", asked).await;
     replace(&mut fixture).await;
-    let readings = [Request::StateRead(0), Request::StateRead(1)];
+    let readings = [Request::StateTopicRead(0), Request::StateTopicRead(1)];
     let asked = |world: &mut World| world.kafka.requests().waiting() == readings;
     fixture.until("another reading", asked).await;
     fixture.world.kafka.requests().answer(Ok(()));
@@ -159,8 +159,8 @@ async fn without_a_producer_writes_and_reads_of_the_state_topic_start_no_job() {
     fixture.world.kafka.requests().hold(|request| matches!(request, Request::Open(_)));
     fixture.world.producer().break_down(failure(Code::ProducerFatal));
     fixture.until("the opening", |world| !world.kafka.requests().waiting().is_empty()).await;
-    fixture.shell.write_state(Write { number: 99, key: b"k".to_vec(), value: None });
-    fixture.shell.start(Job::ReadState(0));
+    fixture.shell.write_state_topic(Write { number: 99, key: b"k".to_vec(), value: None });
+    fixture.shell.start(Job::ReadStateTopic(0));
     assert_eq!(fixture.shell.jobs.len(), 1, "but for the opening nothing was begun");
     fixture.world.kafka.requests().answer(Ok(()));
     fixture.until("another stream", |world| world.postgres.walsenders() == 2).await;

@@ -2,8 +2,8 @@
 //! follows from it.
 //!
 //! ```text
-//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog
-//!     → StartReplication → ReadSlot → ReadState → streaming
+//! ReadStateTopic → Connect → ReadTimelines? → ReadSlot → ReadCatalog
+//!     → StartReplication → ReadSlot → ReadStateTopic → streaming
 //! ```
 //! Slot, server and catalog are read from the server that will stream, so that what is checked is
 //! what is streamed. Slot and witness are read again when this router holds the slot, because only
@@ -24,7 +24,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, StateRead},
+    protocol::{Action, StateTopicRead},
     source::{
         Catalog, Expectations, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
@@ -38,7 +38,7 @@ impl Relay {
     /// Begins an attempt to connect, with the witness if there is a state topic.
     pub(super) fn connect(&mut self) {
         let attempt = Attempt {
-            step: Awaited::State,
+            step: Awaited::StateTopic,
             witness: self.keeper.witness().cloned(),
             cluster: String::new(),
             server: None,
@@ -51,15 +51,15 @@ impl Relay {
         };
         self.phase = Phase::Connecting(Box::new(attempt));
         match self.keeper.store() {
-            WitnessStore::Kafka => self.next_read_state(Awaited::State),
+            WitnessStore::Kafka => self.next_read_state_topic(Awaited::StateTopic),
             WitnessStore::Memory => self.next(Awaited::Connect, Action::Connect),
         }
     }
 
-    fn next_read_state(&mut self, step: Awaited) {
+    fn next_read_state_topic(&mut self, step: Awaited) {
         if let Phase::Connecting(attempt) = &mut self.phase {
             attempt.step = step;
-            self.read_state();
+            self.read_state_topic();
         }
     }
 
@@ -75,7 +75,12 @@ impl Relay {
     }
 
     /// The state topic was read.
-    pub(super) fn state_read(&mut self, number: u64, read: Result<StateRead, Failure>, at: Moment) {
+    pub(super) fn state_topic_read(
+        &mut self,
+        number: u64,
+        read: Result<StateTopicRead, Failure>,
+        at: Moment,
+    ) {
         // An earlier read may be older than what has been written since.
         if number != self.last_read_number {
             return;
@@ -84,14 +89,14 @@ impl Relay {
             Phase::Halted(_) => self.acceptance_read(read, at),
             Phase::Streaming(_) => self.state_topic_checked(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
-                (Awaited::State | Awaited::StateAgain, Err(failure)) => {
+                (Awaited::StateTopic | Awaited::StateTopicAgain, Err(failure)) => {
                     self.disconnect(failure, at);
                 }
-                (Awaited::State, Ok(read)) => {
+                (Awaited::StateTopic, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
-                    self.check_state(read, at);
+                    self.check_witness(read, at);
                 }
-                (Awaited::StateAgain, Ok(read)) => self.state_read_again(read, at),
+                (Awaited::StateTopicAgain, Ok(read)) => self.state_topic_read_again(read, at),
                 (
                     Awaited::Connect
                     | Awaited::Timelines
@@ -106,7 +111,7 @@ impl Relay {
         }
     }
 
-    fn state_read_again(&mut self, read: StateRead, at: Moment) {
+    fn state_topic_read_again(&mut self, read: StateTopicRead, at: Moment) {
         let Phase::Connecting(attempt) = &self.phase else { return };
         let is_same_cluster = attempt.cluster == read.cluster;
         match self.keeper.take_records(read) {
@@ -141,7 +146,7 @@ impl Relay {
         attempt.started_at.is_some_and(|started| at >= started + limit)
     }
 
-    fn check_state(&mut self, read: StateRead, at: Moment) {
+    fn check_witness(&mut self, read: StateTopicRead, at: Moment) {
         let cluster = read.cluster.clone();
         if let Err(failure) = self.keeper.take_records(read) {
             self.disconnect(failure, at);
@@ -273,7 +278,7 @@ impl Relay {
         attempt.started_at = Some(at);
         attempt.walsender = walsender;
         if !attempt.gaps.is_empty() {
-            self.next_read_state(Awaited::StateAgain);
+            self.next_read_state_topic(Awaited::StateTopicAgain);
         } else {
             self.next(Awaited::SlotAgain, Action::ReadSlot);
         }
@@ -304,7 +309,7 @@ impl Relay {
         }
         attempt.held = Some(reading.moment());
         match self.keeper.store() {
-            WitnessStore::Kafka => self.next_read_state(Awaited::StateAgain),
+            WitnessStore::Kafka => self.next_read_state_topic(Awaited::StateTopicAgain),
             WitnessStore::Memory => self.begin_session(at),
         }
     }

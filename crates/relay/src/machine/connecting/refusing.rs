@@ -8,7 +8,7 @@ use crate::{
         Phase, Relay, attempt::Awaited, failure_history::During, witness_writes::CHECK_EVERY,
     },
     progress::WitnessStore,
-    protocol::{Action, StateRead},
+    protocol::{Action, StateTopicRead},
     source::{Gap, Interval, Mark, Obstacle},
     witness::Witness,
 };
@@ -51,7 +51,7 @@ impl Relay {
                 self.next(Awaited::StartReplication, Action::StartReplication);
             } else {
                 // No process can hold such a slot.
-                self.next_read_state(Awaited::StateAgain);
+                self.next_read_state_topic(Awaited::StateTopicAgain);
             }
         } else {
             self.halt(gaps, at);
@@ -95,7 +95,7 @@ impl Relay {
 
     /// The state topic was read while this router has halted: goes on if a person has accepted the
     /// gaps.
-    pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+    pub(super) fn acceptance_read(&mut self, read: Result<StateTopicRead, Failure>, at: Moment) {
         let check_at = self.next_check_at(at);
         // If the topic cannot be read now, nothing follows; it is read again.
         let is_read = read.is_ok_and(|read| self.keeper.take_records(read).is_ok());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    StateRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::WitnessKey,
+    StateTopicRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::WitnessKey,
 };
 
 fn witnessed() -> RelaySettings {
@@ -13,7 +13,10 @@ fn witnessed() -> RelaySettings {
 }
 
 fn state(number: u64, cluster: &str) -> Input<'static> {
-    Input::State(number, Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
+    Input::StateTopic(
+        number,
+        Ok(StateTopicRead { cluster: cluster.to_owned(), records: Vec::new() }),
+    )
 }
 
 /// The answers of every step but `asked`, from another slot and another cluster. `read` is the
@@ -23,7 +26,7 @@ fn unrequested_answers(asked: Option<&Action>, read: u64) -> Vec<Input<'static>>
     let steps =
         [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
     let mut answers = vec![
-        (Action::ReadState(read), state(read, "another")),
+        (Action::ReadStateTopic(read), state(read, "another")),
         (Action::ReadTimelines(1), Input::Timelines(TimelineHistory::default())),
     ];
     answers.extend(steps.into_iter().map(|step| {
@@ -49,7 +52,7 @@ fn a_session_begins_only_with_answers_that_were_requested_and_in_their_order() {
             script.handle(input);
             assert_eq!(script.actions(), [], "instead of {step:?}");
         }
-        let answer = if let Action::ReadState(number) = step {
+        let answer = if let Action::ReadStateTopic(number) = step {
             read = *number;
             Some(state(read, "c"))
         } else {

@@ -74,7 +74,7 @@ fn what_is_settled_at_the_deadline_is_confirmed_without_waiting_for_the_end_of_t
 }
 
 #[test]
-fn a_blocked_row_does_not_keep_the_process_from_stopping() {
+fn a_row_that_cannot_become_a_record_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
     script.take(&row("a"));

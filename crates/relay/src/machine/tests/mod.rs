@@ -191,8 +191,8 @@ impl Script {
         step
     }
 
-    /// Offers frames as the shell does: only when wanted, and again when blocked. Topics are found
-    /// at once.
+    /// Offers frames as the shell does: only when wanted, and again when not taken. Topics are
+    /// found at once.
     fn take(&mut self, payload: &[u8]) {
         for _ in 0..3 {
             assert!(self.relay.wants_wal());

@@ -142,8 +142,8 @@ fn what_a_session_has_delivered_is_not_produced_again_by_the_next_one_of_this_pr
     assert_eq!(world.script.confirmed(), 208);
 }
 
-/// The other router may have produced a part of that again, after what was produced here: the rest
-/// has to follow.
+/// The other router may have produced a part of that again, after what was produced here. The rest
+/// has to follow, else the last record of a key in Kafka would not be its last event.
 #[test]
 fn what_a_session_has_delivered_is_produced_again_once_another_router_has_held_the_slot() {
     let mut world = World::streaming();

@@ -2,12 +2,12 @@
 //! found each of these races.
 
 use super::{world::World, *};
-use crate::{protocol::StateRecord, witness::Witness};
+use crate::{protocol::StateTopicRecord, witness::Witness};
 
 /// A record of another router: everything before `position` is acknowledged.
 fn another_records(world: &mut World, position: u64) {
     let value = Witness { position: Lsn::from_u64(position), ..world.witness() }.encode();
-    world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });
+    world.topic.push(StateTopicRecord { key: b"another".to_vec(), value, offset: 50 });
 }
 
 /// Answers until this is asked.
@@ -19,7 +19,7 @@ fn answer_until(world: &mut World, action: &Action) {
 
 /// Answers until the state topic is asked for.
 fn answer_until_state(world: &mut World) {
-    while !matches!(world.script.actions.front(), Some(Action::ReadState(_))) {
+    while !matches!(world.script.actions.front(), Some(Action::ReadStateTopic(_))) {
         assert!(world.answer(), "the state topic is not asked for");
     }
 }
@@ -121,7 +121,8 @@ fn a_partition_count_that_this_process_has_used_since_is_kept() {
 #[test]
 fn without_a_state_topic_whatever_comes_again_is_produced_again() {
     // Two transactions are settled, and neither is confirmed. Another router may have produced one
-    // of them again meanwhile; then the other has to follow it.
+    // of them again meanwhile. Then the other has to follow it, else the last record of a key in
+    // Kafka would not be its last event.
     let window = Window { events: 1_000, bytes: 1 << 20 };
     let mut script = Script::streaming_with(RelaySettings { window, ..settings() });
     script.handle(Input::BytesArrived);

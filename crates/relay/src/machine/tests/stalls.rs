@@ -1,7 +1,7 @@
 //! A process that did not run while another held the slot, which is free again.
 
 use super::{world::World, *};
-use crate::{protocol::StateRecord, witness::Witness};
+use crate::{protocol::StateTopicRecord, witness::Witness};
 
 /// Long enough for the server to give the slot to another router, which confirms up to 300 and
 /// stops.
@@ -48,7 +48,7 @@ fn the_witness_of_the_other_router_counts_and_not_what_was_known_before_the_stal
     world.script.handle(Input::ProcessStalled(LONG));
     world.script.new_sink();
     let value = Witness { position: Lsn::from_u64(300), ..world.witness() }.encode();
-    world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });
+    world.topic.push(StateTopicRecord { key: b"another".to_vec(), value, offset: 50 });
     world.script.source.slot_at = 300;
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));

@@ -132,7 +132,8 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
 }
 
 #[test]
-fn looking_up_a_blocked_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
+fn looking_up_the_topic_of_a_row_that_waits_keeps_its_partition_count_until_the_window_is_settled()
+{
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));

@@ -3,8 +3,8 @@
 
 use super::{world::World, *};
 use crate::{
-    StateRead,
-    protocol::StateRecord,
+    StateTopicRead,
+    protocol::StateTopicRecord,
     session::WaitReason,
     source::History,
     witness::{OpenFinding, Witness},
@@ -92,7 +92,7 @@ fn the_next_session_deletes_the_keys_of_those_before_it() {
     assert_eq!(world.topic.len(), 1);
     assert_eq!(world.witness().position.as_u64(), 16);
     // A late write of the first router is harmless.
-    let late = StateRecord {
+    let late = StateTopicRecord {
         key: b"late".to_vec(),
         value: Witness { position: Lsn::from_u64(8), ..world.witness() }.encode(),
         offset: 99,
@@ -294,7 +294,7 @@ fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
     assert_eq!(read.added, known.added);
     let (position, other) = (known.position.as_u64(), pgoutput::Oid::from_u32(OTHER));
     world.topic.clear();
-    world.topic.push(StateRecord { key: b"known".to_vec(), value: known.encode(), offset: 1 });
+    world.topic.push(StateTopicRecord { key: b"known".to_vec(), value: known.encode(), offset: 1 });
     world.restart();
     world.script.source.others.push((Source::of("orders", OTHER, &COLUMNS).table, OTHER));
     world.script.source.slot_at = 16;
@@ -317,9 +317,9 @@ fn another_router_between_the_preflight_and_the_start_is_noticed() {
         assert!(world.answer());
     }
     let asked = world.script.actions.front();
-    assert!(matches!(asked, Some(Action::ReadState(_))), "the slot is ours");
+    assert!(matches!(asked, Some(Action::ReadStateTopic(_))), "the slot is ours");
     let value = Witness { position: Lsn::from_u64(300), ..world.witness() }.encode();
-    world.topic.push(StateRecord { key: b"other".to_vec(), value, offset: 50 });
+    world.topic.push(StateTopicRecord { key: b"other".to_vec(), value, offset: 50 });
     world.answer();
     assert_eq!(world.script.state(), (State::Starting, Some(Code::SlotInUse)));
     world.settle_down();
@@ -383,13 +383,14 @@ fn a_pipeline_without_a_witness_starts_and_reports_it() {
 #[test]
 fn a_state_topic_that_cannot_be_read_blocks_before_the_server_is_contacted() {
     let mut world = World::new();
-    assert_eq!(world.script.actions(), [Action::ReadState(1)]);
-    world.script.handle(Input::State(1, Err(failure(Code::TopicMissing))));
+    assert_eq!(world.script.actions(), [Action::ReadStateTopic(1)]);
+    world.script.handle(Input::StateTopic(1, Err(failure(Code::TopicMissing))));
     assert_eq!(world.script.state(), (State::Blocked, Some(Code::TopicMissing)));
     world.script.run_for(Duration::from_secs(5));
-    let records = vec![StateRecord { key: b"k".to_vec(), value: b"{\"v\":9}".to_vec(), offset: 0 }];
-    let read = StateRead { cluster: "c".into(), records };
-    world.script.handle(Input::State(2, Ok(read)));
+    let records =
+        vec![StateTopicRecord { key: b"k".to_vec(), value: b"{\"v\":9}".to_vec(), offset: 0 }];
+    let read = StateTopicRead { cluster: "c".into(), records };
+    world.script.handle(Input::StateTopic(2, Ok(read)));
     assert_eq!(world.script.state(), (State::Blocked, Some(Code::StateTopicUnsuitable)));
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));

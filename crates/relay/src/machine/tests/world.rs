@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::{
-    StateRead, WitnessSettings,
-    protocol::StateRecord,
+    StateTopicRead, WitnessSettings,
+    protocol::StateTopicRecord,
     witness::{Witness, WitnessKey, combine},
 };
 
 /// See the module's documentation.
 pub(super) struct World {
     pub(super) script: Script,
-    pub(super) topic: Vec<StateRecord>,
+    pub(super) topic: Vec<StateTopicRecord>,
     pub(super) cluster: String,
     pub(super) server: source::Server,
     processes: u32,
@@ -75,11 +75,12 @@ impl World {
     pub(super) fn answer(&mut self) -> bool {
         let Some(action) = self.script.actions.pop_front() else { return false };
         match action {
-            Action::ReadState(number) | Action::CheckStateTopic(number) => {
-                let read = StateRead { cluster: self.cluster.clone(), records: self.topic.clone() };
-                self.script.handle(Input::State(number, Ok(read)));
+            Action::ReadStateTopic(number) | Action::CheckStateTopic(number) => {
+                let read =
+                    StateTopicRead { cluster: self.cluster.clone(), records: self.topic.clone() };
+                self.script.handle(Input::StateTopic(number, Ok(read)));
             }
-            Action::WriteState(write) => self.in_flight.push(write),
+            Action::WriteStateTopic(write) => self.in_flight.push(write),
             Action::Connect => {
                 self.script.source.is_streaming = false;
                 let server = self.server.clone();
@@ -117,9 +118,9 @@ impl World {
         self.topic.retain(|record| record.key != write.key);
         let offset = i64::try_from(write.number).unwrap();
         if let Some(value) = write.value {
-            self.topic.push(StateRecord { key: write.key, value, offset });
+            self.topic.push(StateTopicRecord { key: write.key, value, offset });
         }
-        self.script.handle(Input::StateWritten(write.number));
+        self.script.handle(Input::StateTopicWritten(write.number));
         true
     }
 
@@ -168,7 +169,7 @@ impl World {
     /// Another router writes this record.
     pub(super) fn another_writes(&mut self, witness: &Witness) {
         let (key, value) = (b"another".to_vec(), witness.encode());
-        self.topic.push(StateRecord { key, value, offset: 50 });
+        self.topic.push(StateTopicRecord { key, value, offset: 50 });
     }
 
     /// A person accepts what is open, as the command does.
@@ -187,6 +188,6 @@ impl World {
         let begun = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
         let witness = witness.accept(&witness.open_findings(), begun, "ann");
         let (key, value) = (b"accepted".to_vec(), witness.encode());
-        self.topic.push(StateRecord { key, value, offset: 1_000 });
+        self.topic.push(StateTopicRecord { key, value, offset: 1_000 });
     }
 }

@@ -34,11 +34,12 @@
 //! Servers before 15 send an empty transaction for every transaction of the database, and during an
 //! outage such entries would pile up without limit.
 //!
-//! A settled position is not confirmable yet: first it is written into the witness
-//! ([`crate::witness`]), and that write is acknowledged. So a position passes
+//! With a state topic a settled position is not confirmable yet: first it is written into the
+//! witness ([`crate::witness`]), and that write is acknowledged. So a position passes
 //! [`Ledger::issue_witness_ticket`] and [`Ledger::witness_acked`] before [`Ledger::confirm`] may
-//! name it; the slot's own position needs neither. Where the witness is in memory only, a settled
-//! position is confirmable. The window is what lies past the confirmable position.
+//! name it; the slot's own position needs neither. The window is what lies past the confirmable
+//! position. Without a state topic a settled position is confirmable at once, and what lies before
+//! it leaves the window when it is confirmed.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
 //! entry is a few counters. The window bounds the events in flight.
@@ -99,14 +100,15 @@ pub(crate) struct Ledger {
     /// The last transaction with events in that prefix.
     last: Option<LastTransaction>,
     store: WitnessStore,
-    /// Settled, and in the witness where there is one.
-    confirmable: Lsn,
-    /// The position that the last status update has named, or the slot's own, at the start of the
-    /// session.
+    /// Where the window begins: what is before it is in the witness, or, without a state topic,
+    /// confirmed.
+    window_start: Lsn,
+    /// The position that the last status update has named. A session starts with the slot's own
+    /// where the witness names that too, else with zero.
     confirmed: Lsn,
-    /// Events past `confirmable`: the window.
-    past_confirmable: Load,
-    /// Events past `confirmable` that are settled: they leave the window with the next ticket.
+    /// Events past `window_start`.
+    in_window: Load,
+    /// Events past `window_start` that are settled: they leave the window with the next ticket.
     settled_unrecorded: Load,
     unacked: Load,
 }
@@ -123,9 +125,9 @@ impl Ledger {
             settled: Lsn::ZERO,
             last: None,
             store,
-            confirmable: Lsn::ZERO,
+            window_start: Lsn::ZERO,
             confirmed: Lsn::ZERO,
-            past_confirmable: Load::default(),
+            in_window: Load::default(),
             settled_unrecorded: Load::default(),
             unacked: Load::default(),
         }
@@ -141,7 +143,7 @@ impl Ledger {
         // The slot's own position needs no witness. A position past the slot is confirmed only when
         // this session's own witness names it: the earlier witness may have been deleted meanwhile.
         if position == self.slot_at {
-            self.confirmable = self.confirmable.max(position);
+            self.window_start = self.window_start.max(position);
             self.confirmed = position;
         }
         self.last = last;
@@ -186,7 +188,7 @@ impl Ledger {
         entry.load.add(load);
         entry.unacked.add(load);
         self.unacked.add(load);
-        self.past_confirmable.add(load);
+        self.in_window.add(load);
         Ok(Ticket::new(self.session, number, units))
     }
 
@@ -217,7 +219,7 @@ impl Ledger {
             entry.load.remove(load);
             entry.unacked.remove(load);
             self.unacked.remove(load);
-            self.past_confirmable.remove(load);
+            self.in_window.remove(load);
         }
     }
 
@@ -292,7 +294,7 @@ impl Ledger {
     /// The position that a status update may name.
     pub(crate) fn confirmable(&self) -> Lsn {
         match self.store {
-            WitnessStore::Kafka => self.confirmable,
+            WitnessStore::Kafka => self.window_start,
             WitnessStore::Memory => self.settled,
         }
     }
@@ -307,8 +309,8 @@ impl Ledger {
     /// of an earlier session is ignored.
     pub(crate) fn witness_acked(&mut self, ticket: WitnessTicket) {
         if let Some((position, load)) = ticket.redeem(self.session) {
-            self.confirmable = self.confirmable.max(position);
-            self.past_confirmable.remove(load);
+            self.window_start = self.window_start.max(position);
+            self.in_window.remove(load);
             self.settled_unrecorded.remove(load);
         }
     }
@@ -322,8 +324,8 @@ impl Ledger {
         ConfirmedLsn(self.confirmed)
     }
 
-    /// The position that the last status update has named, or the slot's own, at the start of the
-    /// session.
+    /// The position that the last status update has named. A session starts with the slot's own
+    /// where the witness names that too, else with zero.
     pub(crate) fn confirmed(&self) -> Lsn {
         self.confirmed
     }
@@ -333,7 +335,7 @@ impl Ledger {
     /// bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
-        self.past_confirmable.fits(window)
+        self.in_window.fits(window)
             || (self.entries.len() == 1
                 && self.settled_unrecorded.events == 0
                 && self.open().is_some()
@@ -347,8 +349,8 @@ impl Ledger {
             || self.settled_unrecorded.units * SIZE_UNIT >= (window.bytes / 4).max(1)
     }
 
-    /// Whether, with a witness in memory only, a quarter of the window is settled but unconfirmed:
-    /// then a status update is sent at once.
+    /// Whether, without a state topic, a quarter of the window is settled but unconfirmed: then a
+    /// status update is sent at once.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
         self.store == WitnessStore::Memory && self.is_worth_recording(window)
     }

@@ -24,7 +24,7 @@ impl Ledger {
 
     /// Whether the settled position lies past the acknowledged witness.
     pub(crate) fn has_unrecorded(&self) -> bool {
-        self.store == WitnessStore::Kafka && self.settled > self.confirmable
+        self.store == WitnessStore::Kafka && self.settled > self.window_start
     }
 
     /// Whether events lie between the acknowledged witness and the settled position.
@@ -65,7 +65,7 @@ impl Ledger {
 
     /// Events in the window, and their bytes.
     pub(crate) fn window(&self) -> (u64, u64) {
-        (self.past_confirmable.events, self.past_confirmable.units * SIZE_UNIT)
+        (self.in_window.events, self.in_window.units * SIZE_UNIT)
     }
 
     /// Events that the broker has not acknowledged.

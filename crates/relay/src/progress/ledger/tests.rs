@@ -291,7 +291,7 @@ fn broken_order_is_noticed() {
 struct Model {
     transactions: Vec<ModelTransaction>,
     /// The window begins after this.
-    confirmable: u64,
+    window_start: u64,
     confirmed: u64,
     /// On its way into the witness.
     writing: Option<u64>,
@@ -319,8 +319,8 @@ impl Model {
         u64::try_from(count).unwrap()
     }
 
-    fn past_confirmable(&self) -> u64 {
-        let is_past = |t: &&ModelTransaction| t.end.is_none_or(|end| end > self.confirmable);
+    fn in_window(&self) -> u64 {
+        let is_past = |t: &&ModelTransaction| t.end.is_none_or(|end| end > self.window_start);
         let past = self.transactions.iter().filter(is_past);
         u64::try_from(past.map(|t| t.acked.len()).sum::<usize>()).unwrap()
     }
@@ -404,15 +404,15 @@ proptest! {
                 ModelStep::WitnessAcked => {
                     if let Some(ticket) = ticket.take() {
                         ledger.witness_acked(ticket);
-                        model.confirmable = model.writing.take().unwrap();
+                        model.window_start = model.writing.take().unwrap();
                     }
                 }
                 ModelStep::Confirm => {
                     if store == WitnessStore::Memory {
-                        model.confirmable = model.settled();
+                        model.window_start = model.settled();
                     }
                     model.confirmed = ledger.confirm().lsn().as_u64();
-                    prop_assert_eq!(model.confirmed, model.confirmable);
+                    prop_assert_eq!(model.confirmed, model.window_start);
                 }
                 ModelStep::Begin | ModelStep::Record | ModelStep::Commit | ModelStep::Ack(_) | ModelStep::WriteWitness => {}
             }
@@ -423,7 +423,7 @@ proptest! {
             // I6: an entry per transaction in flight with events, and the open one.
             let in_flight = model.transactions.iter().filter(|t| !t.acked.is_empty()).count();
             prop_assert!(ledger.entries.len() <= in_flight + 1);
-            let past = model.past_confirmable();
+            let past = model.in_window();
             prop_assert_eq!(ledger.window(), (past, past * 64));
         }
     }

@@ -8,7 +8,8 @@ use crate::progress::ticket::SessionId;
 
 /// A settled position on its way into the witness. Only the ledger makes it, and it is neither
 /// `Clone` nor `Copy`: outside the ledger, only an acknowledged write of the witness makes the
-/// confirmable position move. (A session starts with the slot's own position as confirmable.)
+/// confirmable position move. (A session starts with the slot's own position as confirmable where
+/// the witness names that too.)
 #[derive(Debug)]
 #[must_use = "a ticket that is dropped never makes its position confirmable"]
 pub(crate) struct WitnessTicket {

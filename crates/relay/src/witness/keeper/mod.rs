@@ -17,7 +17,7 @@ use crate::{
     clock::Moment,
     failpoint::{self, Failpoint},
     progress::{WitnessStore, ledger::WitnessTicket, ticket::SessionId},
-    protocol::{StateRecord, WitnessSettings, Write},
+    protocol::{StateTopicRecord, WitnessSettings, Write},
     routing::topics::RecordedPartitions,
 };
 
@@ -55,7 +55,7 @@ pub(crate) struct Keeper {
     /// and the gaps that this process opened. Without a state topic it is kept here only.
     witness: Option<Witness>,
     /// The records as they were last read.
-    records: Vec<StateRecord>,
+    records: Vec<StateTopicRecord>,
     /// What the present session writes; `None` while no session writes.
     session_record: Option<Box<SessionRecord>>,
     last_session: Option<Box<LastSession>>,

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 use super::{Keeper, Stored, Unwritten};
 use crate::{
     failure::Failure,
-    protocol::{StateRead, StateRecord},
+    protocol::{StateTopicRead, StateTopicRecord},
     source::Gap,
     witness::{acceptance::Changed, combine, combine::join},
 };
@@ -33,14 +33,17 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn take_records(&mut self, read: StateRead) -> Result<StateTopicChange, Failure> {
+    pub(crate) fn take_records(
+        &mut self,
+        read: StateTopicRead,
+    ) -> Result<StateTopicChange, Failure> {
         let combined = combine(&read.records)?;
         let since = if read.records == self.records {
             StateTopicChange::Unchanged
         } else {
             StateTopicChange::Changed
         };
-        let is_new = |record: &StateRecord, keys: &BTreeSet<_>| !keys.contains(&record.key);
+        let is_new = |record: &StateTopicRecord, keys: &BTreeSet<_>| !keys.contains(&record.key);
         self.last_session
             .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));
         self.records = read.records;
@@ -54,8 +57,11 @@ impl Keeper {
     ///
     /// # Errors
     /// A record cannot be read.
-    pub(crate) fn take_others_records(&mut self, read: StateRead) -> Result<OthersChange, Failure> {
-        let StateRead { cluster, records } = read;
+    pub(crate) fn take_others_records(
+        &mut self,
+        read: StateTopicRead,
+    ) -> Result<OthersChange, Failure> {
+        let StateTopicRead { cluster, records } = read;
         let combined = combine(&records)?;
         let Some(session_record) = &mut self.session_record else {
             return Ok(OthersChange::Nothing);

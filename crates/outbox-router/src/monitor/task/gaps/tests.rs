@@ -240,7 +240,8 @@ fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     assert!(matches!(events.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is sent again");
 }
 
-/// The gap is left to the monitor's own relay: it has halted, or will.
+/// The gap is left to the streaming task of the monitor's own process: that task has halted, or
+/// will.
 #[test]
 fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     let (mut monitor, mut events) = monitor();

@@ -15,8 +15,11 @@ fn other_router() -> Vec<u8> {
 async fn a_state_topic_without_new_records_is_not_read_again() {
     let fixture = super::order::witnessed_fixture().await;
     let asked = fixture.world.kafka.requests().made();
-    assert_eq!(asked[..3], [Request::Open(0), Request::StateRead(0), Request::StateEnd(0)]);
-    assert_eq!(fixture.world.kafka.requests().count(&Request::StateRead(0)), 1);
+    assert_eq!(
+        asked[..3],
+        [Request::Open(0), Request::StateTopicRead(0), Request::StateTopicEnd(0)]
+    );
+    assert_eq!(fixture.world.kafka.requests().count(&Request::StateTopicRead(0)), 1);
 }
 
 /// Another router held the slot between our look and our start.
@@ -36,8 +39,12 @@ async fn a_state_topic_that_another_router_wrote_to_is_read_again_by_a_new_sessi
     fixture.world.postgres.requests().answer(Ok(()));
     fixture.until("another stream", |world| world.postgres.walsenders() == 2).await;
     let asked = fixture.world.kafka.requests().made();
-    let readings =
-        [Request::StateRead(0), Request::StateEnd(0), Request::StateRead(0), Request::StateRead(0)];
+    let readings = [
+        Request::StateTopicRead(0),
+        Request::StateTopicEnd(0),
+        Request::StateTopicRead(0),
+        Request::StateTopicRead(0),
+    ];
     assert_eq!(asked[1..5], readings, "the last is the second session's first");
     assert_eq!(
         fixture.shell.relay.snapshot(fixture.shell.clock.now().at).errors[&Code::SlotInUse],
@@ -49,7 +56,7 @@ async fn a_state_topic_that_another_router_wrote_to_is_read_again_by_a_new_sessi
 #[tokio::test(start_paused = true)]
 async fn own_writes_are_not_read_back_and_those_of_others_are() {
     let mut fixture = super::order::witnessed_fixture().await;
-    let reads = fixture.world.kafka.requests().count(&Request::StateRead(0));
+    let reads = fixture.world.kafka.requests().count(&Request::StateTopicRead(0));
     for at in [100, 200, 300] {
         let writes = fixture.world.producer().writes();
         fixture.world.walsender().send(&transaction(at, &["a"]));
@@ -58,8 +65,9 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
         fixture.until("a write", |world| world.producer().writes() > writes).await;
         fixture.world.producer().ack_write(&fixture.world.kafka);
     }
-    let ends = fixture.world.kafka.requests().count(&Request::StateEnd(0));
-    let looked = |world: &World| world.kafka.requests().count(&Request::StateEnd(0)) >= ends + 3;
+    let ends = fixture.world.kafka.requests().count(&Request::StateTopicEnd(0));
+    let looked =
+        |world: &World| world.kafka.requests().count(&Request::StateTopicEnd(0)) >= ends + 3;
     within_the_session(&mut fixture, "three looks", looked).await;
     let after = readings(&fixture.world);
     // A write in flight during the last read may be in the result, or not.
@@ -70,12 +78,12 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
     fixture.world.kafka.write(&key, Some(&other_router()));
     let is_read = |world: &World| readings(world) > after;
     within_the_session(&mut fixture, "another's record", is_read).await;
-    let whole = fixture.world.kafka.requests().count(&Request::StateRead(0));
+    let whole = fixture.world.kafka.requests().count(&Request::StateTopicRead(0));
     assert_eq!(whole, reads, "the whole topic is read for a session, and not while it lasts");
 }
 
 fn readings(world: &World) -> usize {
-    world.kafka.requests().count(&Request::StateReadOn(0))
+    world.kafka.requests().count(&Request::StateTopicReadOn(0))
 }
 
 /// Until then the server is heard of every second.
@@ -95,13 +103,13 @@ async fn within_the_session(fixture: &mut Fixture, what: &str, seen: impl Fn(&Wo
 #[tokio::test(start_paused = true)]
 async fn a_topic_that_another_pipeline_writes_to_is_read_further_at_each_check() {
     let mut fixture = super::order::witnessed_fixture().await;
-    let reads = fixture.world.kafka.requests().count(&Request::StateRead(0));
+    let reads = fixture.world.kafka.requests().count(&Request::StateTopicRead(0));
     for reading in 1..5 {
         fixture.world.kafka.write(b"another/pipeline", Some(b"{}"));
         let is_read = |world: &World| readings(world) >= reading;
         within_the_session(&mut fixture, "what is new", is_read).await;
     }
-    assert_eq!(fixture.world.kafka.requests().count(&Request::StateRead(0)), reads);
+    assert_eq!(fixture.world.kafka.requests().count(&Request::StateTopicRead(0)), reads);
     assert_eq!(fixture.state(), (State::Streaming, None));
 }
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use relay::{Failure, StateRead};
+use relay::{Failure, StateTopicRead};
 
 use super::ports::StateTopic;
 use crate::kafka;
 
 /// The result of the last read.
-pub(super) struct StateCache {
+pub(super) struct StateTopicCache {
     found: Arc<kafka::StateLog>,
     /// Cautions about the topic from the last read.
     cautions: Vec<Failure>,
@@ -19,7 +19,7 @@ pub(super) struct StateCache {
     own: i64,
 }
 
-impl StateCache {
+impl StateTopicCache {
     /// Sets the number of this process's last write when the result arrived. That write may be in
     /// the result, or not.
     pub(super) fn taken_after(mut self, write: u64) -> Self {
@@ -58,8 +58,8 @@ pub(super) struct LastRead {
 pub(super) fn read(
     topic: &impl StateTopic,
     prefix: &[u8],
-    cache: Option<StateCache>,
-) -> Result<(StateCache, StateRead), Failure> {
+    cache: Option<StateTopicCache>,
+) -> Result<(StateTopicCache, StateTopicRead), Failure> {
     if let Some(cache) = cache
         && cache.own == 0
         && cache.found.ends_at(&topic.end()?, 0)
@@ -82,7 +82,7 @@ pub(super) fn read_changed(
     topic: &impl StateTopic,
     prefix: &[u8],
     last_read: &LastRead,
-) -> Result<Option<(StateCache, StateRead)>, Failure> {
+) -> Result<Option<(StateTopicCache, StateTopicRead)>, Failure> {
     let LastRead { found, own } = last_read;
     if found.ends_at(&topic.end()?, *own) {
         return Ok(None);
@@ -91,11 +91,11 @@ pub(super) fn read_changed(
     Ok(Some(taken(topic.read_on(prefix, found)?, cautions)))
 }
 
-fn taken(found: kafka::StateLog, cautions: Vec<Failure>) -> (StateCache, StateRead) {
+fn taken(found: kafka::StateLog, cautions: Vec<Failure>) -> (StateTopicCache, StateTopicRead) {
     let read = records_of(&found);
-    (StateCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
+    (StateTopicCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
 }
 
-fn records_of(found: &kafka::StateLog) -> StateRead {
-    StateRead { cluster: found.cluster_id.clone(), records: found.records.clone() }
+fn records_of(found: &kafka::StateLog) -> StateTopicRead {
+    StateTopicRead { cluster: found.cluster_id.clone(), records: found.records.clone() }
 }
