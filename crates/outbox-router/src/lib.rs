@@ -4,6 +4,7 @@
 //! * [`postgres`] connects to PostgreSQL: the replication connection, and ordinary SQL.
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
+//! * [`migrate`] translates the configuration of Debezium.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
 //! * [`codes`] says what every error code means and what to type.
 //! * [`block_on`] runs a command, or `run`, to its end.
@@ -20,6 +21,7 @@ pub mod config;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
 pub mod kafka;
+pub mod migrate;
 pub mod monitor;
 pub mod postgres;
 pub mod prepare;

@@ -45,6 +45,7 @@ fn command(cli: &Cli) -> Exit {
     };
     match &cli.command {
         Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
+        Command::Migrate(from) => with_terminal(|terminal| cli::migrate(from, terminal)),
         Command::Run(args) => {
             with_configuration(&|loaded| run(loaded, args.on_failed, &environment))
         }

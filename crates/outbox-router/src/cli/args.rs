@@ -9,6 +9,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
+use super::{form::Form, migrate::MigrateFrom};
 use crate::{
     codes::{Explanation, explanation, explanations},
     config::{Secret, parse_duration},
@@ -52,7 +53,7 @@ impl Cli {
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
-            Command::Explain(_) => return Vec::new(),
+            Command::Explain(_) | Command::Migrate(_) => return Vec::new(),
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
@@ -88,6 +89,13 @@ pub enum Command {
     /// Explain an error code and what to type, without a configuration or a connection
     #[command(after_help = "Example:\n  outbox-router explain K010")]
     Explain(ExplainArgs),
+    /// Translate the configuration of another program into ours, without connecting
+    #[command(
+        subcommand,
+        after_help = "Example:\n  \
+        outbox-router migrate debezium connector.json --out outbox-router.toml"
+    )]
+    Migrate(MigrateFrom),
 }
 
 /// The commands that do their work and end.
@@ -355,15 +363,6 @@ fn explained(text: &str) -> Result<&'static Explanation, String> {
         let codes: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
         format!("no such code; there are {}", codes.join(" "))
     })
-}
-
-/// The form in which `status` prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
 }
 
 /// How often `status` reads and prints.

@@ -9,7 +9,9 @@ mod args;
 mod check;
 mod connect;
 mod exit;
+mod form;
 mod http;
+mod migrate;
 mod print_failure;
 mod record;
 mod setup;
@@ -25,11 +27,13 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, Form, GapName,
+    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName,
     MissingTable, OnFailed, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
     StatusArgs, Task, TeardownArgs,
 };
 pub use exit::Exit;
+pub use form::Form;
+pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
 
@@ -67,6 +71,12 @@ pub fn explain(args: &ExplainArgs, terminal: &mut Terminal<'_>) -> Exit {
         Ok(()) => Exit::Done,
         Err(error) => output_failed(&error, terminal),
     }
+}
+
+/// Translates another program's configuration. Needs none of ours.
+pub fn migrate(from: &MigrateFrom, terminal: &mut Terminal<'_>) -> Exit {
+    let MigrateFrom::Debezium(args) = from;
+    migrate::debezium(args, terminal).unwrap_or_else(|error| output_failed(&error, terminal))
 }
 
 /// The output of a command could not be written.

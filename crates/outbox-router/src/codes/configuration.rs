@@ -90,4 +90,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: CHECK,
         cases: &[],
     },
+    Explanation {
+        code: ConfigCode::Foreign.as_str(),
+        title: "the file to migrate cannot be read",
+        meaning: "It cannot be opened, or is in none of the forms in which Debezium is configured; \
+                  the message names the line, and what was seen there.",
+        remedy: "give a connector as JSON (curl http://CONNECT:8083/connectors/NAME), its \
+                 .properties file, application.properties of Debezium Server, or a KafkaConnector \
+                 as YAML",
+        cases: &[],
+    },
 ];

@@ -32,6 +32,8 @@ pub enum ConfigCode {
     Property,
     /// A file, an address or a set of properties that cannot be used on this machine.
     Unusable,
+    /// The file that `migrate` was given holds no configuration of Debezium.
+    Foreign,
 }
 
 impl ConfigCode {
@@ -48,6 +50,7 @@ impl ConfigCode {
         Self::Override,
         Self::Property,
         Self::Unusable,
+        Self::Foreign,
     ];
 
     /// As printed: `C` and three digits.
@@ -64,6 +67,7 @@ impl ConfigCode {
             Self::Override => "C009",
             Self::Property => "C010",
             Self::Unusable => "C011",
+            Self::Foreign => "C012",
         }
     }
 }

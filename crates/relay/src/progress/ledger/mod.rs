@@ -205,7 +205,7 @@ impl Ledger {
         };
         let load = Load { events: 1, units: 0 };
         entry.load.add(load);
-        self.past_confirmable.add(load);
+        self.in_window.add(load);
         Ok(())
     }
 

@@ -71,12 +71,12 @@ impl JavaRegex {
     }
 
     /// Whether it has a group of this name.
-    pub(super) fn has_group(&self, name: &str) -> bool {
+    pub fn has_group(&self, name: &str) -> bool {
         self.first.capture_names().flatten().any(|known| known == name)
     }
 
     /// The number of its groups.
-    pub(super) fn groups(&self) -> usize {
+    pub fn groups(&self) -> usize {
         self.first.captures_len() - 1
     }
 }

@@ -1,0 +1,71 @@
+//! The flags of `migrate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli::form::Form;
+
+/// `migrate`
+#[derive(Debug, Subcommand)]
+pub enum MigrateFrom {
+    /// Translate a Debezium connector with the outbox EventRouter, and say what is carried over,
+    /// what behaves differently, and what is not supported
+    #[command(after_help = "Examples:\n  outbox-router migrate debezium connector.json \
+        --bootstrap-servers kafka:9092 --out outbox-router.toml\n  \
+        curl -s http://connect:8083/connectors/outbox | outbox-router migrate debezium -\n\n\
+        FILE is a connector as Kafka Connect JSON or .properties, application.properties of\n\
+        Debezium Server, or a KafkaConnector of Strimzi as YAML. Passwords are not copied.")]
+    Debezium(MigrateArgs),
+}
+
+/// `migrate debezium`
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Where Kafka is; a connector of Kafka Connect does not say it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub bootstrap_servers: Option<String>,
+    /// The outbox, where the file has a pattern or nothing; may be given several times
+    #[arg(long = "table", value_name = "SCHEMA.TABLE")]
+    pub tables: Vec<String>,
+    /// How keys are written, where only the worker knows it or ours is to differ
+    #[arg(long, value_name = "HOW")]
+    pub key_converter: Option<Converter>,
+    /// How values are written, likewise
+    #[arg(long, value_name = "HOW")]
+    pub value_converter: Option<Converter>,
+    /// Write the configuration although something in the file is not supported
+    #[arg(long = "accept", num_args = 0, default_value = "refuse")]
+    #[arg(default_missing_value = "accept")]
+    pub unsupported: Unsupported,
+    /// Write the configuration to this file, which must not exist, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object with the configuration and the lists, for programs
+    #[arg(long = "json", num_args = 0, default_value = "text")]
+    #[arg(default_missing_value = "json")]
+    pub form: Form,
+}
+
+/// A converter of Kafka Connect, by what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Converter {
+    /// StringConverter: the column's text
+    String,
+    /// JsonConverter with schemas.enable=false: JSON, a text in quotes
+    Json,
+    /// BinaryDataConverter: the bytes of a bytea column
+    Bytes,
+}
+
+/// What happens where something is not supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Unsupported {
+    /// Nothing is written.
+    Refuse,
+    /// The rest is written.
+    Accept,
+}

@@ -1,0 +1,213 @@
+//! `migrate debezium`: reads the file, prints the TOML to standard output or to `--out`, and the
+//! three lists to standard error. While something is not supported, it writes no TOML unless
+//! `--accept` is given: a configuration that lacks something must not look complete.
+
+mod args;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+pub use args::{Converter, MigrateArgs, MigrateFrom, Unsupported};
+
+use super::{Exit, Form, Terminal};
+use crate::{
+    config::{ConfigCode, ConfigError},
+    migrate::{self, FILE_BYTES_MAX, Finding, Given, GivenConverter, Migration},
+};
+
+pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::Result<Exit> {
+    let shown = args.file.display().to_string();
+    let refused = |message: String| ConfigError::new(ConfigCode::Foreign, message);
+    let text = match read(&args.file, terminal) {
+        Ok(text) => text,
+        Err(error) => {
+            let error = refused(format!("cannot read {shown}: {error}"));
+            writeln!(terminal.err, "{error}")?;
+            return Ok(Exit::Configuration);
+        }
+    };
+    let migration = match migrate::debezium(&text, &given(args)) {
+        Ok(migration) => migration,
+        Err(error) => {
+            let error = refused(format!("{shown}: {error}")).hint(error.hint.clone());
+            writeln!(terminal.err, "{error}")?;
+            return Ok(Exit::Configuration);
+        }
+    };
+    let is_accepted = args.unsupported == Unsupported::Accept || migration.is_complete();
+    let toml = migration.toml.as_deref().filter(|_| is_accepted);
+    if let (Some(out), Some(toml)) = (&args.out, toml)
+        && let Err(error) = write_new(out, toml)
+    {
+        return not_written(out, &error, terminal);
+    }
+    match args.form {
+        Form::Json => {
+            let object = as_json(&migration, toml);
+            writeln!(terminal.out, "{object:#}")?;
+        }
+        Form::Text => {
+            if let (None, Some(toml)) = (&args.out, toml) {
+                write!(terminal.out, "{toml}")?;
+                terminal.out.flush()?;
+            }
+            lists(&migration, terminal.err)?;
+            verdict(args, &migration, toml, terminal.err)?;
+        }
+    }
+    Ok(if toml.is_some() { Exit::Done } else { Exit::Failure })
+}
+
+fn given(args: &MigrateArgs) -> Given {
+    let converter = |converter| match converter {
+        Converter::String => GivenConverter::String,
+        Converter::Json => GivenConverter::Json,
+        Converter::Bytes => GivenConverter::Bytes,
+    };
+    let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned());
+    Given {
+        // The name goes into a comment, which ends with its line.
+        file: name.replace(char::is_control, " "),
+        bootstrap_servers: args.bootstrap_servers.clone(),
+        tables: args.tables.clone(),
+        key_converter: args.key_converter.map(converter),
+        value_converter: args.value_converter.map(converter),
+    }
+}
+
+fn read(path: &Path, terminal: &mut Terminal<'_>) -> io::Result<String> {
+    let mut text = String::new();
+    let limit = FILE_BYTES_MAX + 1;
+    let read = if path.as_os_str() == "-" {
+        io::Read::take(&mut terminal.input, limit).read_to_string(&mut text)?
+    } else {
+        File::open(path)?.take(limit).read_to_string(&mut text)?
+    };
+    if u64::try_from(read).is_ok_and(|read| read > FILE_BYTES_MAX) {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
+/// Writes a file that does not exist yet, whole or not at all.
+fn write_new(path: &Path, toml: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let written = file.write_all(toml.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // What is left of it must not be taken for a configuration.
+        fs::remove_file(path).unwrap_or_default();
+    }
+    written
+}
+
+fn not_written(path: &Path, error: &io::Error, terminal: &mut Terminal<'_>) -> io::Result<Exit> {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        writeln!(terminal.err, "error: {path} exists, and is not overwritten")?;
+        writeln!(terminal.err, "  hint: give another name, or move it away")?;
+    } else {
+        writeln!(terminal.err, "error: cannot write {path}: {error}")?;
+    }
+    Ok(Exit::Failure)
+}
+
+type Out<'o> = &'o mut (dyn io::Write + Send);
+
+fn lists(migration: &Migration, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "read      {}", migration.source)?;
+    carried(&migration.carried, out)?;
+    findings("behaves differently", &migration.different, out)?;
+    findings("not supported", &migration.unsupported, out)
+}
+
+/// In two columns: what the file has, and the key that it became.
+fn carried(findings: &[Finding], out: Out<'_>) -> io::Result<()> {
+    const WIDTH_MAX: usize = 64;
+    if findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\ncarried over")?;
+    let width = findings.iter().map(|finding| place(finding).len()).max().unwrap_or_default();
+    let width = width.min(WIDTH_MAX);
+    for finding in findings {
+        writeln!(out, "  {:width$}  {}", place(finding), finding.text)?;
+    }
+    Ok(())
+}
+
+fn findings(title: &str, findings: &[Finding], out: Out<'_>) -> io::Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for finding in findings {
+        writeln!(out, "  {}", place(finding))?;
+        writeln!(out, "      {}", finding.text)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "      hint: {hint}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The property, with its line where the file has it.
+fn place(finding: &Finding) -> String {
+    match finding.line {
+        Some(line) => format!("{line}: {}", finding.property),
+        None => finding.property.clone(),
+    }
+}
+
+/// What to type next.
+fn verdict(
+    args: &MigrateArgs,
+    migration: &Migration,
+    written: Option<&str>,
+    out: Out<'_>,
+) -> io::Result<()> {
+    let file = args.out.as_ref().map_or_else(|| "FILE".to_owned(), |out| out.display().to_string());
+    writeln!(out)?;
+    if written.is_some() {
+        return writeln!(out, "to do     outbox-router check --config {file}");
+    }
+    if migration.toml.is_none() {
+        return writeln!(out, "to do     nothing was written: it cannot be translated");
+    }
+    writeln!(
+        out,
+        "to do     nothing was written: {} not supported; follow the hints, or add --accept to go \
+         on without",
+        match migration.unsupported.len() {
+            1 => "one thing is".to_owned(),
+            several => format!("{several} things are"),
+        }
+    )
+}
+
+fn as_json(migration: &Migration, toml: Option<&str>) -> Value {
+    json!({
+        "source": migration.source,
+        "toml": toml,
+        "carried": list(&migration.carried),
+        "different": list(&migration.different),
+        "unsupported": list(&migration.unsupported),
+    })
+}
+
+fn list(findings: &[Finding]) -> Vec<Value> {
+    let one = |finding: &Finding| {
+        json!({
+            "property": finding.property,
+            "line": finding.line,
+            "text": finding.text,
+            "hint": finding.hint,
+        })
+    };
+    findings.iter().map(one).collect()
+}

@@ -1,0 +1,191 @@
+//! Properties of the connector, of Kafka Connect's connectors in general, and of Debezium Server.
+
+use super::rule::{Rule, Verdict, by_value, carried, different, same, unsupported};
+
+const NO_SNAPSHOT: &str = "there is no snapshot";
+const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
+const NO_SIGNALS: &str = "there are no signals: setup, accept and teardown are commands";
+const SLOT_IS_POSITION: &str = "the slot is the position; no offset is stored beside it";
+const NOT_A_TASK: &str = "the router is one process without tasks";
+const OWN_QUEUE: &str = "what may be in flight is limits.window_events and limits.window_bytes";
+const OWN_LOOP: &str = "the router reconnects and reports its state by itself";
+const NOT_POSTGRESQL: &str = "Debezium uses it for other databases";
+const ONLY_OUTBOX: &str = "the router reads the outbox alone";
+const ONLY_INSERT: &str = "only INSERTs become records";
+const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
+const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
+const TYPES: &str = "columns are read as PostgreSQL writes them";
+
+pub(in super::super) const CONNECTOR: &[Rule] = &[
+    // What is carried over.
+    carried("name", &["name"]),
+    carried(
+        "postgres.url",
+        &[
+            "database.hostname",
+            "database.port",
+            "database.user",
+            "database.password",
+            "database.dbname",
+            "database.sslmode",
+            "database.sslrootcert",
+            "database.sslcert",
+            "database.sslkey",
+        ],
+    ),
+    carried("postgres.slot", &["slot.name"]),
+    carried("postgres.publication", &["publication.name"]),
+    carried("outbox.table", &["table.include.list", "table.whitelist"]),
+    carried("outbox.key_format", &["key.converter*", "debezium.format.key*"]),
+    carried("outbox.value_format", &["value.converter*", "debezium.format.value*"]),
+    carried("kafka.create_topics", &["topic.creation.*"]),
+    // What decides how the rest is read.
+    carried("", &["connector.class", "transforms", "transforms.*", "predicates", "predicates.*"]),
+    carried("", &["plugin.name", "snapshot.mode", "header.converter*", "debezium.format.header*"]),
+    carried("", &["debezium.format.schemas.enable", "debezium.sink.type", "producer.override.*"]),
+    carried("", &["topic.prefix", "database.server.name", "extended.headers.enabled"]),
+    carried("", &["binary.handling.mode"]),
+    // PostgreSQL.
+    unsupported("the router runs no SQL of yours", &["database.initial.statements"]),
+    unsupported("the client's key is read without a password", &["database.sslpassword"]),
+    unsupported("it is a Java class", &["database.sslfactory"]),
+    same(
+        "the router sets its own limits for connections",
+        &["database.tcpKeepAlive", "database.query.timeout.ms", "database.connectionTimeoutMs"],
+    ),
+    same(NOT_POSTGRESQL, &["database.server.id", "database.include.list", "database.encrypt"]),
+    same(
+        NOT_POSTGRESQL,
+        &["include.schema.changes", "database.history*", "schema.history.internal*"],
+    ),
+    by_value(
+        &["slot.drop.on.stop"],
+        &["false"],
+        Verdict::Same("the router never drops a slot"),
+        Verdict::Different("the router never drops a slot; outbox-router teardown does"),
+    ),
+    by_value(
+        &["slot.failover"],
+        &["false"],
+        Verdict::Same("an existing slot is used as it is"),
+        Verdict::Different(
+            "setup prints what to add for a failover slot; run uses a slot as it is",
+        ),
+    ),
+    unsupported("options of the plug-in are not passed on", &["slot.stream.params"]),
+    same(OWN_LOOP, &["slot.max.retries", "slot.retry.delay.ms", "status.update.interval.ms"]),
+    by_value(
+        &["publication.autocreate.mode"],
+        &["filtered", "disabled"],
+        Verdict::Same("setup creates a publication of the outbox alone; run uses what is there"),
+        Verdict::Different(
+            "setup creates a publication of the outbox alone, never FOR ALL TABLES; run uses one \
+             that is there",
+        ),
+    ),
+    same(
+        "setup creates a publication with publish_via_partition_root",
+        &["publish.via.partition.root"],
+    ),
+    same(ONLY_INSERT, &["replica.identity.autoset.values", "skipped.operations"]),
+    same(ONLY_INSERT, &["tombstones.on.delete", "unavailable.value.placeholder"]),
+    same(
+        "the outbox's table says it",
+        &["schema.include.list", "schema.whitelist", "schema.exclude.list", "schema.blacklist"],
+    ),
+    same(ONLY_OUTBOX, &["table.exclude.list", "table.blacklist", "message.prefix.*"]),
+    same(
+        "the router reads the columns that it is given",
+        &["column.include.list", "column.exclude.list", "column.whitelist", "column.blacklist"],
+    ),
+    unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
+    unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
+    same("EventRouter sets the key", &["message.key.columns"]),
+    same(TYPES, &["time.precision.mode", "decimal.handling.mode", "hstore.handling.mode"]),
+    same(
+        TYPES,
+        &["interval.handling.mode", "money.fraction.digits", "datatype.propagate.source.type"],
+    ),
+    same(
+        "JSON goes through as it is",
+        &["field.name.adjustment.mode", "schema.name.adjustment.mode", "sanitize.field.names"],
+    ),
+    // Reading, and the position.
+    same(NO_SNAPSHOT, &["snapshot.*", "incremental.snapshot.*", "read.only", "min.row.count.*"]),
+    same(NO_HEARTBEAT, &["heartbeat.*", "topic.heartbeat.prefix", "topic.heartbeat.name"]),
+    different(NO_SIGNALS, &["signal.*", "notification.*"]),
+    same(SLOT_IS_POSITION, &["offset.*", "lsn.flush.*", "flush.lsn.source"]),
+    same("it is monitored all the same", &["xmin.fetch.interval.ms"]),
+    same("records are sent as they arrive", &["poll.interval.ms", "poll.dispatch.interval.ms"]),
+    // A name before 2.0 that tutorials still show.
+    same("records are sent as they arrive", &["poll.interval"]),
+    same(OWN_QUEUE, &["max.batch.size", "max.queue.size", "max.queue.size.in.bytes"]),
+    by_value(
+        &["provide.transaction.metadata"],
+        &["false"],
+        Verdict::Same("transaction metadata is not written"),
+        Verdict::Unsupported("transaction metadata is not written"),
+    ),
+    same("transaction metadata is not written", &["transaction.*"]),
+    by_value(
+        &["exactly.once.support"],
+        &["requested"],
+        Verdict::Different("delivery is at least once; deduplicate by the header id"),
+        Verdict::Unsupported("delivery is at least once; deduplicate by the header id"),
+    ),
+    // Errors.
+    by_value(
+        &["event.processing.failure.handling.mode", "event.deserialization.failure.handling.mode"],
+        &["fail"],
+        Verdict::Same("the router stops at a row that it cannot read"),
+        Verdict::Different("the router never skips: it stops at a row that it cannot read"),
+    ),
+    by_value(
+        &["event.converting.failure.handling.mode"],
+        &["fail"],
+        Verdict::Same("the router stops at a row that it cannot read"),
+        Verdict::Different("the router never writes null instead: it stops at such a row"),
+    ),
+    by_value(
+        &["errors.tolerance"],
+        &["none"],
+        Verdict::Same("the router stops at a row that cannot become a record"),
+        Verdict::Different(
+            "Kafka Connect drops a record that fails; the router stops at the row and says why",
+        ),
+    ),
+    same(NO_SOURCE_DLQ, &["errors.deadletterqueue.*"]),
+    same("failures are logged, with a code", &["errors.log.enable", "errors.log.include.messages"]),
+    same(
+        OWN_LOOP,
+        &["errors.retry.*", "errors.max.retries", "retriable.restart.connector.wait.ms"],
+    ),
+    // Kafka Connect.
+    same(NOT_A_TASK, &["tasks.max", "tasks.max.enforce", "config.action.reload"]),
+    same(NOT_A_TASK, &["spec.pause", "spec.state", "spec.autoRestart", "spec.version"]),
+    same(SLOT_IS_POSITION, &["spec.listOffsets", "spec.alterOffsets"]),
+    unsupported(
+        "how the worker reaches Kafka is not in the connector: set security.protocol and what \
+         belongs to it in [kafka.properties]",
+        &["worker.tls", "worker.authentication"],
+    ),
+    same("Kafka Connect has not read them since 2.0", &["internal.key.converter*"]),
+    same("Kafka Connect has not read them since 2.0", &["internal.value.converter*"]),
+    same(NO_PREFIX, &["topic.naming.strategy", "topic.delimiter", "topic.cache.size"]),
+    same("metrics are at /metrics", &["statistics.metrics.enabled", "custom.metric.tags"]),
+    same("metrics are at /metrics", &["custom.sanitize.pattern", "openlineage.*"]),
+    different(
+        "it belongs to Confluent's managed connectors, where EventRouter needs false",
+        &["after.state.only"],
+    ),
+    unsupported(
+        "a consumer's and an admin client's overrides have no place here",
+        &["consumer.override.*", "admin.override.*"],
+    ),
+    // Debezium Server.
+    same("the endpoint is admin.listen, the log is [log]", &["quarkus.*", "debezium.log.*"]),
+    same("the endpoint is admin.listen", &["debezium.api.*", "engine.*"]),
+    same(FOR_EVER, &["debezium.sink.kafka.wait.message.delivery.timeout.ms"]),
+];
+
+const FOR_EVER: &str = "the router tries until Kafka has acknowledged";

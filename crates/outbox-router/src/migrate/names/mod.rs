@@ -1,0 +1,73 @@
+//! Every name that is known of Debezium, Kafka Connect and the producer, with what becomes of it.
+//! Debezium's names are those of its documentation up to 3.7 and their predecessors in 1.x. A name
+//! that is in no table is reported as not supported, because it may matter.
+
+mod connector;
+mod producer;
+mod router;
+mod rule;
+
+pub(super) use connector::CONNECTOR;
+pub(super) use producer::{AsProperty, PRODUCER, as_property};
+pub(super) use router::ROUTER;
+use rule::Rule;
+pub(super) use rule::{Fate, Verdict};
+
+/// The fate of a name; `None` where it is not known. A whole name goes before a prefix.
+pub(super) fn fate(table: &[Rule], name: &str) -> Option<Fate> {
+    let whole = |rule: &&Rule| rule.names.contains(&name);
+    let prefix = |rule: &&Rule| {
+        let fits = |known: &&str| known.strip_suffix('*').is_some_and(|p| name.starts_with(p));
+        rule.names.iter().any(fits)
+    };
+    table.iter().find(whole).or_else(|| table.iter().find(prefix)).map(|rule| rule.fate)
+}
+
+/// The known name that is most like this one, or that ends with it.
+pub(super) fn nearest(table: &'static [Rule], name: &str) -> Option<&'static str> {
+    let names = table.iter().flat_map(|rule| rule.names).copied();
+    let whole: Vec<&'static str> = names.filter(|known| !known.ends_with('*')).collect();
+    let tail = format!(".{name}");
+    if let Some(known) = whole.iter().find(|known| known.ends_with(&tail)) {
+        return Some(known);
+    }
+    let likeness = |known: &'static str| (strsim::normalized_levenshtein(name, known), known);
+    let (likeness, nearest) = whole.into_iter().map(likeness).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (likeness > 0.7).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_name_has_two_fates() {
+        for table in [CONNECTOR, ROUTER, PRODUCER] {
+            let names: Vec<&str> = table.iter().flat_map(|rule| rule.names).copied().collect();
+            let distinct: BTreeSet<&str> = names.iter().copied().collect();
+            assert_eq!(names.len(), distinct.len());
+        }
+    }
+
+    #[test]
+    fn a_whole_name_goes_before_a_prefix_and_a_value_decides() {
+        let fate_of = |name| fate(CONNECTOR, name);
+        assert_eq!(fate_of("slot.name"), Some(Fate::Carried("postgres.slot")));
+        assert_eq!(fate_of("no.such.name"), None);
+        let tolerance = fate_of("errors.tolerance").unwrap();
+        assert!(matches!(tolerance.of("NONE"), Some(Verdict::Same(_))));
+        assert!(matches!(tolerance.of("all"), Some(Verdict::Different(_))));
+        assert_eq!(fate_of("slot.name").unwrap().of("x"), None);
+    }
+
+    #[test]
+    fn a_slip_is_recognised() {
+        let payload = nearest(ROUTER, "table.field.payload");
+        assert_eq!(payload, Some("table.field.event.payload"));
+        let placement = nearest(ROUTER, "additional.placement");
+        assert_eq!(placement, Some("table.fields.additional.placement"));
+        assert_eq!(nearest(ROUTER, "table.field.event.aggregate.type"), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! The options of `io.debezium.transforms.outbox.EventRouter`, without the prefix of its alias.
+
+use super::rule::{Rule, carried, different, same};
+
+pub(in super::super) const ROUTER: &[Rule] = &[
+    carried("outbox.on_update", &["table.op.invalid.behavior"]),
+    carried("outbox.columns.id", &["table.field.event.id"]),
+    carried("outbox.columns.aggregate_id", &["table.field.event.key"]),
+    carried("outbox.columns.payload", &["table.field.event.payload"]),
+    carried("outbox.columns.timestamp", &["table.field.event.timestamp"]),
+    carried("outbox.columns.aggregate_type", &["route.by.field"]),
+    carried("outbox.route_regex", &["route.topic.regex"]),
+    carried("outbox.topic", &["route.topic.replacement"]),
+    carried("outbox.tombstone_on", &["route.tombstone.on.empty.payload"]),
+    carried("outbox.extra_headers", &["table.fields.additional.placement"]),
+    carried("outbox.missing_columns", &["table.field.additional.missing"]),
+    carried(
+        "outbox.expand_json",
+        &[
+            "table.expand.json.payload",
+            "table.json.payload.null.behavior",
+            "table.json.payload.empty.array.behavior",
+        ],
+    ),
+    carried("outbox.columns.tracing", &["tracing.span.context.field"]),
+    same(
+        "no effect in Debezium either: EventRouter never reads it, and writes the type only where \
+         table.fields.additional.placement says so",
+        &["table.field.event.type"],
+    ),
+    different(
+        "there are no Connect schemas; to keep the version, add it to the extra_headers",
+        &["table.field.event.schema.version"],
+    ),
+    same(
+        "the router opens no span of its own",
+        &["tracing.operation.name", "tracing.with.context.field.only"],
+    ),
+    same("EventRouter has not read it since 1.3", &["table.field.event.payload.id"]),
+];

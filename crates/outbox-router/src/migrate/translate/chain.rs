@@ -1,0 +1,210 @@
+//! The chain of transforms: finds EventRouter under whatever alias it has, and names what else is
+//! in the chain.
+
+use super::{
+    super::{
+        names::{self, Fate, Verdict},
+        properties::{Properties, Property},
+        report::Finding,
+    },
+    context::Context,
+};
+
+const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
+
+/// Classes of other transforms, by the end of their names, and why the router has none of them.
+const OTHERS: [(&str, &str); 12] = [
+    (
+        "ExtractNewRecordState",
+        "behind EventRouter it does nothing, and before it EventRouter finds no event",
+    ),
+    ("ByLogicalTableRouter", "the topic is decided by topic and route_regex alone"),
+    ("RegexRouter", "the topic is decided by topic and route_regex alone"),
+    ("TimestampRouter", "the topic is decided by topic and route_regex alone"),
+    ("ContentBasedRouter", "the topic is decided by topic and route_regex alone"),
+    ("HeaderFrom", "headers come from columns (extra_headers) alone"),
+    ("HeaderFrom$Value", "headers come from columns (extra_headers) alone"),
+    ("InsertHeader", "a constant header is an item of extra_headers with a value"),
+    ("DropHeaders", "the headers are those that extra_headers lists"),
+    (
+        "DecodeLogicalDecodingMessageContent",
+        "messages of pg_logical_emit_message are not read; write rows",
+    ),
+    ("ActivateTracingSpan", "the router opens no span; columns.tracing passes a context on"),
+    ("PartitionRouting", "the partition is murmur2 of the key, or columns.partition"),
+];
+
+/// EventRouter's options, without the prefix of its alias.
+pub(super) struct Router {
+    options: Properties,
+}
+
+impl Router {
+    /// Takes an option that is carried over, and says so.
+    pub(super) fn carry(&mut self, context: &mut Context<'_>, name: &str) -> Option<Property> {
+        let option = self.options.take(name)?;
+        if let Some(Fate::Carried(key)) = names::fate(names::ROUTER, name) {
+            context.report.carried(&option, key);
+        }
+        Some(option)
+    }
+
+    /// Looks at an option.
+    pub(super) fn get(&self, name: &str) -> Option<&Property> {
+        self.options.get(name)
+    }
+
+    /// Says what becomes of the options that no translation has taken.
+    pub(super) fn finish(self, context: &mut Context<'_>) {
+        for option in self.options.into_rest() {
+            match names::fate(names::ROUTER, &option.name).and_then(|fate| fate.of(&option.value)) {
+                Some(Verdict::Same(because)) => context.report.carried(&option, because),
+                Some(Verdict::Different(how)) => {
+                    context.report.different(Finding::of(&option, how));
+                }
+                Some(Verdict::Unsupported(why)) => {
+                    context.report.unsupported(Finding::of(&option, why));
+                }
+                // Kafka Connect does not refuse an option that a transform does not know.
+                None => {
+                    let text = "EventRouter has no such option, so it has no effect in Debezium \
+                                either";
+                    let finding = Finding::of(&option, text);
+                    let nearest = names::nearest(names::ROUTER, &option.name);
+                    context.report.different(match nearest {
+                        Some(name) => finding.hint(format!("{name} is what it may have meant")),
+                        None => finding,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Takes everything that belongs to transforms out of the input.
+///
+/// # Errors
+/// There is no EventRouter, so the connector publishes no outbox.
+pub(super) fn take(context: &mut Context<'_>) -> Result<Router, Finding> {
+    let list = context.input.take("transforms");
+    if let Some(list) = &list {
+        context.report.carried(list, "EventRouter is what the router does");
+    }
+    let aliases: Vec<&str> =
+        list.iter().flat_map(|list| list.value.split(',')).map(str::trim).collect();
+    let mut options = context.input.take_below("transforms.");
+    let predicates = predicates(context);
+    let mut router: Option<Router> = None;
+    for alias in aliases.iter().filter(|alias| !alias.is_empty()) {
+        let prefix = format!("transforms.{alias}.");
+        let own: Vec<Property> =
+            options.extract_if(.., |option| option.name.starts_with(&prefix)).collect();
+        let Some(class) = own.iter().find(|option| option.name == format!("{prefix}type")) else {
+            context.report.unsupported(match own.first() {
+                Some(first) => {
+                    let text = format!("the transform has no type{}", with_it(&own, first));
+                    Finding::of(first, text)
+                }
+                None => Finding::absent(&format!("{prefix}type"), "the transform has no type"),
+            });
+            continue;
+        };
+        if class.value != EVENT_ROUTER {
+            let text = format!("{}{}", other(&class.value)?, with_it(&own, class));
+            context.report.unsupported(Finding::of(class, text));
+        } else if router.is_some() {
+            let text = "a second EventRouter: every table of a connector has the same options here";
+            let text = format!("{text}{}", with_it(&own, class));
+            context.report.unsupported(Finding::of(class, text));
+        } else {
+            context.report.carried(class, "outbox.format = \"debezium\"");
+            router = Some(Router { options: stripped(own, &prefix) });
+        }
+    }
+    for option in options {
+        let text = "its alias is not in transforms, so it has no effect in Debezium either";
+        context.report.different(Finding::of(&option, text));
+    }
+    let Some(mut router) = router else { return Err(without_router(list.as_ref())) };
+    apply_predicate(context, &mut router, &predicates);
+    Ok(router)
+}
+
+/// The other properties of what is not supported, so that none is missing in the lists.
+fn with_it(all: &[Property], named: &Property) -> String {
+    let others = all.iter().filter(|property| *property != named);
+    let others: Vec<String> =
+        others.map(|property| format!("{}: {}", property.line, property.written)).collect();
+    if others.is_empty() { String::new() } else { format!("; with it {}", others.join(", ")) }
+}
+
+/// Why a transform of this class is not supported; an error where it is another outbox router.
+fn other(class: &str) -> Result<String, Finding> {
+    if class.ends_with("MongoEventRouter") {
+        let text = "MongoDB's outbox router; outbox-router reads PostgreSQL alone";
+        return Err(Finding::absent(class, text));
+    }
+    let short = class.rsplit('.').next().unwrap_or(class);
+    let known = OTHERS.iter().find(|(name, _)| *name == short);
+    let why = known.map_or("the router has no transforms", |(_, why)| why);
+    Ok(format!("{class}: {why}"))
+}
+
+fn stripped(own: Vec<Property>, prefix: &str) -> Properties {
+    let mut options = Properties::default();
+    for option in own {
+        let name = option.name.strip_prefix(prefix).unwrap_or(&option.name).to_owned();
+        if name != "type" {
+            options.push(Property { name, ..option });
+        }
+    }
+    options
+}
+
+fn without_router(list: Option<&Property>) -> Finding {
+    let text = "no transform is Debezium's EventRouter: the connector publishes changes of tables, \
+                not an outbox";
+    let hint = "for change data capture stay with Debezium; for an outbox give the connector with \
+                io.debezium.transforms.outbox.EventRouter";
+    let finding = list.map(|list| Finding::of(list, text));
+    finding.unwrap_or_else(|| Finding::absent("transforms", text)).hint(hint)
+}
+
+/// The predicates: name, and all that belongs to each.
+fn predicates(context: &mut Context<'_>) -> Vec<Property> {
+    let mut all: Vec<Property> = context.input.take("predicates").into_iter().collect();
+    all.extend(context.input.take_below("predicates."));
+    all
+}
+
+/// A predicate that restricts EventRouter to a topic or to records that are no tombstones leaves
+/// the rows of the outbox, and only those the router reads.
+fn apply_predicate(context: &mut Context<'_>, router: &mut Router, predicates: &[Property]) {
+    const HARMLESS: &str = "the router reads the rows of the outbox and nothing else";
+    let negate = router.options.take("negate");
+    let Some(predicate) = router.options.take("predicate") else {
+        for property in predicates.iter().chain(&negate) {
+            context.report.carried(property, "EventRouter has no predicate");
+        }
+        return;
+    };
+    let class = format!("predicates.{}.type", predicate.value);
+    let class = predicates.iter().find(|property| property.name == class);
+    let is_negated = negate.as_ref().is_some_and(|negate| negate.is("true"));
+    let short = class.and_then(|class| class.value.rsplit('.').next());
+    let is_harmless = match short {
+        Some("TopicNameMatches") => !is_negated,
+        Some("RecordIsTombstone") => is_negated,
+        _ => false,
+    };
+    if is_harmless {
+        let all = [&predicate].into_iter().chain(&negate).chain(predicates);
+        all.for_each(|property| context.report.carried(property, HARMLESS));
+        return;
+    }
+    let text = "a predicate that is no topic's name: the router routes every row of the outbox";
+    let hint = "outbox.where chooses rows by the value of a column";
+    let others: Vec<Property> = negate.iter().chain(predicates).cloned().collect();
+    let text = format!("{text}{}", with_it(&others, &predicate));
+    context.report.unsupported(Finding::of(&predicate, text).hint(hint));
+}

@@ -1,0 +1,103 @@
+//! `database.*` as `postgres.url`. No password is copied.
+
+use super::{
+    super::{draft::Text, report::Finding},
+    context::Context,
+};
+
+/// The rest of the connection, as parameters behind the URL's `?`.
+const PARAMETERS: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
+
+pub(super) fn translate(context: &mut Context<'_>) {
+    let user = part(context, "database.user", "POSTGRES_USER", "PGUSER");
+    let host = part(context, "database.hostname", "POSTGRES_HOST", "PGHOST");
+    let database = part(context, "database.dbname", "POSTGRES_DB", "PGDATABASE");
+    let password = context.carry("database.password").filter(|given| !given.value.is_empty());
+    // Whoever knows the value knows whether this concerns it.
+    let is_plain =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
+    let needs_encoding = password.as_ref().is_some_and(|given| !is_plain(&given.value));
+    let password = password.map(|property| context.secret(&property, "POSTGRES_PASSWORD"));
+    let mut url = Text::literal("postgres://");
+    if let Some(user) = user {
+        url.append(user.map_literals(encoded));
+        if let Some(password) = password {
+            url.push(":");
+            url.append(password);
+            if needs_encoding {
+                let text = "the password becomes part of a URL: characters such as @ / % are \
+                            percent-encoded in the variable";
+                context.report.different(Finding::absent("postgres.url", text));
+            }
+        }
+        url.push("@");
+    }
+    url.append(
+        host.unwrap_or_default().map_literals(|host| {
+            if host.contains(':') { format!("[{host}]") } else { encoded(host) }
+        }),
+    );
+    if let Some(port) = context.carry("database.port") {
+        let port = context.text(&port, "POSTGRES_PORT");
+        url.push(":");
+        url.append(port);
+    }
+    url.push("/");
+    url.append(database.unwrap_or_default().map_literals(encoded));
+    url.push("?");
+    url.append(tls(context));
+    context.draft.postgres.text("url", &url);
+}
+
+/// A part of the address; without it libpq's variable applies.
+fn part(context: &mut Context<'_>, name: &str, variable: &str, of_libpq: &str) -> Option<Text> {
+    let Some(property) = context.carry(name) else {
+        let text = format!("it is not in the file; the variable {of_libpq} applies");
+        context.report.different(Finding::absent(name, text).hint(format!("set {of_libpq}")));
+        return None;
+    };
+    if property.value.contains(',') {
+        let text = "several hosts: the router connects to one, the primary";
+        context.report.unsupported(Finding::of(&property, text));
+    }
+    Some(context.text(&property, variable))
+}
+
+fn tls(context: &mut Context<'_>) -> Text {
+    let mut parameters = Text::literal("sslmode=");
+    if let Some(mode) = context.carry("database.sslmode") {
+        parameters.append(context.text(&mode, "POSTGRES_SSLMODE"));
+    } else {
+        let text = "sslmode=prefer, Debezium's default, which checks no certificate";
+        let hint = "leave sslmode out of the URL to have the server's certificate checked";
+        context.report.different(Finding::absent("database.sslmode", text).hint(hint));
+        parameters.push("prefer");
+    }
+    for name in PARAMETERS {
+        let Some(property) = context.carry(&format!("database.{name}")) else { continue };
+        if name == "sslkey" {
+            let text = "Debezium reads the key as DER (PKCS #8), the router as PEM";
+            let hint = "openssl pkcs8 -inform DER -nocrypt -in FILE -out FILE.pem";
+            context.report.different(Finding::of(&property, text).hint(hint));
+        }
+        parameters.push(&format!("&{name}="));
+        let value = context.text(&property, &format!("POSTGRES_{}", name.to_ascii_uppercase()));
+        // A slash has no meaning behind the `?`, and these are paths.
+        parameters.append(value.map_literals(|path| encoded(path).replace("%2F", "/")));
+    }
+    parameters
+}
+
+/// Percent-encodes what has a meaning in a URL.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}

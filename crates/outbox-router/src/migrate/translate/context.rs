@@ -1,0 +1,53 @@
+//! What the translations share: what is left of the input, the draft, and the lists.
+
+use super::{
+    super::{
+        draft::{Draft, Text},
+        names::{self, Fate},
+        placeholder,
+        properties::{Properties, Property},
+        read::Form,
+        report::{Finding, Report},
+    },
+    given::Given,
+};
+
+/// What the translations share.
+pub(super) struct Context<'g> {
+    pub(super) form: Form,
+    pub(super) given: &'g Given,
+    pub(super) input: Properties,
+    pub(super) draft: Draft,
+    pub(super) report: Report,
+}
+
+impl Context<'_> {
+    /// Takes a property that the table says is carried over, and says so.
+    pub(super) fn carry(&mut self, name: &str) -> Option<Property> {
+        let property = self.input.take(name)?;
+        if let Some(Fate::Carried(key)) = names::fate(names::CONNECTOR, name) {
+            self.report.carried(&property, key);
+        }
+        Some(property)
+    }
+
+    /// The value with our references in place of Debezium's.
+    pub(super) fn text(&mut self, property: &Property, variable: &str) -> Text {
+        let translated = placeholder::translate(&property.value, self.form, variable);
+        for note in translated.notes {
+            self.report.different(Finding::of(property, note));
+        }
+        translated.text
+    }
+
+    /// The same for a secret: its value becomes a variable unless it is a reference already.
+    pub(super) fn secret(&mut self, property: &Property, variable: &str) -> Text {
+        let text = self.text(property, variable);
+        if text.as_literal().is_none() {
+            return text;
+        }
+        let what = format!("the value is not copied: ${{env:{variable}}} is read at the start");
+        self.report.different(Finding::of(property, what).hint(format!("set {variable}")));
+        Text::variable(variable)
+    }
+}

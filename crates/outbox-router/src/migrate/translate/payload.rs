@@ -1,0 +1,74 @@
+//! What the value is made of: tombstones, the expansion of JSON, and what an UPDATE means.
+
+use super::{
+    super::{draft::Text, report::Finding},
+    chain::Router,
+    context::Context,
+    converters::Converters,
+    given::GivenConverter,
+};
+
+pub(super) fn translate(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+    expansion(context, router, converters);
+    tombstones(context, router, converters);
+    updates(context, router);
+}
+
+fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+    let option = router.carry(context, "table.expand.json.payload");
+    let nulls = router.carry(context, "table.json.payload.null.behavior");
+    let arrays = router.carry(context, "table.json.payload.empty.array.behavior");
+    let Some(option) = option.filter(|option| option.is("true")) else { return };
+    match converters.value {
+        GivenConverter::Json => {}
+        GivenConverter::String => {
+            let text = "the value is the column's JSON as it is, so nothing has to be expanded; \
+                        Debezium's StringConverter would write Struct{…}";
+            context.report.different(Finding::of(&option, text));
+            return;
+        }
+        GivenConverter::Bytes => {
+            let text = "a value of bytes is not expanded; Debezium warns and leaves it, too";
+            context.report.different(Finding::of(&option, text));
+            return;
+        }
+    }
+    let keeps_nulls = nulls.is_some_and(|nulls| nulls.is("optional_bytes"));
+    let keeps_arrays = arrays.is_some_and(|arrays| arrays.is("optional_string"));
+    let how = match (keeps_nulls, keeps_arrays) {
+        (true, true) => "as_is",
+        (false, true) => "drop_nulls",
+        (true, false) => "drop_empty_arrays",
+        (false, false) => "drop_both",
+    };
+    context.draft.outbox.text("expand_json", &Text::literal(how));
+    let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
+                digits, and lists at the top, mixed lists and single values pass, where Debezium \
+                fails or falls back to a text";
+    context.report.different(Finding::of(&option, text));
+}
+
+fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+    let option = router.carry(context, "route.tombstone.on.empty.payload");
+    let is_on = option.is_some_and(|option| option.is("true"));
+    match (is_on, converters.value) {
+        (true, _) => context.draft.outbox.raw("tombstone_on", "[\"null\", \"blank\"]"),
+        // JsonConverter writes the four bytes `null`.
+        (false, GivenConverter::Json) => context.draft.outbox.raw("tombstone_on", "[]"),
+        // A null is Kafka's null with the other converters, and that is our default.
+        (false, GivenConverter::String | GivenConverter::Bytes) => {}
+    }
+}
+
+fn updates(context: &mut Context<'_>, router: &mut Router) {
+    let Some(option) = router.carry(context, "table.op.invalid.behavior") else { return };
+    if option.is("fatal") {
+        context.draft.outbox.raw("on_update", "\"error\"");
+        let text = "an UPDATE stops the router if the publication publishes updates; the one that \
+                    setup creates does not";
+        context.report.different(Finding::of(&option, text));
+    } else if !option.is("warn") && !option.is("error") {
+        let text = "neither warn, error nor fatal: Debezium refuses it";
+        context.report.unsupported(Finding::of(&option, text));
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the connector begins: its name, the slot, the publication, and the snapshot that the
+//! router does not take.
+
+use super::{
+    super::{draft::Text, report::Finding},
+    context::Context,
+};
+
+/// Debezium's default names; taking over means to use what is there.
+const SLOT: &str = "debezium";
+const PUBLICATION: &str = "dbz_publication";
+
+/// Values of `snapshot.mode` that read no rows, with the names before 3.0.
+const NO_ROWS: [&str; 4] = ["no_data", "never", "schema_only", "recovery"];
+
+/// The connector's name, the plug-in and the snapshot.
+pub(super) fn translate(context: &mut Context<'_>) {
+    if let Some(name) = context.input.take("name") {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if !name.value.is_empty() && name.value.len() <= 63 && name.value.chars().all(legal) {
+            context.report.carried(&name, "name");
+            context.draft.name = Some(Text::literal(&name.value));
+        } else {
+            let text = "the name has characters that ours may not have; it stays outbox-router";
+            context.report.different(Finding::of(&name, text));
+        }
+    }
+    if let Some(class) = context.input.take("connector.class") {
+        context.report.carried(&class, "PostgreSQL, by its logical replication");
+    }
+    plugin(context);
+    snapshot(context);
+    prefix(context);
+}
+
+fn plugin(context: &mut Context<'_>) {
+    let text = "the slot of that name decodes with Debezium's default, decoderbufs; the router \
+                needs pgoutput";
+    let hint = "give postgres.slot another name, or drop that slot first; outbox-router setup \
+                creates it";
+    match context.input.take("plugin.name") {
+        Some(plugin) if plugin.is("pgoutput") => {
+            context.report.carried(&plugin, "the router reads pgoutput");
+        }
+        Some(plugin) => {
+            let text = text.replace("Debezium's default, decoderbufs", &plugin.value);
+            context.report.different(Finding::of(&plugin, text).hint(hint));
+        }
+        None => context.report.different(Finding::absent("plugin.name", text).hint(hint)),
+    }
+}
+
+fn snapshot(context: &mut Context<'_>) {
+    let text = "no snapshot: rows that were written before the slot existed are not sent";
+    match context.input.take("snapshot.mode") {
+        Some(mode) if NO_ROWS.iter().any(|known| mode.is(known)) => {
+            context.report.carried(&mode, "there is no snapshot");
+        }
+        Some(mode) => context.report.different(Finding::of(&mode, text)),
+        None => {
+            let text = format!("{text}; Debezium's default, initial, sends them");
+            context.report.different(Finding::absent("snapshot.mode", text));
+        }
+    }
+}
+
+/// The prefix names nothing that EventRouter writes, except for headers of Debezium 3.
+fn prefix(context: &mut Context<'_>) {
+    const NOWHERE: &str = "EventRouter's topics do not have it, and there are no other topics";
+    let server = context.input.take("database.server.name");
+    let prefix = context.input.take("topic.prefix");
+    for property in server.iter().chain(&prefix) {
+        context.report.carried(property, NOWHERE);
+    }
+    let extended = context.input.take("extended.headers.enabled");
+    if let Some(extended) = extended.as_ref().filter(|extended| extended.is("false")) {
+        context.report.carried(extended, "no header is added");
+        return;
+    }
+    // Before 2.0 the prefix was called the server's name, and those headers came with 3.0.
+    let is_old = server.is_some() && prefix.is_none();
+    if is_old && extended.is_none() {
+        return;
+    }
+    let text = "Debezium 3 adds four headers, __debezium.context.connectorLogicalName, .taskId, \
+                .connectorName and .runId; the router adds none";
+    let hint = "a comment in the TOML has the lines for the first three";
+    context.report.different(match &extended {
+        Some(extended) => Finding::of(extended, text).hint(hint),
+        None => Finding::absent("extended.headers.enabled", text).hint(hint),
+    });
+    context.draft.extended_headers = Some(prefix.map_or_else(
+        || "PREFIX".to_owned(),
+        // A reference would be one of Debezium's.
+        |prefix| prefix.value.replace("${", "$${"),
+    ));
+}
+
+/// Slot and publication, under the names that the connector uses.
+pub(super) fn slot(context: &mut Context<'_>) {
+    for (name, key, default) in
+        [("slot.name", "slot", SLOT), ("publication.name", "publication", PUBLICATION)]
+    {
+        let text = match context.carry(name) {
+            Some(property) => {
+                let variable = format!("POSTGRES_{}", key.to_ascii_uppercase());
+                let text = context.text(&property, &variable);
+                if name == "slot.name" && text.as_literal().is_some_and(|slot| !is_slot(slot)) {
+                    let why = "PostgreSQL has no slot of such a name: a-z, 0-9 and _ are allowed";
+                    let hint = "give the file as it reaches Debezium, with its places filled in";
+                    context.report.unsupported(Finding::of(&property, why).hint(hint));
+                    Text::variable(&variable)
+                } else {
+                    text
+                }
+            }
+            None => {
+                let text = format!("postgres.{key} = {:?}, Debezium's default", default);
+                context.report.carried.push(Finding::absent(name, text));
+                Text::literal(default)
+            }
+        };
+        context.draft.postgres.text(key, &text);
+    }
+}
+
+fn is_slot(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    !name.is_empty() && name.len() <= 63 && name.chars().all(legal)
+}

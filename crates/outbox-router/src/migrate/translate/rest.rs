@@ -1,0 +1,54 @@
+//! What no translation has taken: the table of names decides, and an unknown name is reported.
+
+use super::{
+    super::{
+        names::{self, Fate, Verdict},
+        read::Form,
+        report::Finding,
+    },
+    context::Context,
+};
+
+pub(super) fn translate(context: &mut Context<'_>) {
+    if let Some(mode) = context.input.take("binary.handling.mode") {
+        if mode.is("bytes") {
+            context.report.carried(&mode, "bytea goes through as its bytes");
+        } else {
+            let text = "a bytea payload goes through as its bytes; Debezium writes it as a text";
+            context.report.different(Finding::of(&mode, text));
+        }
+    }
+    let left = std::mem::take(&mut context.input);
+    for property in left.into_rest() {
+        let fate = names::fate(names::CONNECTOR, &property.name);
+        match fate.and_then(|fate| fate.of(&property.value)) {
+            Some(Verdict::Same(because)) => context.report.carried(&property, because),
+            Some(Verdict::Different(how)) => {
+                context.report.different(Finding::of(&property, how));
+            }
+            Some(Verdict::Unsupported(why)) => {
+                context.report.unsupported(Finding::of(&property, why));
+            }
+            None => {
+                let text = match fate {
+                    // Such as a property of Debezium Server in a connector's configuration.
+                    Some(Fate::Carried(_)) => "it has no meaning in a file of this form",
+                    _ if context.form == Form::ServerProperties
+                        && property.name.starts_with("debezium.sink.kafka.") =>
+                    {
+                        "Debezium Server has no such property; the producer's are below \
+                         debezium.sink.kafka.producer."
+                    }
+                    _ => "no property of Debezium or Kafka Connect that is known here",
+                };
+                let nearest = names::nearest(names::CONNECTOR, &property.name);
+                let hint = nearest.filter(|name| *name != property.name);
+                let finding = Finding::of(&property, text);
+                context.report.unsupported(match hint {
+                    Some(name) => finding.hint(format!("{name} is what it may have meant")),
+                    None => finding,
+                });
+            }
+        }
+    }
+}

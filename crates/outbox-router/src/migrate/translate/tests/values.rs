@@ -1,0 +1,125 @@
+//! The bytes of key, value and headers.
+
+use super::{
+    CONNECTOR, Given, GivenConverter, debezium, differs, given, has, lacks, migrate, migrate_with,
+    outbox, writes, writes_nothing_of,
+};
+
+#[test]
+fn a_null_is_what_the_converter_writes() {
+    let json = Given { value_converter: Some(GivenConverter::Json), ..given() };
+    let on = "transforms.outbox.route.tombstone.on.empty.payload=true\n";
+    writes_nothing_of(&migrate(""), "tombstone_on");
+    writes(&migrate_with("", &json), &["tombstone_on = []"]);
+    for given in [given(), json] {
+        writes(&migrate_with(on, &given), &["tombstone_on = [\"null\", \"blank\"]"]);
+    }
+}
+
+#[test]
+fn expansion_keeps_debeziums_defaults_and_its_options() {
+    let json = Given { value_converter: Some(GivenConverter::Json), ..given() };
+    let expand = "transforms.outbox.table.expand.json.payload=true\n";
+    let migration = migrate_with(expand, &json);
+    let (nulls, arrays) = ("expand_drop_nulls = true", "expand_drop_empty_arrays = true");
+    writes(&migration, &["value_format = \"json\"", "expand_json = true", nulls, arrays]);
+    let keep = format!(
+        "{expand}transforms.outbox.table.json.payload.null.behavior=optional_bytes\n\
+         transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n"
+    );
+    let migration = migrate_with(&keep, &json);
+    writes_nothing_of(&migration, "expand_drop");
+    let as_text = migrate(expand);
+    writes_nothing_of(&as_text, "expand_json");
+    differs(&as_text, "transforms.outbox.table.expand.json.payload", "Struct{…}");
+}
+
+#[test]
+fn updates_stop_the_router_where_they_stop_the_task() {
+    let option = "table.op.invalid.behavior";
+    writes_nothing_of(&outbox(&[(option, "warn")]), "on_update");
+    writes(&outbox(&[(option, "fatal")]), &["on_update = \"error\""]);
+    lacks(
+        &outbox(&[(option, "explode")]),
+        "transforms.outbox.table.op.invalid.behavior",
+        "refuses",
+    );
+}
+
+#[test]
+fn converters_are_carried_or_named() {
+    let value = |class: &str| {
+        let text = CONNECTOR.replace(
+            "value.converter=org.apache.kafka.connect.storage.StringConverter\n",
+            &format!("value.converter={class}\n"),
+        );
+        debezium(&text, &given()).unwrap()
+    };
+    let json = "org.apache.kafka.connect.json.JsonConverter";
+    lacks(&value(json), "value.converter", "JSON with a schema beside every value");
+    let plain = value(&format!("{json}\nvalue.converter.schemas.enable=false"));
+    assert!(plain.is_complete());
+    writes(&plain, &["value_format = \"json\""]);
+    for class in [
+        "io.debezium.converters.BinaryDataConverter",
+        "io.debezium.converters.ByteBufferConverter",
+        "org.apache.kafka.connect.converters.ByteArrayConverter",
+    ] {
+        writes(&value(class), &["value_format = \"bytes\""]);
+    }
+    for class in [
+        "io.confluent.connect.avro.AvroConverter",
+        "io.confluent.connect.protobuf.ProtobufConverter",
+        "io.debezium.converters.CloudEventsConverter",
+        "io.apicurio.registry.utils.converter.AvroConverter",
+        "com.example.Converter",
+    ] {
+        lacks(&value(class), "value.converter", class);
+    }
+}
+
+#[test]
+fn without_converters_the_worker_decides_and_a_flag_answers() {
+    let text = CONNECTOR.lines().filter(|line| !line.contains("converter"));
+    let text = text.collect::<Vec<_>>().join("\n");
+    let assumed = debezium(&text, &given()).unwrap();
+    differs(&assumed, "key.converter", "other partitions");
+    differs(&assumed, "value.converter", "assumed: StringConverter");
+    let given = Given {
+        key_converter: Some(GivenConverter::Json),
+        value_converter: Some(GivenConverter::Bytes),
+        ..given()
+    };
+    let told = debezium(&text, &given).unwrap();
+    writes(&told, &["key_format = \"json\"", "value_format = \"bytes\""]);
+    assert!(!has(&told.different, "key.converter", ""));
+}
+
+#[test]
+fn debezium_servers_formats_and_dollars_are_its_own() {
+    let text = "debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
+debezium.source.table.include.list=public.outbox
+debezium.transforms=outbox
+debezium.transforms.outbox.type=io.debezium.transforms.outbox.EventRouter
+debezium.transforms.outbox.route.topic.replacement=DOLLAR{routedByValue}
+debezium.transforms.outbox.table.field.event.timestamp=at
+debezium.sink.type=kafka
+debezium.sink.kafka.producer.bootstrap.servers=k:1
+debezium.format.key=simplestring
+debezium.format.value=json
+debezium.format.schemas.enable=false
+debezium.source.value.converter=x.StringConverter
+";
+    let doubled = debezium(&text.replace("DOLLAR", "$$"), &given()).unwrap();
+    assert!(doubled.is_complete(), "{:#?}", doubled.unsupported);
+    writes(&doubled, &["topic = \"${aggregate_type}\"", "value_format = \"json\""]);
+    writes_nothing_of(&doubled, "key_format");
+    differs(&doubled, "debezium.source.value.converter", "debezium.format.value decides");
+    differs(&doubled, "debezium.format.header", "into quotes");
+    let option = "debezium.transforms.outbox.table.field.event.timestamp";
+    differs(&doubled, option, "sends it without any");
+    let single = debezium(&text.replace("DOLLAR", "$"), &given()).unwrap();
+    writes(&single, &["topic = \"${aggregate_type}\""]);
+    let option = "debezium.transforms.outbox.route.topic.replacement";
+    differs(&single, option, "the dollar has to be doubled");
+}

@@ -1,0 +1,35 @@
+//! Runs the command as a person would.
+
+use std::{ffi::OsString, io};
+
+use outbox_router::cli::{self, Audience, Cli, Command, Exit, Terminal};
+
+/// How the command ended, and what it wrote.
+pub(crate) struct Outcome {
+    pub(crate) exit: Exit,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Gives the text on standard input.
+pub(crate) fn run(text: &str, flags: &[&str]) -> Outcome {
+    run_on("-", text, flags)
+}
+
+/// Names a file; `text` is on standard input.
+pub(crate) fn run_on(file: &str, text: &str, flags: &[&str]) -> Outcome {
+    let arguments = ["outbox-router", "migrate", "debezium", file].into_iter();
+    let cli = Cli::read(arguments.chain(flags.iter().copied()).map(OsString::from))
+        .expect("a command line");
+    let Command::Migrate(from) = &cli.command else { panic!("not migrate") };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        input: &mut io::Cursor::new(text.as_bytes()),
+        audience: Audience::Machine,
+    };
+    let exit = cli::migrate(from, &mut terminal);
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Outcome { exit, out: text(out), err: text(err) }
+}
