@@ -20,9 +20,10 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, DEBEZIUM, Format, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable,
-    Outboxes, PgTimestamp, Record, RecordSink, Refusal, Relay, RelaySettings, TableName, Ticket,
-    Timing, TopicFacts, TopicId, Window,
+    Acks, Action, BytesFormat, ColumnName, DEBEZIUM, EnvelopeMember, ExpandJson, ExtraHeader,
+    FilterKind, Format, FrameOutcome, HeaderValue, Input, JavaRegex, Moment, Now, OnFailed,
+    OutboxTable, Outboxes, PgTimestamp, Record, RecordSink, Refusal, Relay, RelaySettings, Role,
+    RowFilter, TableName, Ticket, Timestamp, Timing, TopicFacts, TopicId, TopicTemplate, Window,
     testing::{
         Source,
         wire::{self, Value},
@@ -49,6 +50,8 @@ struct Shape {
     table: Table,
     headers: Option<&'static str>,
     topics: &'static [&'static str],
+    /// What the configuration asks for beside the preset.
+    mapping: fn(&mut OutboxTable),
 }
 
 /// How the table is made, and with it what a record looks like.
@@ -68,10 +71,58 @@ const BATCH: Shape = Shape {
     table: Table::Default,
     headers: None,
     topics: &["order"],
+    mapping: |_| {},
 };
 
+fn column_header(name: &str, column: &str) -> ExtraHeader {
+    ExtraHeader { name: name.to_owned(), value: HeaderValue::Column(column.to_owned()) }
+}
+
+fn by_created_at(table: &mut OutboxTable) {
+    table.timestamp = Timestamp::Column;
+}
+
+/// Debezium's commonest placement.
+fn with_event_type(table: &mut OutboxTable) {
+    table.extra_headers = vec![column_header("eventType", "type")];
+}
+
+fn by_two_columns(table: &mut OutboxTable) {
+    let template = ColumnName::parse("${aggregate_type}-${aggregate_id|id}");
+    table.columns.set(Role::AggregateId, template.into_iter().collect());
+}
+
+fn as_json(table: &mut OutboxTable) {
+    (table.key_format, table.value_format) = (BytesFormat::Json, BytesFormat::Json);
+}
+
+fn expanded(table: &mut OutboxTable) {
+    as_json(table);
+    table.expand_json = ExpandJson::AsItIs;
+}
+
+fn dropping(table: &mut OutboxTable) {
+    as_json(table);
+    table.expand_json = ExpandJson::DropBoth;
+}
+
+fn enveloped(table: &mut OutboxTable) {
+    let (name, column) = ("eventType".to_owned(), "type".to_owned());
+    table.envelope = vec![EnvelopeMember { name, column }];
+}
+
+fn filtered(table: &mut OutboxTable) {
+    let (column, values) = ("event_type".to_owned(), vec!["OrderPlaced".to_owned()]);
+    table.filter = Some(RowFilter { column, values, kind: FilterKind::In });
+}
+
+fn by_regex(table: &mut OutboxTable) {
+    table.route_regex = JavaRegex::parse("(?<name>[a-z]+)").ok();
+    table.topic = TopicTemplate::parse("outbox.event.${name}").ok();
+}
+
 /// The plain case first; each of the others differs from it in one thing.
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 15] = [
     BATCH,
     Shape { name: "single", rows_per_transaction: 1, ..BATCH },
     Shape {
@@ -86,12 +137,22 @@ const SHAPES: [Shape; 6] = [
         topics: &["order", "invoice", "customer", "shipment", "payment", "refund", "cart", "stock"],
         ..BATCH
     },
+    Shape { name: "time", mapping: by_created_at, ..BATCH },
+    Shape { name: "template", mapping: by_two_columns, ..BATCH },
+    Shape { name: "filter", mapping: filtered, ..BATCH },
+    Shape { name: "regex", mapping: by_regex, ..BATCH },
+    Shape { name: "extra_header", table: Table::Debezium, mapping: with_event_type, ..BATCH },
+    Shape { name: "json", table: Table::Debezium, mapping: as_json, ..BATCH },
+    Shape { name: "expand", table: Table::Debezium, mapping: expanded, ..BATCH },
+    Shape { name: "drop", table: Table::Debezium, mapping: dropping, ..BATCH },
+    Shape { name: "envelope", table: Table::Debezium, mapping: enveloped, ..BATCH },
 ];
 
 impl Shape {
     fn table(&self) -> OutboxTable {
         let name = TableName { schema: "public".into(), name: "outbox".into() };
-        let table = OutboxTable::with_defaults(name);
+        let mut table = OutboxTable::with_defaults(name);
+        (self.mapping)(&mut table);
         match self.table {
             Table::Default | Table::Bytea => table,
             Table::Debezium => {
@@ -130,7 +191,8 @@ impl Shape {
         let key = format!("customer-{:05}", number.wrapping_mul(7919) % 100_000);
         let payload = match self.table {
             Table::Default | Table::Debezium => {
-                format!(r#"{{"number": {number:08}, "text": "{}"}}"#, "x".repeat(371))
+                // No leading zero, which JSON does not have.
+                format!(r#"{{"number": 1{number:07}, "text": "{}"}}"#, "x".repeat(371))
             }
             Table::Bytea => format!("\\x{number:08x}{}", "c3a9".repeat(198)),
         };

