@@ -268,8 +268,9 @@ impl CommitHistory {
         self.end_of_wal = end_lsn;
         self.xid += 1;
         self.clock += 1;
-        // Only an old server sends transactions without rows.
-        if rows.is_empty() && self.version != VersionGroup::V13To14 {
+        // Only an old server sends transactions without rows; some have skipped rows alone.
+        let is_sent = self.version == VersionGroup::V13To14 || self.version.has_skipped_rows();
+        if rows.is_empty() && !is_sent {
             return;
         }
         let first = self.events.len();

@@ -15,6 +15,13 @@ pub enum VersionGroup {
     V18,
 }
 
+impl VersionGroup {
+    /// Whether some rows of the outbox are left out by the routers' configuration.
+    pub const fn has_skipped_rows(self) -> bool {
+        matches!(self, Self::V15To17)
+    }
+}
+
 /// Whether the routers keep a witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateTopicSetting {

@@ -14,7 +14,7 @@ use relay::{
 
 use crate::{
     invariant::{Invariant, Violation},
-    plan::StateTopicSetting,
+    plan::{StateTopicSetting, VersionGroup},
     router,
 };
 
@@ -59,7 +59,7 @@ struct Stream {
 impl Stream {
     fn begin() -> Self {
         let at = Moment::default();
-        let settings = router::settings(0, 1_000, StateTopicSetting::Used, 1);
+        let settings = router::settings(0, 1_000, VersionGroup::V18, StateTopicSetting::Used, 1);
         let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
         let columns = columns.map(|name| (name, TEXT));
         let mut stream = Self {

@@ -15,7 +15,7 @@ use relay::{
 
 use crate::{
     kafka::SimulatedProducer,
-    plan::StateTopicSetting,
+    plan::{StateTopicSetting, VersionGroup},
     postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
@@ -109,6 +109,7 @@ pub(crate) const ROW_BYTES: usize = 1 << 20;
 pub(crate) fn settings(
     number: u64,
     window: u64,
+    version: VersionGroup,
     state_topic: StateTopicSetting,
     seed: u64,
 ) -> RelaySettings {
@@ -119,7 +120,7 @@ pub(crate) fn settings(
     RelaySettings {
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
-        outboxes: queries::outboxes(),
+        outboxes: queries::outboxes(version),
         witness: witness.filter(|_| state_topic == StateTopicSetting::Used),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,

@@ -1,7 +1,7 @@
 //! The server as SQL queries show it.
 
 use relay::{
-    Lsn, Outboxes, TableName,
+    DEFAULT, FilterKind, Lsn, OutboxTable, Outboxes, RowFilter, TableName,
     source::{
         Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable,
         SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
@@ -27,10 +27,20 @@ pub fn table() -> TableName {
     TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
 }
 
-/// The outbox tables that the router is configured with.
-pub fn outboxes() -> Outboxes {
-    let defaults = relay::OutboxTable::with_defaults(table());
-    Outboxes { tables: vec![relay::OutboxTable { preset: Some(&relay::DEFAULT), ..defaults }] }
+/// The outbox tables that the routers are configured with. With servers of one group the
+/// configuration leaves out some rows, which are mapped then; with the others no row is.
+pub fn outboxes(version: VersionGroup) -> Outboxes {
+    let filter = RowFilter {
+        column: "event_type".to_owned(),
+        values: vec![rows::SKIPPED.to_owned()],
+        kind: FilterKind::NotIn,
+    };
+    let table = OutboxTable {
+        preset: Some(&DEFAULT),
+        filter: version.has_skipped_rows().then_some(filter),
+        ..OutboxTable::with_defaults(table())
+    };
+    Outboxes { tables: vec![table] }
 }
 
 impl SimulatedPostgres {

@@ -9,6 +9,8 @@ const OTHER: u32 = 16_500;
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 /// The type of every event.
 pub const EVENT_TYPE: &str = "happened";
+/// The type of rows that the routers' configuration leaves out.
+pub(super) const SKIPPED: &str = "skipped";
 /// From this shape on, the key column has another name.
 pub const RENAMED: usize = 1_000;
 
@@ -76,6 +78,18 @@ pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
         })
         .collect();
     wire::insert(event.lsn, OUTBOX, &values)
+}
+
+/// A row that the routers' configuration leaves out.
+pub(super) fn skipped(lsn: u64, shape: usize) -> Vec<u8> {
+    let values: Vec<Value<'_>> = columns(shape)
+        .into_iter()
+        .map(|column| match column {
+            "event_type" => Value::Text(SKIPPED),
+            _ => Value::Text("no record has this"),
+        })
+        .collect();
+    wire::insert(lsn, OUTBOX, &values)
 }
 
 pub(super) fn other_relation() -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::{
 impl SimulatedPostgres {
     /// The walsender sends the next transaction, or a keepalive when there is none.
     pub fn send(&mut self, random: &mut Random) {
-        let Self { history, connections, version, undecodable, .. } = self;
+        let Self { history, connections, version, undecodable, catalog, .. } = self;
         let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
         else {
             return;
@@ -65,8 +65,19 @@ impl SimulatedPostgres {
                     [rows::other_relation(), rows::other_insert()].map(SocketMessage::Frame),
                 ),
                 2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
+                3 if version.has_skipped_rows() => {
+                    wire.push_back(SocketMessage::Frame(rows::skipped(event.lsn, shape)));
+                }
                 _ => {}
             }
+        }
+        // The same rows each time that the transaction is sent. A table that cannot be mapped would
+        // stop the routers at them.
+        if events.is_empty() && version.has_skipped_rows() && catalog.shape < rows::RENAMED {
+            let CatalogState { shape, name, .. } = *catalog;
+            connection.sent_relation = Some((shape, name));
+            let row = rows::skipped(transaction.commit_lsn, shape);
+            wire.extend([rows::relation(shape, name), row].map(SocketMessage::Frame));
         }
         wire.push_back(SocketMessage::Frame(wire::commit(
             transaction.commit_lsn,

@@ -92,7 +92,7 @@ impl World {
 
     /// The record with the gaps that `outbox-router accept` would show.
     fn with_present_gaps(&self, best: Witness) -> Witness {
-        let outboxes = queries::outboxes();
+        let outboxes = queries::outboxes(self.plan.version);
         let expected = Expectations {
             slot: queries::SLOT,
             publication: queries::PUBLICATION,

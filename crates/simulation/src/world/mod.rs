@@ -79,7 +79,8 @@ impl World {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
         let start = |number| {
-            let settings = settings(number, plan.window, plan.state_topic, random.next_number());
+            let seed = random.next_number();
+            let settings = settings(number, plan.window, plan.version, plan.state_topic, seed);
             SimulatedRouter::start(number, settings, at)
         };
         let processes = u64::try_from(plan.routers).expect("a few");

@@ -56,7 +56,7 @@ impl World {
         let catalog = self.server.read_catalog();
         let snapshot = self.routers[router].relay.snapshot(self.at);
         self.set_baseline(router, snapshot.baseline.clone());
-        let outboxes = queries::outboxes();
+        let outboxes = queries::outboxes(self.plan.version);
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
         let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
         let mut findings: Vec<_> = slot_checks::fit(SLOT, &reading).err().into_iter().collect();

@@ -273,7 +273,8 @@ impl World {
         let seed = self.random.next_number();
         self.processes += 1;
         let number = self.processes;
-        let settings = settings(number, self.plan.window, self.plan.state_topic, seed);
+        let settings =
+            settings(number, self.plan.window, self.plan.version, self.plan.state_topic, seed);
         self.routers[router] = SimulatedRouter::start(number, settings, self.at);
     }
 }

@@ -21,14 +21,17 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     let json = Given { value_converter: Some(GivenConverter::Json), ..given() };
     let expand = "transforms.outbox.table.expand.json.payload=true\n";
     let migration = migrate_with(expand, &json);
-    let (nulls, arrays) = ("expand_drop_nulls = true", "expand_drop_empty_arrays = true");
-    writes(&migration, &["value_format = \"json\"", "expand_json = true", nulls, arrays]);
-    let keep = format!(
-        "{expand}transforms.outbox.table.json.payload.null.behavior=optional_bytes\n\
-         transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n"
-    );
-    let migration = migrate_with(&keep, &json);
-    writes_nothing_of(&migration, "expand_drop");
+    writes(&migration, &["value_format = \"json\"", "expand_json = \"drop_both\""]);
+    let nulls = "transforms.outbox.table.json.payload.null.behavior=optional_bytes\n";
+    let arrays = "transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n";
+    for (keep, how) in [
+        (nulls.to_owned(), "drop_empty_arrays"),
+        (arrays.to_owned(), "drop_nulls"),
+        (format!("{nulls}{arrays}"), "as_is"),
+    ] {
+        let migration = migrate_with(&format!("{expand}{keep}"), &json);
+        writes(&migration, &[&format!("expand_json = \"{how}\"")]);
+    }
     let as_text = migrate(expand);
     writes_nothing_of(&as_text, "expand_json");
     differs(&as_text, "transforms.outbox.table.expand.json.payload", "Struct{…}");
