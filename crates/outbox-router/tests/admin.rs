@@ -69,6 +69,7 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
         r#"outbox_rows_ignored_total{pipeline="shop",op="update"} 4"#.to_owned(),
         r#"outbox_rows_ignored_total{pipeline="shop",op="delete"} 5"#.to_owned(),
         r#"outbox_rows_ignored_total{pipeline="shop",op="truncate"} 6"#.to_owned(),
+        r#"outbox_rows_filtered_total{pipeline="shop"} 7"#.to_owned(),
         r#"outbox_reconnects_total{pipeline="shop",peer="postgres"} 2"#.to_owned(),
         r#"outbox_reconnects_total{pipeline="shop",peer="kafka"} 1"#.to_owned(),
         r#"outbox_errors_total{pipeline="shop",component="postgres",code="P001"} 2"#.to_owned(),
@@ -300,7 +301,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {
-                "events_acked": 20, "transactions": 12, "rows_ignored": 18,
+                "events_acked": 20, "transactions": 12, "rows_ignored": 18, "rows_filtered": 7,
                 "reconnects_postgres": 2, "reconnects_kafka": 1, "errors": {"P001": 2},
             },
             "monitor": {"polled_at": 0, "polled_seconds_ago": 0, "trouble": null, "alterations": [], "findings": []},

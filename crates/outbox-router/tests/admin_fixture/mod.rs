@@ -75,6 +75,7 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         topics: vec![topic("outbox.event.order"), topic("outbox.event.customer")],
         transactions: 12,
         rows_ignored: RowsIgnored { insert: 3, update: 4, delete: 5, truncate: 6 },
+        rows_filtered: 7,
         reconnects: Reconnects { postgres: 2, kafka: 1 },
         errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
         ..samples::empty_snapshot(state)

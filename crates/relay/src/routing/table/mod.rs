@@ -112,7 +112,7 @@ impl OutboxTable {
     /// The topic of its events under a preset.
     ///
     /// # Errors
-    /// [`Code::PresetUnclear`]: the preset's own topic is malformed, which a test excludes.
+    /// The preset's own topic is malformed, which a test excludes.
     pub(crate) fn topic_template(&self, preset: &Preset) -> Result<TopicTemplate, IllegalTemplate> {
         match &self.topic {
             Some(topic) => Ok(topic.clone()),

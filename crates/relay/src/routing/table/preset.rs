@@ -388,6 +388,7 @@ const EVENTUATE: Preset = Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::{table::ColumnName, topic::TopicTemplate};
 
     #[test]
     fn names_are_unique_and_found() {
@@ -395,5 +396,20 @@ mod tests {
             assert_eq!(Preset::named(preset.name), Some(preset));
         }
         assert_eq!(Preset::named("auto"), None);
+    }
+
+    #[test]
+    fn topics_and_columns_are_well_formed() {
+        for preset in PRESETS {
+            assert!(TopicTemplate::parse(preset.topic).is_ok(), "{}", preset.name);
+            for (role, names) in preset.columns {
+                for name in *names {
+                    let read = ColumnName::parse(name);
+                    let is_template = matches!(read, Ok(ColumnName::Template(_)));
+                    assert!(read.is_ok(), "{}: {name}", preset.name);
+                    assert!(!is_template || role.takes_template(), "{}: {name}", preset.name);
+                }
+            }
+        }
     }
 }
