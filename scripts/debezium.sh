@@ -4,8 +4,8 @@
 #
 #   scripts/debezium.sh
 #
-# Fetched by Maven coordinates into the cache directory (fetching.sh says where that is). Only the
-# bench needs it: scripts/bench.sh --peers. Progress goes to standard error.
+# Fetched by Maven coordinates into the cache directory (fetching.sh says where that is). Only
+# scripts/bench.sh --peers and scripts/test.sh --debezium need it. Progress goes to standard error.
 . "$(dirname "$0")/fetching.sh"
 
 debezium_version=3.7.0.Final

@@ -6,6 +6,8 @@
 #   scripts/test.sh --fast        format, lints, unit and property tests, docs
 #   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
 #   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL
+#   scripts/test.sh --debezium    the real Debezium on the cases that the default tests compare with;
+#                                 with the word `record` behind it, what it does is recorded
 #
 # Installs what is missing. A server that cannot be installed is a failure, and never a skipped
 # test.
@@ -19,7 +21,9 @@ case "${1:-}" in
     --fast) parts=(fast) ;;
     --prove) parts=(prove) ;;
     --e2e) parts=(e2e); [ -z "${2:-}" ] || versions=("$2") ;;
-    *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION]]" >&2; exit 2 ;;
+    --debezium) parts=(debezium) ;;
+    *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION] | --debezium [record]]" >&2
+        exit 2 ;;
 esac
 
 # A failed test prints what it waited for and what it read; a backtrace of the runtime would hide
@@ -67,6 +71,12 @@ for part in "${parts[@]}"; do
             step "kills at every failpoint, and held responses"
             cargo test --locked --package outbox-router --features failpoints --lib failpoint
             scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
+            ;;
+        debezium)
+            step "the real Debezium"
+            OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
+            export OUTBOX_DEBEZIUM
+            cargo run --locked --package differential -- "${2:-check}"
             ;;
         e2e)
             # With debug assertions and overflow checks, because these scenarios reach rare states.

@@ -5,11 +5,10 @@
 //! documentation allows for what is measured: large batches and queues for draining, no waiting for
 //! latency.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use tempfile::TempDir;
+use testbed::debezium::jars;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::Signal;
 use testbed::process::{Process, ProcessSpec};
@@ -124,28 +123,4 @@ fn connector_properties(server: &BenchServer, settings: ReaderSettings<'_>, more
         server.table(),
         settings.topics.route(),
     )
-}
-
-fn jars() -> anyhow::Result<PathBuf> {
-    std::env::var_os("OUTBOX_DEBEZIUM")
-        .map(PathBuf::from)
-        .context("Debezium is missing: set OUTBOX_DEBEZIUM to what scripts/debezium.sh prints")
-}
-
-/// Versions of the connector and of Connect, from the names of their jars.
-pub(crate) fn versions() -> anyhow::Result<String> {
-    let jars = jars()?;
-    let files = std::fs::read_dir(&jars)
-        .with_context(|| format!("cannot read {}", jars.display()))?
-        .filter_map(|file| file.ok()?.file_name().into_string().ok())
-        .collect::<Vec<String>>();
-    let version = |artifact: &str| {
-        let found = files.iter().find_map(|file| file.strip_prefix(artifact));
-        found.map_or("?", |rest| rest.trim_end_matches(".jar")).to_owned()
-    };
-    Ok(format!(
-        "Debezium {} on Kafka Connect {}",
-        version("debezium-connector-postgres-"),
-        version("connect-runtime-")
-    ))
 }

@@ -134,7 +134,7 @@ async fn print_setup(Bench { args, readers, report, .. }: &mut Bench) -> anyhow:
         report.record("router", json!({ "name": name, "version": version }), ())?;
     }
     if !args.peers.is_empty() {
-        let version = debezium::versions()?;
+        let version = testbed::debezium::versions()?;
         report.print(&version)?;
         report.record("peer", json!({ "version": version }), ())?;
     }

@@ -19,7 +19,11 @@ pub struct HttpResponse {
 }
 
 /// `GET path` from `address`.
-pub(crate) async fn get(address: &str, path: &str) -> anyhow::Result<HttpResponse> {
+///
+/// # Errors
+///
+/// Fails when it does not answer.
+pub async fn get(address: &str, path: &str) -> anyhow::Result<HttpResponse> {
     let text = timeout(DEADLINE, exchange(address, path))
         .await
         .with_context(|| format!("http://{address}{path} did not answer within {DEADLINE:?}"))?

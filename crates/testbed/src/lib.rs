@@ -14,6 +14,8 @@
 
 pub mod checker;
 pub mod commit_tracker;
+pub mod debezium;
+pub mod http;
 pub mod kafka;
 pub mod load;
 pub mod ports;
@@ -28,5 +30,5 @@ pub mod truth;
 pub mod wait;
 
 mod cache;
-mod http;
+
 mod scripts;

@@ -85,7 +85,7 @@ impl Timepoint {
     /// Reads a timestamp, with a time zone or without, or a date.
     ///
     /// # Errors
-    /// It is infinite, before the first year, or no such text.
+    /// It is infinite, or no such text.
     pub(crate) fn read(text: &str) -> Result<Self, NoTime> {
         match usual(text.as_bytes()) {
             Some(at) => Ok(at),
@@ -94,13 +94,15 @@ impl Timepoint {
     }
 
     fn read_any(text: &str) -> Result<Self, NoTime> {
-        match text {
-            "infinity" | "-infinity" => return Err(NoTime::Infinite),
-            text if text.ends_with(" BC") => return Err(NoTime::TooEarly),
-            _ => {}
+        if matches!(text, "infinity" | "-infinity") {
+            return Err(NoTime::Infinite);
         }
+        let (text, era) = match text.strip_suffix(" BC") {
+            Some(text) => (text, Era::BeforeChrist),
+            None => (text, Era::AnnoDomini),
+        };
         let (date, time) = text.split_once(' ').unwrap_or((text, ""));
-        let days = days_of(date).ok_or(NoTime::Form)?;
+        let days = days_of(date, era).ok_or(NoTime::Form)?;
         let micros = match time {
             "" => 0,
             time => time_of_day(time).ok_or(NoTime::Form)?,
@@ -121,24 +123,41 @@ impl Timepoint {
         self.days * MILLIS_PER_DAY + self.micros_of_day / 1_000
     }
 
+    /// Written as ISO 8601 in UTC, with so many digits of the second's fraction.
+    pub(crate) const fn iso(self, digits: usize) -> Iso {
+        Iso { at: self, digits }
+    }
+
     /// Microseconds since 1970.
     pub(crate) fn micros(self) -> i128 {
         i128::from(self.days) * i128::from(MICROS_PER_DAY) + i128::from(self.micros_of_day)
     }
 }
 
-/// ISO 8601 in UTC, with as many digits of the second's fraction as it has, which is how Java's
-/// `ISO_OFFSET_DATE_TIME` writes it.
-impl fmt::Display for Timepoint {
+/// A time as ISO 8601 in UTC, with a fixed number of digits of the second's fraction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Iso {
+    at: Timepoint,
+    digits: usize,
+}
+
+impl fmt::Display for Iso {
+    /// As Java's `DateTimeFormatter` writes years: four digits at least, and a sign where there are
+    /// more, or where the year is before the first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.days);
-        let sign = if year > 9_999 { "+" } else { "" };
-        let seconds = self.micros_of_day / MICROS_PER_SECOND;
+        let (year, month, day) = civil_from_days(self.at.days);
+        let sign = match year {
+            ..0 => "-",
+            0..=9_999 => "",
+            _ => "+",
+        };
+        let seconds = self.at.micros_of_day / MICROS_PER_SECOND;
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        let year = year.abs();
         write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
-        match self.micros_of_day % MICROS_PER_SECOND {
-            0 => {}
-            micros => write!(f, ".{}", format!("{micros:06}").trim_end_matches('0'))?,
+        if self.digits > 0 {
+            let micros = format!("{:06}", self.at.micros_of_day % MICROS_PER_SECOND);
+            write!(f, ".{}", micros.get(..self.digits).unwrap_or(&micros))?;
         }
         f.write_str("Z")
     }
@@ -185,13 +204,28 @@ fn usual(text: &[u8]) -> Option<Timepoint> {
     Some(Timepoint { days: days_from_civil(year, month, day), micros_of_day })
 }
 
-/// `YYYY-MM-DD`, years with four to six digits, as days since 1970.
-fn days_of(date: &str) -> Option<i64> {
+/// Whether a year is counted from the first on, or backwards from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Era {
+    AnnoDomini,
+    BeforeChrist,
+}
+
+/// The last year that PostgreSQL's `date` has.
+const YEAR_MAX: i64 = 5_874_897;
+
+/// `YYYY-MM-DD`, years with four to seven digits, as days since 1970.
+fn days_of(date: &str, era: Era) -> Option<i64> {
     let (year, rest) = date.split_once('-')?;
     let (month, day) = rest.split_once('-')?;
     let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
     let is_date =
-        (1..=999_999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+        (1..=YEAR_MAX).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // There is no year 0: the one before the first is 1 BC.
+    let year = match era {
+        Era::AnnoDomini => year,
+        Era::BeforeChrist => 1 - year,
+    };
     is_date.then(|| days_from_civil(year, month, day))
 }
 
@@ -199,7 +233,7 @@ fn days_of(date: &str) -> Option<i64> {
 /// is a year's last; 400 years have 146,097 days.
 const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let month = (month + 9) % 12;
     let day_of_year = (153 * month + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
@@ -317,16 +351,35 @@ mod tests {
         assert_eq!(epoch("1.5", EpochUnit::Seconds), Err(NoTime::Form));
     }
 
+    /// As Debezium 3.7 writes a `timestamptz` of the declared precision.
     #[test]
     fn a_time_is_written_as_iso_8601_in_utc() {
-        for (text, expected) in [
-            ("2019-03-24 20:52:59+00", "2019-03-24T20:52:59Z"),
-            ("2019-03-24 20:52:59.120000+00", "2019-03-24T20:52:59.12Z"),
-            ("2019-03-24 01:02:03.000001+05:30", "2019-03-23T19:32:03.000001Z"),
-            ("0099-01-01 00:00:00+00", "0099-01-01T00:00:00Z"),
-            ("294276-12-31 23:59:59.999999+00", "+294276-12-31T23:59:59.999999Z"),
+        for (text, digits, expected) in [
+            ("2019-03-24 20:52:59+00", 6, "2019-03-24T20:52:59.000000Z"),
+            ("2019-03-24 20:52:59+00", 0, "2019-03-24T20:52:59Z"),
+            ("2019-03-24 20:52:59.12+00", 6, "2019-03-24T20:52:59.120000Z"),
+            ("2019-03-24 20:52:59.12+00", 2, "2019-03-24T20:52:59.12Z"),
+            ("2019-03-24 01:02:03.000001+05:30", 6, "2019-03-23T19:32:03.000001Z"),
+            ("0099-01-01 00:00:00+00", 0, "0099-01-01T00:00:00Z"),
+            ("0001-01-01 00:00:00+00 BC", 0, "0000-01-01T00:00:00Z"),
+            ("0044-03-15 12:00:00+00 BC", 6, "-0043-03-15T12:00:00.000000Z"),
+            ("10000-01-01 00:00:00.5+00", 6, "+10000-01-01T00:00:00.500000Z"),
+            ("294276-12-31 23:59:59.999999+00", 6, "+294276-12-31T23:59:59.999999Z"),
         ] {
-            assert_eq!(Timepoint::read(text).unwrap().to_string(), expected);
+            assert_eq!(Timepoint::read(text).unwrap().iso(digits).to_string(), expected);
+        }
+    }
+
+    /// Figures of `date - '1970-01-01'`.
+    #[test]
+    fn days_are_counted_over_all_of_postgresqls_range() {
+        for (text, expected) in [
+            ("5874897-12-31", 2_145_042_905),
+            ("0001-01-01", -719_162),
+            ("0001-12-31 BC", -719_163),
+            ("0044-03-15 BC", -735_160),
+        ] {
+            assert_eq!(Timepoint::read(text).unwrap().days(), expected, "{text}");
         }
     }
 
@@ -364,6 +417,7 @@ mod tests {
         assert_eq!(micros("294276-12-31 23:59:59.999999"), 9_224_318_015_999_999_999);
         assert_eq!(micros("1969-12-31 23:59:59.9999"), -100);
         assert_eq!(micros("0001-01-01 00:00:00"), -62_135_596_800_000_000);
+        assert_eq!(micros("0044-03-15 12:00:00 BC"), -63_517_780_800_000_000);
     }
 
     /// Every day of four centuries follows the one before it.

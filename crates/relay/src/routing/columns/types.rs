@@ -36,7 +36,13 @@ pub(super) fn encoding(
 ) -> Result<Encoding, Failure> {
     let type_oid = column.type_oid.as_u32();
     if type_oid == oid::BYTEA {
-        return Ok(Encoding::Hex);
+        // Debezium writes a header of bytes in Base64, and no topic.
+        let is_text = matches!(role, Role::Id | Role::AggregateType);
+        return if table.format == Format::Debezium && is_text {
+            Err(unfit(table, role, column, "whose text differs from what Debezium writes"))
+        } else {
+            Ok(Encoding::Hex)
+        };
     }
     let same_text = oid::SAME_TEXT.contains(&type_oid) || type_oid >= oid::FIRST_NORMAL;
     if table.format == Format::Debezium && !same_text && !mapping::is_written(table, role) {

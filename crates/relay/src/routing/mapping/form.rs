@@ -17,8 +17,8 @@ pub(crate) enum Form {
     Bytea,
     /// A timestamp without a time zone, whose finest unit this is.
     Timestamp(Precision),
-    /// A timestamp with a time zone.
-    TimestampTz,
+    /// A timestamp with a time zone, of at most so many digits of a second's fraction.
+    TimestampTz(u8),
     /// A date.
     Date,
     /// A built-in type that has none of these forms.
@@ -55,7 +55,7 @@ impl Form {
                 Self::Timestamp(Precision::Milliseconds)
             }
             1114 => Self::Timestamp(Precision::Microseconds),
-            1184 => Self::TimestampTz,
+            1184 => Self::TimestampTz(u8::try_from(column.type_modifier).unwrap_or(6)),
             oid if oid >= FIRST_NORMAL => Self::Text,
             _ => Self::Other,
         }

@@ -46,23 +46,55 @@ pub(super) fn characters(
     match (form, format) {
         (Form::Boolean, _) => out.push_str(boolean(text)?),
         (Form::Bytea, _) => bytea(text, out)?,
-        (Form::Timestamp(Precision::Milliseconds), Format::Debezium) => {
-            write!(out, "{}", Timepoint::read(text)?.micros().div_euclid(1_000))
-                .unwrap_or_default();
+        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Debezium) => {
+            time(form, text, out)?;
         }
-        (Form::Timestamp(Precision::Microseconds), Format::Debezium) => {
-            write!(out, "{}", Timepoint::read(text)?.micros()).unwrap_or_default();
-        }
-        (Form::TimestampTz, Format::Debezium) => {
-            write!(out, "{}", Timepoint::read(text)?).unwrap_or_default();
-        }
-        (Form::Date, Format::Debezium) => {
-            write!(out, "{}", Timepoint::read(text)?.days()).unwrap_or_default();
-        }
-        (Form::Timestamp(_) | Form::TimestampTz | Form::Date, Format::Plain)
+        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Plain)
         | (Form::Text | Form::Json | Form::Integer | Form::Other, _) => out.push_str(text),
     }
     Ok(())
+}
+
+/// Appends a time as Debezium writes it.
+fn time(form: Form, text: &str, out: &mut String) -> Result<(), Unwritable> {
+    if let Some(infinite) = infinite(form, text) {
+        out.push_str(infinite);
+        return Ok(());
+    }
+    let at = Timepoint::read(text)?;
+    // Writing to a `String` cannot fail.
+    match form {
+        Form::Timestamp(Precision::Milliseconds) => {
+            write!(out, "{}", at.micros().div_euclid(1_000))
+        }
+        Form::Timestamp(Precision::Microseconds) => write!(out, "{}", at.micros()),
+        Form::TimestampTz(digits) => write!(out, "{}", at.iso(usize::from(digits))),
+        Form::Date => write!(out, "{}", at.days()),
+        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
+            return Err(Unwritable::Form);
+        }
+    }
+    .unwrap_or_default();
+    Ok(())
+}
+
+/// What Debezium 3.7 was seen to write of an infinite time: numbers that stand for it in Java, and
+/// no error.
+fn infinite(form: Form, text: &str) -> Option<&'static str> {
+    let [infinity, minus_infinity] = match form {
+        Form::Timestamp(Precision::Milliseconds) => ["9223372036825200000", "-9223372036832400000"],
+        Form::Timestamp(Precision::Microseconds) => ["9223372036854775807", "-9223372036854775808"],
+        Form::TimestampTz(_) => ["infinity", "-infinity"],
+        Form::Date => ["2146033979", "-2147472691"],
+        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
+            return None;
+        }
+    };
+    match text {
+        "infinity" => Some(infinity),
+        "-infinity" => Some(minus_infinity),
+        _ => None,
+    }
 }
 
 /// Appends the value as JSON. A value that is JSON itself becomes a string of its text.
@@ -75,7 +107,7 @@ pub(super) fn json(
     let is_number = match form {
         Form::Integer | Form::Boolean => true,
         Form::Timestamp(_) | Form::Date => format == Format::Debezium,
-        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz | Form::Other => false,
+        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz(_) | Form::Other => false,
     };
     if is_number {
         return characters(form, text, format, out);
@@ -91,40 +123,44 @@ pub(super) fn json(
 }
 
 /// Appends a JSON string as Jackson writes it, which Connect's `JsonConverter` uses: `"`, `\` and
-/// control characters are escaped, hexadecimal digits are capital letters, nothing else is changed.
+/// control characters are escaped, and characters beyond U+FFFF are two escaped surrogates.
+/// Hexadecimal digits are capital letters, and nothing else is changed.
 pub(super) fn string(text: &str, out: &mut String) {
     out.push('"');
-    // What lies between two escapes is copied at once. What is escaped is one byte long.
+    // What lies between two escapes is copied at once.
     let mut rest = text;
     while let Some(at) = escaped_at(rest.as_bytes())
         && let Some((plain, after)) = rest.split_at_checked(at)
-        && let Some((escaped, after)) = after.split_at_checked(1)
+        && let Some(escaped) = after.chars().next()
     {
         out.push_str(plain);
         match escaped {
-            "\"" => out.push_str("\\\""),
-            "\\" => out.push_str("\\\\"),
-            "\u{8}" => out.push_str("\\b"),
-            "\t" => out.push_str("\\t"),
-            "\n" => out.push_str("\\n"),
-            "\u{c}" => out.push_str("\\f"),
-            "\r" => out.push_str("\\r"),
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
             // Writing to a `String` cannot fail.
-            control => {
-                let code = control.bytes().next().unwrap_or_default();
-                write!(out, "\\u{code:04X}").unwrap_or_default();
+            other => {
+                for unit in other.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04X}").unwrap_or_default();
+                }
             }
         }
-        rest = after;
+        rest = after.get(escaped.len_utf8()..).unwrap_or_default();
     }
     out.push_str(rest);
     out.push('"');
 }
 
-/// Where the first byte is that a JSON string escapes. A block of bytes is looked at together, without
-/// a branch, which the compiler vectorises.
+/// Where the first character is that a JSON string escapes: a character beyond U+FFFF begins with a
+/// byte from 0xF0 on. A block of bytes is looked at together, without a branch, which the compiler
+/// vectorises.
 fn escaped_at(text: &[u8]) -> Option<usize> {
-    let is_escaped = |byte: &u8| (*byte < b' ') | (*byte == b'"') | (*byte == b'\\');
+    let is_escaped =
+        |byte: &u8| (*byte < b' ') | (*byte == b'"') | (*byte == b'\\') | (*byte >= 0xF0);
     let has_one = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_escaped(byte));
     let mut start = 0;
     for block in text.chunks(32) {
@@ -185,11 +221,19 @@ mod tests {
             (Form::Date, "2019-03-24", "17979", "17979"),
             (Form::Date, "1969-12-31", "-1", "-1"),
             (
-                Form::TimestampTz,
+                Form::TimestampTz(6),
                 "2019-03-24 20:52:59.12+00",
-                "2019-03-24T20:52:59.12Z",
-                "\"2019-03-24T20:52:59.12Z\"",
+                "2019-03-24T20:52:59.120000Z",
+                "\"2019-03-24T20:52:59.120000Z\"",
             ),
+            (MICROS, "0044-03-15 12:00:00 BC", "-63517780800000000", "-63517780800000000"),
+            (MICROS, "infinity", "9223372036854775807", "9223372036854775807"),
+            (MICROS, "-infinity", "-9223372036854775808", "-9223372036854775808"),
+            (MILLIS, "infinity", "9223372036825200000", "9223372036825200000"),
+            (MILLIS, "-infinity", "-9223372036832400000", "-9223372036832400000"),
+            (Form::Date, "infinity", "2146033979", "2146033979"),
+            (Form::Date, "-infinity", "-2147472691", "-2147472691"),
+            (Form::TimestampTz(0), "infinity", "infinity", "\"infinity\""),
         ] {
             assert_eq!(as_characters(form, text, Format::Debezium).unwrap(), characters);
             assert_eq!(as_json(form, text, Format::Debezium).unwrap(), json);
@@ -212,8 +256,10 @@ mod tests {
     #[test]
     fn strings_are_escaped_as_jackson_does() {
         let mut out = String::new();
-        string("a/\u{1f}\u{0}\u{8}\t\n\u{c}\r\"\\\u{7f}é\u{2028}", &mut out);
-        assert_eq!(out, "\"a/\\u001F\\u0000\\b\\t\\n\\f\\r\\\"\\\\\u{7f}é\u{2028}\"");
+        string("a/\u{1f}\u{0}\u{8}\t\n\u{c}\r\"\\\u{7f}é\u{2028}\u{ffff}😀", &mut out);
+        let expected =
+            "\"a/\\u001F\\u0000\\b\\t\\n\\f\\r\\\"\\\\\u{7f}é\u{2028}\u{ffff}\\uD83D\\uDE00\"";
+        assert_eq!(out, expected);
     }
 
     proptest! {
@@ -229,8 +275,6 @@ mod tests {
     fn what_does_not_fit_its_type_is_refused() {
         assert_eq!(as_json(Form::Boolean, "yes", Format::Plain), Err(Unwritable::Form));
         assert_eq!(as_json(Form::Bytea, "abc", Format::Plain), Err(Unwritable::Form));
-        let infinite = Err(Unwritable::Time(NoTime::Infinite));
-        assert_eq!(as_characters(MICROS, "infinity", Format::Debezium), infinite);
         assert!(as_characters(Form::Date, "24.03.2019", Format::Debezium).is_err());
     }
 }

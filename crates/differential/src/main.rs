@@ -1,0 +1,68 @@
+//! Records what the real Debezium makes of the cases, or checks that it is what was recorded.
+//!
+//! ```text
+//! differential check  [CASE…]   fails where Debezium or the router does not do what is recorded
+//! differential record [CASE…]   writes the goldens, and prints what differs
+//! differential show   [CASE…]   prints what differs, from the goldens
+//! ```
+#![allow(clippy::print_stdout, reason = "a tool whose output is the answer")]
+
+use anyhow::{Context, bail, ensure};
+use differential::case::Case;
+use differential::compare::{changes, differences};
+use differential::golden::Golden;
+use differential::{ours, record};
+
+/// The version of the server, on which no record depends.
+const POSTGRES: u16 = 18;
+
+const USAGE: &str = "usage: differential check|record|show [CASE…]";
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, names) = arguments.split_first().context(USAGE)?;
+    let mut cases = Case::all()?;
+    cases.retain(|case| names.is_empty() || names.contains(&case.name));
+    ensure!(!cases.is_empty(), "no case is called {}", names.join(" or "));
+    match command.as_str() {
+        "check" => check(&cases).await,
+        "record" => {
+            for (case, golden) in cases.iter().zip(record::record(POSTGRES, &cases).await?) {
+                golden.write(&case.name)?;
+                show(case, &golden)?;
+            }
+            Ok(())
+        }
+        "show" => cases.iter().try_for_each(|case| show(case, &Golden::read(&case.name)?)),
+        _ => bail!(USAGE),
+    }
+}
+
+/// Fails where the real Debezium, or the router on rows of now, does another thing than recorded.
+async fn check(cases: &[Case]) -> anyhow::Result<()> {
+    let mut changed = Vec::new();
+    for (case, now) in cases.iter().zip(record::record(POSTGRES, cases).await?) {
+        if !case.varies {
+            changed.extend(changes(case, &Golden::read(&case.name)?, &now));
+        }
+    }
+    let changes = changed.join("\n");
+    ensure!(changed.is_empty(), "not what the goldens say:\n{changes}");
+    println!("{} cases are as recorded", cases.len());
+    Ok(())
+}
+
+fn show(case: &Case, golden: &Golden) -> anyhow::Result<()> {
+    println!("== {}", case.name);
+    if let Some(why) = &golden.task_failed {
+        println!("   Debezium's task failed: {why}");
+    }
+    let outcomes = ours::outcomes(case, golden)?;
+    for ((row, recorded), outcome) in case.rows.iter().zip(&golden.rows).zip(&outcomes) {
+        for difference in differences(&recorded.debezium, outcome) {
+            println!("   {:?}\n      {difference}", row.values);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! What the router makes of recorded rows: the case's configuration goes through `migrate`, and
+//! what the server sent of a row goes through the core.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::num::NonZeroI32;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use outbox_router::config::{self, Environment};
+use outbox_router::migrate::{self, Given};
+use relay::testing::{MemorySink, Source, StoredRecord, wire};
+use relay::{
+    Action, FrameOutcome, Input, Moment, Now, OnFailed, Outboxes, PgTimestamp, Relay,
+    RelaySettings, Timing, TopicFacts, TopicId, Window,
+};
+
+use crate::case::Case;
+use crate::golden::{Bytes, Golden, Outcome, Record, RecordedRow, Time};
+
+/// How many partitions every topic has.
+pub const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
+
+/// When every row is committed: 2026-01-01, in microseconds since 2000.
+const COMMITTED_AT: i64 = 820_540_800_000_000;
+
+/// Translates a case's configuration.
+///
+/// # Errors
+///
+/// Fails when a part of it is not supported.
+pub fn migrated(case: &Case) -> anyhow::Result<String> {
+    let given = Given {
+        file: format!("{}.properties", case.name),
+        bootstrap_servers: Some("kafka:9092".to_owned()),
+        ..Given::default()
+    };
+    let migration = migrate::debezium(&case.properties(5432), &given)?;
+    ensure!(migration.is_complete(), "{}: {:#?}", case.name, migration.unsupported);
+    migration.toml.context("no configuration")
+}
+
+/// Reads what [`migrated`] wrote.
+fn outboxes(toml: &str) -> anyhow::Result<Outboxes> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("outbox-router.toml");
+    std::fs::write(&file, toml)?;
+    let variable = (OsString::from("POSTGRES_PASSWORD"), OsString::from("unused"));
+    let loaded = config::load(Some(&file), &Environment::new([variable]), &[])?;
+    Ok(loaded.config.outboxes())
+}
+
+/// What the router makes of every row of a recording, in order.
+///
+/// # Errors
+///
+/// Fails when the configuration cannot be translated, or a row has no outcome.
+pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
+    let outboxes = outboxes(&migrated(case)?)?;
+    let row = |row: &RecordedRow| {
+        let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
+        run.route(&golden.relation.0, &row.insert.0)
+    };
+    golden.rows.iter().map(row).collect()
+}
+
+/// One row has the core for itself, because the core stops at a row that it refuses.
+struct Run {
+    relay: Relay,
+    source: Source,
+    sink: MemorySink,
+    topics: BTreeMap<TopicId, String>,
+}
+
+impl Run {
+    fn new(case: &Case, outboxes: &Outboxes, relation: &[u8]) -> anyhow::Result<Self> {
+        let oid = relation.get(1..5).context("no relation")?.try_into().map(u32::from_be_bytes)?;
+        let settings = RelaySettings {
+            slot: case.identifier(),
+            publication: case.identifier(),
+            witness: None,
+            outboxes: outboxes.clone(),
+            window: Window { events: 100, bytes: 32 << 20 },
+            row_bytes: 16 << 20,
+            timing: Timing {
+                status_interval: Duration::from_secs(3),
+                silence_limit: Duration::from_secs(60),
+            },
+            shutdown_limit: Duration::from_secs(25),
+            on_failed: OnFailed::Stay,
+            seed: 1,
+        };
+        Ok(Self {
+            relay: Relay::new(settings, Moment::default()),
+            source: Source::of(&case.identifier(), oid, &[]),
+            sink: MemorySink::new(100),
+            topics: BTreeMap::new(),
+        })
+    }
+
+    fn route(&mut self, relation: &[u8], insert: &[u8]) -> anyhow::Result<Outcome> {
+        self.handle(Input::SinkReady);
+        let frames = [
+            wire::begin(2048, COMMITTED_AT),
+            wire::wal(2048, COMMITTED_AT, relation),
+            wire::wal(2048, COMMITTED_AT, insert),
+            wire::commit(2048, 2096),
+        ];
+        for frame in &frames {
+            // A frame waits while its topic is looked up.
+            while self.relay.wants_wal()
+                && self.relay.frame(frame, now(), &mut self.sink) == FrameOutcome::NotTaken
+            {
+                self.act();
+            }
+            self.act();
+        }
+        if let Some(record) = self.sink.produced().first() {
+            return Ok(Outcome::Record(self.record(record)));
+        }
+        let reason = self.relay.snapshot(Moment::default()).condition.reason;
+        let reason = reason.context("neither a record nor a reason")?;
+        Ok(Outcome::Stops(reason.code.to_string()))
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.relay.handle(input, now());
+        self.act();
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.relay.next_action() {
+            if let Action::LookUpTopic(id, name) = &action {
+                self.topics.insert(*id, name.to_string());
+                let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
+                self.relay.handle(Input::Topic(*id, Ok(facts)), now());
+            } else if let Some(answer) = self.source.answer(&action) {
+                self.relay.handle(answer, now());
+            }
+        }
+    }
+
+    fn record(&self, record: &StoredRecord) -> Record {
+        let committed = PgTimestamp::from_micros(COMMITTED_AT).unix_millis();
+        let bytes = |bytes: &Vec<u8>| Bytes(bytes.clone());
+        let headers = record.headers.iter();
+        Record {
+            topic: self.topics.get(&record.topic).cloned().unwrap_or_default(),
+            partition: Some(record.partition),
+            key: Some(bytes(&record.key)),
+            value: record.value.as_ref().map(bytes),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.as_ref().map(bytes)))
+                .collect(),
+            time: match record.timestamp_ms {
+                millis if millis == committed => Time::Event,
+                millis => Time::Row(millis),
+            },
+        }
+    }
+}
+
+fn now() -> Now {
+    Now { at: Moment::default(), wall: PgTimestamp::from_micros(COMMITTED_AT) }
+}

@@ -1,0 +1,64 @@
+//! The table of docs/debezium.md: what is the same, what is better, what differs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::case::{Case, Verdict};
+use crate::golden::Golden;
+
+const BEGIN: &str = "<!-- the cases of crates/differential -->\n";
+const END: &str = "<!-- end of the cases -->\n";
+
+/// The page.
+pub fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/debezium.md")
+}
+
+/// The page with the table of these cases in its place.
+pub fn with_table(page: &str, cases: &[(Case, Golden)]) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{}{END}{after}", table(cases)))
+}
+
+fn table(cases: &[(Case, Golden)]) -> String {
+    let mut text =
+        "\n| case | rows | same | better | different | wrong |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    let mut reasons: BTreeMap<&Verdict, Vec<&str>> = BTreeMap::new();
+    for (case, golden) in cases {
+        let [mut same, mut better, mut different, mut wrong] = [0; 4];
+        for (row, recorded) in case.rows.iter().zip(&golden.rows) {
+            let verdict = recorded.ours.as_ref().and_then(|_| case.verdict(row));
+            match verdict {
+                None => same += 1,
+                Some(Verdict::Better(_)) => better += 1,
+                Some(Verdict::Different(_)) => different += 1,
+                Some(Verdict::Wrong(_)) => wrong += 1,
+            }
+            if let Some(verdict) = verdict {
+                let names = reasons.entry(verdict).or_default();
+                if names.last() != Some(&case.name.as_str()) {
+                    names.push(&case.name);
+                }
+            }
+        }
+        let counts = [case.rows.len(), same, better, different, wrong].map(shown).join(" | ");
+        text.push_str(&format!("| {}: {} | {counts} |\n", case.name, case.about));
+    }
+    text.push('\n');
+    for (verdict, names) in reasons {
+        let (kind, why) = match verdict {
+            Verdict::Better(why) => ("better", why),
+            Verdict::Different(why) => ("different", why),
+            Verdict::Wrong(why) => ("wrong", why),
+        };
+        text.push_str(&format!("* **{kind}** ({}): {why}\n", names.join(", ")));
+    }
+    text.push('\n');
+    text
+}
+
+fn shown(count: usize) -> String {
+    if count == 0 { String::new() } else { count.to_string() }
+}

@@ -1,0 +1,56 @@
+//! Tables, slots and rows of cases, and what the server sends of the rows.
+
+use anyhow::{Context, ensure};
+use testbed::postgres::{PostgresOptions, PostgresServer, create_slot};
+
+use crate::case::Case;
+use crate::golden::Hex;
+
+/// The two messages about each row of a case.
+pub(crate) struct Sent {
+    pub(crate) relation: Hex,
+    pub(crate) inserts: Vec<Hex>,
+    /// Each row's id, as text.
+    pub(crate) ids: Vec<String>,
+}
+
+/// A server that has room for a slot of each case.
+pub(crate) async fn start(version: u16, cases: &[Case]) -> anyhow::Result<PostgresServer> {
+    let senders = (2 * cases.len() + 10).to_string();
+    let connections = (10 * cases.len() + 50).to_string();
+    let options = PostgresOptions::version(version)
+        .set("max_replication_slots", &senders)
+        .set("max_wal_senders", &senders)
+        .set("max_connections", &connections);
+    PostgresServer::start(options).await
+}
+
+/// Makes a case's table, publication and slot, and inserts its rows.
+pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Result<Sent> {
+    let session = server.connect().await?;
+    let name = case.identifier();
+    let make = format!("{}\nCREATE PUBLICATION {name} FOR TABLE {name};", case.create_table());
+    session.batch_execute(&make).await.with_context(|| format!("{}: {make}", case.name))?;
+    create_slot(&session, &name, "pgoutput").await?;
+    let mut ids = Vec::new();
+    let key = case.router.get("table.field.event.id").map_or("id", String::as_str);
+    for (number, row) in case.rows.iter().enumerate() {
+        let insert = format!("{} RETURNING {key}::text", case.insert(number, row));
+        let inserted = session.query_one(&insert, &[]).await;
+        let inserted = inserted.with_context(|| format!("{}: {insert}", case.name))?;
+        ids.push(inserted.get::<_, Option<String>>(0).unwrap_or_default());
+    }
+    // As the router's connection sets it.
+    session.batch_execute("SET DateStyle = ISO; SET TimeZone = UTC").await?;
+    let peek = format!(
+        "SELECT data FROM pg_logical_slot_peek_binary_changes('{name}', NULL, NULL, \
+         'proto_version', '1', 'publication_names', '{name}')"
+    );
+    let messages: Vec<Vec<u8>> =
+        session.query(&peek, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let of = |kind: u8| messages.iter().filter(move |message| message.first() == Some(&kind));
+    let inserts: Vec<Hex> = of(b'I').cloned().map(Hex).collect();
+    ensure!(inserts.len() == case.rows.len(), "{}: {} inserts", case.name, inserts.len());
+    let relation = of(b'R').next().cloned().context("no relation")?;
+    Ok(Sent { relation: Hex(relation), inserts, ids })
+}

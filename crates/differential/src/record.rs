@@ -1,0 +1,142 @@
+//! Recording: the rows of cases through the real Debezium.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, ensure};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
+use testbed::reader::ConsumedRecord;
+use testbed::router::last_lines;
+use tokio::time::{Instant, sleep};
+
+use crate::case::Case;
+use crate::connect::Worker;
+use crate::golden::{Bytes, Golden, Record, RecordedBy, RecordedRow, Time};
+use crate::postgres::{self, Sent};
+use crate::{kafka, ours};
+
+/// How long Kafka Connect may take to start all connectors.
+const START_DEADLINE: Duration = Duration::from_mins(4);
+/// After so long without a record, none comes any more: rows are left out that Debezium refuses.
+const QUIET: Duration = Duration::from_secs(12);
+/// A time of a record that is farther from now is the row's own.
+const NEAR_NOW_MS: i64 = 3_600_000;
+
+/// Lets the real Debezium route the rows of cases, in one Kafka Connect, each from a slot of its
+/// own.
+///
+/// # Errors
+///
+/// Fails when a server does not come up, or a case's SQL is wrong.
+pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Vec<Golden>> {
+    let server = postgres::start(version, cases).await?;
+    // Else it deletes records at once that carry a time of years ago.
+    let options = KafkaOptions::default().set("log.retention.ms", "-1");
+    let cluster = KafkaCluster::start(options).await?;
+    let mut sent = Vec::new();
+    for case in cases {
+        sent.push(postgres::insert(&server, case).await?);
+    }
+    let worker = Worker::start(&cluster.bootstrap(), server.port(), cases)?;
+    let seen = wait(&worker, &cluster.bootstrap(), cases).await;
+    let (seen, failures) = seen.with_context(|| last_lines(&worker.log(), 60))?;
+    drop(worker);
+    let recorded_by = RecordedBy {
+        versions: testbed::debezium::versions()?,
+        postgres: version,
+        command: "scripts/test.sh --debezium record".to_owned(),
+    };
+    cases
+        .iter()
+        .zip(sent)
+        .zip(seen.into_iter().zip(failures))
+        .map(|((case, sent), (seen, failure))| {
+            golden(case, sent, &seen, failure, recorded_by.clone())
+        })
+        .collect()
+}
+
+/// Waits until every row has its record, or none comes any more.
+async fn wait(
+    worker: &Worker,
+    bootstrap: &str,
+    cases: &[Case],
+) -> anyhow::Result<(Vec<Vec<ConsumedRecord>>, Vec<Option<String>>)> {
+    let started = Instant::now();
+    let mut last = (0, Instant::now());
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        let mut states = Vec::new();
+        for case in cases {
+            states.push(worker.failure(case).await);
+        }
+        let all_started = states.iter().all(Option::is_some);
+        ensure!(
+            all_started || started.elapsed() < START_DEADLINE,
+            "connectors did not start within {START_DEADLINE:?}"
+        );
+        if !all_started {
+            last.1 = Instant::now();
+            continue;
+        }
+        let seen = kafka::records(bootstrap, cases).await?;
+        let count = seen.iter().map(Vec::len).sum();
+        if count != last.0 {
+            last = (count, Instant::now());
+        }
+        let is_complete = seen.iter().zip(cases).all(|(seen, case)| seen.len() == case.rows.len());
+        if is_complete || last.1.elapsed() > QUIET {
+            let failures = states.into_iter().map(|state| state.and_then(Result::err)).collect();
+            return Ok((seen, failures));
+        }
+    }
+}
+
+fn golden(
+    case: &Case,
+    sent: Sent,
+    seen: &[ConsumedRecord],
+    task_failed: Option<String>,
+    recorded_by: RecordedBy,
+) -> anyhow::Result<Golden> {
+    let mut used = 0;
+    let mut rows = Vec::new();
+    for (insert, id) in sent.inserts.into_iter().zip(&sent.ids) {
+        let is_of_row = |record: &&ConsumedRecord| {
+            case.rows.len() == 1 || record.header("id") == Some(id.as_str())
+        };
+        let debezium: Vec<Record> = seen.iter().filter(is_of_row).map(record_of).collect();
+        used += debezium.len();
+        rows.push(RecordedRow { insert, debezium, ours: None });
+    }
+    ensure!(
+        used == seen.len(),
+        "{}: {} records of no row: {seen:#?}",
+        case.name,
+        seen.len() - used
+    );
+    let mut golden = Golden { recorded_by, relation: sent.relation, rows, task_failed };
+    let outcomes = ours::outcomes(case, &golden)?;
+    for (row, ours) in golden.rows.iter_mut().zip(outcomes) {
+        row.ours = (!crate::compare::is_same(&row.debezium, &ours)).then_some(ours);
+    }
+    Ok(golden)
+}
+
+fn record_of(record: &ConsumedRecord) -> Record {
+    let bytes = |bytes: &Vec<u8>| Bytes(bytes.clone());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    let time = record.timestamp.unwrap_or(-1);
+    let headers = record.headers.iter();
+    Record {
+        topic: record.topic.to_string(),
+        partition: record.key.is_some().then_some(record.partition),
+        key: record.key.as_ref().map(bytes),
+        value: record.value.as_ref().map(bytes),
+        headers: headers.map(|(name, value)| (name.clone(), value.as_ref().map(bytes))).collect(),
+        time: match time {
+            time if (now - time).abs() < NEAR_NOW_MS => Time::Event,
+            time => Time::Row(time),
+        },
+    }
+}
