@@ -49,8 +49,8 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
         context.report.different(Finding::of(&option, text));
     }
     if !headers.is_empty() || !envelope.is_empty() {
-        let text = "a text is written as it is, as in Debezium; of other types compare one record: \
-                    Debezium writes a timestamp as a number or in ISO 8601, bytes in Base64";
+        let text = "each column is written as in Debezium; numeric, float, time, interval and array \
+                    columns are refused at the table's first row (R008)";
         context.report.different(Finding::of(&option, text));
     }
     list(context, "extra_headers", &headers);
