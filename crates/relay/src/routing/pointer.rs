@@ -7,6 +7,8 @@ use std::{borrow::Cow, fmt};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::routing::json::{JsonText, NotJson};
+
 /// The names on the way from the outermost value to the one that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonPointer {
@@ -49,21 +51,13 @@ impl JsonPointer {
         match value.get() {
             "null" => Ok(None),
             text if text.starts_with('"') => {
-                let text: Text<'a> = serde_json::from_str(text).map_err(|_| NotJson)?;
+                let text: JsonText<'a> = serde_json::from_str(text).map_err(|_| NotJson)?;
                 Ok(Some(text.0))
             }
             text => Ok(Some(Cow::Borrowed(text))),
         }
     }
 }
-
-/// A text that JSON's grammar refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotJson;
-
-/// Borrowed where it has no escapes.
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn unescape(token: &str) -> Result<String, MalformedPointer> {
     let mut unescaped = String::new();
@@ -110,7 +104,7 @@ impl<'de> Visitor<'de> for Step<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(JsonText(name)) = map.next_key()? {
             if name == self.0 {
                 found = Some(map.next_value()?);
             } else {

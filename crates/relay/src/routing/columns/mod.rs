@@ -11,7 +11,7 @@ use crate::{
     failure::{Code, Failure},
     routing::{
         mapping::{self, Mapping},
-        table::{OutboxTable, Role, Slot},
+        table::{OutboxTable, Role, RoleNames, Slot},
         topic::TopicTemplate,
     },
 };
@@ -38,7 +38,7 @@ pub(crate) struct Columns {
     /// Roles that share a column: the one in `uses`, and the other.
     shared: Vec<(Slot, Slot)>,
     /// The columns' names by role, for messages.
-    names: Vec<(Role, String)>,
+    names: RoleNames,
     /// What is to be done with a row beside this; `None`: nothing.
     mapping: Option<Box<Mapping>>,
     /// The topic of the table under the preset that fits.
@@ -65,8 +65,7 @@ impl Columns {
         if let Some((template, text)) = topic_by_columns {
             resolution.template(Role::AggregateType, template, text);
         }
-        let Resolution { mut uses, shared, fit } = resolution;
-        let names = fit.names.clone();
+        let Resolution { mut uses, shared, names, fit } = resolution;
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
         let mapping = mapping::resolve(fit)?;
@@ -80,8 +79,12 @@ impl Columns {
 
     /// The name of a role's column; the role's own name when the table has no such column.
     pub(crate) fn name(&self, role: Role) -> &str {
-        let found = self.names.iter().find(|(known, _)| *known == role);
-        found.map_or(role.as_str(), |(_, name)| name)
+        self.names.get(role)
+    }
+
+    /// The columns' names by role.
+    pub(crate) fn names(&self) -> &RoleNames {
+        &self.names
     }
 
     /// What is to be done with a row after it was read; `None`: nothing.

@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     routing::{
         mapping::{Fit, Input, ResolvedTemplate},
-        table::{OutboxTable, Preset, Role, Slot},
+        table::{OutboxTable, Preset, Role, RoleNames, Slot},
     },
 };
 
@@ -18,6 +18,7 @@ pub(super) struct Resolution<'r> {
     pub(super) uses: Vec<Option<Use>>,
     /// Roles that share a column: the one in `uses`, and the other.
     pub(super) shared: Vec<(Slot, Slot)>,
+    pub(super) names: RoleNames,
     pub(super) fit: Fit<'r>,
 }
 
@@ -30,6 +31,7 @@ impl<'r> Resolution<'r> {
         Self {
             uses: vec![None; columns.len()],
             shared: Vec::new(),
+            names: RoleNames::default(),
             fit: Fit {
                 table,
                 columns,
@@ -39,7 +41,6 @@ impl<'r> Resolution<'r> {
                 partition: None,
                 tracing: None,
                 pairs: None,
-                names: Vec::new(),
                 key: Input::Template,
                 payload: Input::Template,
             },
@@ -48,8 +49,7 @@ impl<'r> Resolution<'r> {
 
     /// A template stands for the role, and for no other column that did.
     pub(super) fn template(&mut self, role: Role, template: ResolvedTemplate, text: String) {
-        self.fit.names.retain(|(known, _)| *known != role);
-        self.fit.names.push((role, text));
+        self.names.set(role, text);
         self.fit.templates.push((role, template));
     }
 
@@ -64,7 +64,7 @@ impl<'r> Resolution<'r> {
         else {
             return Ok(());
         };
-        self.fit.names.push((role, types::lossy(column.name)));
+        self.names.set(role, types::lossy(column.name));
         match role {
             Role::AggregateId => self.fit.key = Input::Column(position),
             Role::Payload => self.fit.payload = Input::Column(position),

@@ -8,12 +8,13 @@
 
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{fmt, ops::Range};
 
 use super::{
     header::Header,
     plain::{self, Span},
 };
+use crate::routing::json::JsonText;
 
 /// How many members one row may have: far above any use, far below what would harm a consumer.
 const MEMBERS_MAX: usize = 256;
@@ -95,6 +96,8 @@ impl RowHeaders {
         })
     }
 
+    /// [`RowHeaders::read`] for every object.
+    #[cold]
     pub(super) fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         deserializer
@@ -193,13 +196,13 @@ impl<'de> Visitor<'de> for Members<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let ours = |text: &str| A::Error::custom(format!("{OURS}{text}"));
-        while let Some(name) = map.next_key::<Text<'de>>()? {
+        while let Some(name) = map.next_key::<JsonText<'de>>()? {
             let name = name.0.as_ref();
             let value: &'de RawValue = map.next_value()?;
             let pushed = match value.get() {
                 "null" => self.headers.push_own(name, None, self.taken),
                 text if text.starts_with('"') => {
-                    let text: Text<'de> = serde_json::from_str(text)
+                    let text: JsonText<'de> = serde_json::from_str(text)
                         .map_err(|_| ours("a text holds a lone surrogate"))?;
                     self.headers.push_own(name, Some(&text.0), self.taken)
                 }
@@ -210,10 +213,6 @@ impl<'de> Visitor<'de> for Members<'_> {
         Ok(())
     }
 }
-
-/// A JSON string, borrowed where it has no escapes (`Cow` alone would always copy).
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -5,12 +5,15 @@
 //! Nothing is parsed into numbers, so each keeps its digits, and nothing is inferred: arrays may mix
 //! what they like.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::routing::{pointer::NotJson, table::ExpandJson};
+use crate::routing::{
+    json::{JsonText, NotJson},
+    table::ExpandJson,
+};
 
 /// How deep members are looked for. What lies deeper is copied as it is, so that no row can exhaust
 /// the stack.
@@ -92,7 +95,7 @@ impl<'de> Visitor<'de> for Copy<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         self.out.push('{');
         let mut separator = "";
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(JsonText(name)) = map.next_key()? {
             let value: &RawValue = map.next_value()?;
             if self.is_dropped(value) {
                 continue;
@@ -119,10 +122,6 @@ impl<'de> Visitor<'de> for Copy<'_> {
         Ok(())
     }
 }
-
-/// Borrowed where it has no escapes.
-#[derive(serde::Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -21,6 +21,7 @@ mod row;
 mod value;
 
 pub use filter::FilterKind;
+pub(crate) use form::Form;
 pub(crate) use places::ResolvedTemplate;
 pub(crate) use plan::{Input, Mapping, Verdict};
 pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};

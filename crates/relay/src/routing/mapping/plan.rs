@@ -1,5 +1,7 @@
 //! What is to be done for each row of one relation, and how.
 
+use std::borrow::Cow;
+
 use pgoutput::TupleColumns;
 
 use super::{
@@ -16,7 +18,7 @@ use crate::{
     failure::Code,
     routing::{
         headers::RowHeaders,
-        table::{Format, Role},
+        table::{Format, Role, RoleNames},
         timestamp::{self, TimeForm},
     },
 };
@@ -25,8 +27,6 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(super) format: Format,
-    /// The columns' names by role, for messages.
-    pub(super) names: Vec<(Role, String)>,
     pub(super) filter: Option<Filter>,
     /// Roles whose text columns fill.
     pub(super) templates: Vec<(Role, ResolvedTemplate)>,
@@ -70,6 +70,7 @@ impl Mapping {
     #[inline(never)]
     pub(crate) fn apply(
         &self,
+        names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
         headers: &mut RowHeaders,
@@ -80,21 +81,21 @@ impl Mapping {
         {
             return Ok(Verdict::FilteredOut);
         }
-        self.fill_templates(row, mapped)?;
-        self.read_time(row, mapped)?;
-        self.read_partition(row, mapped)?;
+        self.fill_templates(names, row, mapped)?;
+        self.read_time(names, row, mapped)?;
+        self.read_partition(names, row, mapped)?;
         self.write_headers(row, headers)?;
         self.write_key(row, mapped)?;
         self.write_value(row, mapped)?;
         Ok(Verdict::Event)
     }
 
-    fn name(&self, role: Role) -> &str {
-        let found = self.names.iter().find(|(known, _)| *known == role);
-        found.map_or(role.as_str(), |(_, name)| name)
-    }
-
-    fn fill_templates(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+    fn fill_templates(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<(), Refusal> {
         for (role, template) in &self.templates {
             let start = mapped.text.len();
             match template.write(row, &mut mapped.text) {
@@ -104,11 +105,11 @@ impl Mapping {
                     mapped.values.push((*role, None));
                 }
                 Err(Unfilled::NotJson) => {
-                    let what = format!("{}: a column with a # holds no JSON", self.name(*role));
+                    let what = format!("{}: a column with a # holds no JSON", names.get(*role));
                     return Err((Code::NotJson, what));
                 }
                 Err(Unfilled::Form) => {
-                    let what = format!("{}: a value is not UTF-8", self.name(*role));
+                    let what = format!("{}: a value is not UTF-8", names.get(*role));
                     return Err((Code::ValueForm, what));
                 }
             }
@@ -116,11 +117,16 @@ impl Mapping {
         Ok(())
     }
 
-    fn read_time(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+    fn read_time(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<(), Refusal> {
         let Some((position, form)) = self.time else { return Ok(()) };
         if let Some(text) = text(row, position) {
             let millis = timestamp::millis(text, form).map_err(|why| {
-                let column = self.name(Role::Timestamp);
+                let column = names.get(Role::Timestamp);
                 let what = format!("column {column} is no timestamp of a record: {why}");
                 (Code::TimestampUnusable, what)
             })?;
@@ -129,12 +135,17 @@ impl Mapping {
         Ok(())
     }
 
-    fn read_partition(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+    fn read_partition(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<(), Refusal> {
         let Some(position) = self.partition else { return Ok(()) };
         if let Some(text) = text(row, position) {
             let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
             let Some(number) = number.filter(|number: &i32| *number >= 0) else {
-                let column = self.name(Role::Partition);
+                let column = names.get(Role::Partition);
                 let what = format!("column {column} is no partition: it is negative or too large");
                 return Err((Code::PartitionUnusable, what));
             };
@@ -166,38 +177,43 @@ impl Mapping {
 
     fn write_key(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
         let Some((input, form)) = self.key else { return Ok(()) };
-        let MappedRow { text, .. } = mapped;
-        let start = text.len();
-        let written = match input {
-            Input::Column(position) => match super::column_text::text(row, position) {
-                Some(key) => render::json(form, key, self.format, text),
-                None => return Ok(()),
-            },
-            Input::Template => match mapped.value(Role::AggregateId).flatten().map(str::to_owned) {
-                Some(key) => render::json(form, key.as_bytes(), self.format, &mut mapped.text),
-                None => return Ok(()),
-            },
-        };
-        written.map_err(|why| (Code::ValueForm, format!("its key cannot be JSON: {why}")))?;
+        let Some(key) = input.text(Role::AggregateId, row, mapped) else { return Ok(()) };
+        let start = mapped.text.len();
+        render::json(form, &key, self.format, &mut mapped.text)
+            .map_err(|why| (Code::ValueForm, format!("its key cannot be JSON: {why}")))?;
         mapped.set_written(Role::AggregateId, start);
         Ok(())
     }
 
     fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
         let Some((input, rule)) = &self.value else { return Ok(()) };
+        let payload = input.text(Role::Payload, row, mapped);
         let start = mapped.text.len();
-        let written = match input {
-            Input::Column(position) => rule.write(row, text(row, *position), &mut mapped.text),
-            Input::Template => {
-                let payload = mapped.value(Role::Payload).flatten().map(str::to_owned);
-                rule.write(row, payload.as_deref().map(str::as_bytes), &mut mapped.text)
-            }
-        };
+        let written = rule.write(row, payload.as_deref(), &mut mapped.text);
         match written.map_err(|what| (Code::NotJson, what))? {
             Written::AsItIs => {}
             Written::Null => mapped.values.push((Role::Payload, None)),
             Written::Value => mapped.set_written(Role::Payload, start),
         }
         Ok(())
+    }
+}
+
+impl Input {
+    /// The text of a role in one row; `None` for NULL. What a template gave is copied, since what
+    /// is made of it goes into the same buffer.
+    fn text<'r>(
+        self,
+        role: Role,
+        row: TupleColumns<'r>,
+        mapped: &MappedRow,
+    ) -> Option<Cow<'r, [u8]>> {
+        match self {
+            Self::Column(position) => text(row, position).map(Cow::Borrowed),
+            Self::Template => {
+                let filled = mapped.value(role).flatten();
+                filled.map(|text| Cow::Owned(text.as_bytes().to_vec()))
+            }
+        }
     }
 }

@@ -32,8 +32,6 @@ pub(crate) struct Fit<'f> {
     pub(crate) tracing: Option<usize>,
     /// The column of [`Role::Headers`], where it is an array.
     pub(crate) pairs: Option<usize>,
-    /// The columns' names by role, for messages.
-    pub(crate) names: Vec<(Role, String)>,
     /// Where the key's text comes from.
     pub(crate) key: Input,
     /// Where the payload's text comes from.
@@ -51,7 +49,6 @@ pub(crate) fn resolve(fit: Fit<'_>) -> Result<Option<Box<Mapping>>, Failure> {
         headers: fit.headers()?,
         key: fit.key()?,
         value: fit.value()?,
-        names: fit.names,
         templates: fit.templates,
         time: fit.time,
         partition: fit.partition,
@@ -65,7 +62,6 @@ impl Mapping {
     fn is_empty(&self) -> bool {
         let Self {
             format: _,
-            names: _,
             filter,
             templates,
             time,

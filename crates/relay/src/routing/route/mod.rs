@@ -102,7 +102,7 @@ impl TableRouter {
     ) -> Result<Option<&'a MappedRow>, Failure> {
         if let Some(mapping) = self.columns.mapping() {
             let verdict = mapping
-                .apply(row, mapped, headers)
+                .apply(self.columns.names(), row, mapped, headers)
                 .map_err(|(code, what)| self.refuse(event, code, &what))?;
             if verdict == Verdict::FilteredOut {
                 return Ok(None);

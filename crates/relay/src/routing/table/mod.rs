@@ -11,8 +11,8 @@ use crate::routing::{
 };
 
 pub use preset::{DEBEZIUM, DEFAULT, Example, ExampleRecord, PRESETS, Preset};
-pub(crate) use role::Slot;
 pub use role::{ColumnName, ColumnNames, Role};
+pub(crate) use role::{RoleNames, Slot};
 pub use shape::{
     BytesFormat, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format, HeaderNames,
     HeaderValue, MissingColumns, OnUpdate, Timestamp, TombstoneOn,

@@ -149,6 +149,24 @@ impl fmt::Display for ColumnName {
     }
 }
 
+/// What the columns of a relation are called, by role: for messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RoleNames(Vec<(Role, String)>);
+
+impl RoleNames {
+    /// Sets the name of a role's column.
+    pub(crate) fn set(&mut self, role: Role, name: String) {
+        self.0.retain(|(known, _)| *known != role);
+        self.0.push((role, name));
+    }
+
+    /// The name of a role's column; the role's own name where the table has no such column.
+    pub(crate) fn get(&self, role: Role) -> &str {
+        let found = self.0.iter().find(|(known, _)| *known == role);
+        found.map_or(role.as_str(), |(_, name)| name)
+    }
+}
+
 /// Column names in the configuration, by role: alternatives, of which the first that the relation
 /// has is taken. Roles that are not configured take the preset's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
