@@ -7,6 +7,7 @@
 
 mod bad_rows;
 mod brokers;
+mod compare;
 mod ddl;
 mod delivery;
 mod faults;

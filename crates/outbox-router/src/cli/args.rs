@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use super::{form::Form, migrate::MigrateFrom};
+use super::{compare::CompareArgs, form::Form, migrate::MigrateFrom};
 use crate::{
     codes::{Explanation, explanation, explanations},
     config::{Secret, parse_duration},
@@ -52,6 +52,7 @@ impl Cli {
             Command::Task(Task::Teardown(args)) => &args.overrides,
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
+            Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Explain(_) | Command::Migrate(_) => return Vec::new(),
         };
@@ -119,6 +120,12 @@ pub enum Task {
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
+    /// Compare what the router would write with what is in Kafka, on a temporary copy of the slot
+    #[command(after_help = "Examples:\n  outbox-router compare --config outbox-router.toml\n  \
+        outbox-router compare --records 100000\n\n\
+        It writes nothing to Kafka and leaves the slot where it is. Exit code 0: every event was\n\
+        found and nothing differs.")]
+    Compare(CompareArgs),
     /// Show how far behind the slot is, who is to blame, how long until PostgreSQL invalidates it,
     /// and what to type
     #[command(

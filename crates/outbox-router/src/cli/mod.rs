@@ -7,6 +7,7 @@
 mod accept;
 mod args;
 mod check;
+mod compare;
 mod connect;
 mod exit;
 mod form;
@@ -31,6 +32,7 @@ pub use args::{
     MissingTable, OnFailed, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
     StatusArgs, Task, TeardownArgs,
 };
+pub use compare::CompareArgs;
 pub use exit::Exit;
 pub use form::Form;
 pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
@@ -100,6 +102,7 @@ pub async fn execute(
         Task::Setup(args) => args.admin.admin_url.as_ref(),
         Task::Teardown(args) => args.admin.admin_url.as_ref(),
         Task::Accept(args) => args.admin.admin_url.as_ref(),
+        Task::Compare(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -113,6 +116,7 @@ pub async fn execute(
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)
         }
+        Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };
     match outcome {

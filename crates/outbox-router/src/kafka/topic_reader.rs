@@ -14,7 +14,7 @@ use super::{
 };
 
 /// How long the cluster may take to answer one request.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client that reads all partitions of the topics that it is given.
 pub struct TopicReader {
@@ -136,6 +136,48 @@ impl TopicReader {
             begun.push(ReadFrom { offset, end });
         }
         Ok(begun)
+    }
+
+    /// Gives a topic that is not read the next number.
+    ///
+    /// # Errors
+    /// librdkafka refuses the name.
+    pub fn skip(&mut self, topic: &TopicName) -> Result<(), Failure> {
+        self.reader.add(topic).map_err(|error| self.failure(code_of(&error), topic))?;
+        self.topics.push(topic.clone());
+        Ok(())
+    }
+
+    /// Stops reading a partition. Records that were fetched already may still come.
+    ///
+    /// # Errors
+    /// The partition is not read.
+    pub fn stop(&mut self, partition: PartitionId) -> Result<(), Failure> {
+        let PartitionId { topic, partition } = partition;
+        self.reader.stop(topic, partition).map_err(|error| self.cluster.failure(error, None, ""))
+    }
+
+    /// Reads a partition that was stopped on from this offset.
+    ///
+    /// # Errors
+    /// The partition is read already, or unknown.
+    pub fn resume(&mut self, partition: PartitionId, offset: i64) -> Result<(), Failure> {
+        let PartitionId { topic, partition } = partition;
+        let started = self.reader.start(topic, partition, offset);
+        started.map_err(|error| self.cluster.failure(error, None, ""))
+    }
+
+    /// Where a partition ends now.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn end(&self, partition: PartitionId) -> Result<i64, Failure> {
+        let Some(topic) = self.topics.get(partition.topic) else { return Ok(0) };
+        let timeout = Timeout::After(ANSWER_WITHIN);
+        let watermarks =
+            self.reader.client().fetch_watermarks(topic.as_str(), partition.partition, timeout);
+        let (_, end) = watermarks.map_err(|error| self.failure(code_of(&error), topic))?;
+        Ok(end)
     }
 
     /// The number of a topic that is read.

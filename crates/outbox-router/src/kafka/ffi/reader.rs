@@ -107,7 +107,23 @@ impl Reader {
         &self.client
     }
 
-    /// Starts reading a partition at this offset. Called once per partition.
+    /// Stops reading a partition, and drops what was fetched of it. What is in the queue already may
+    /// still come.
+    pub(in super::super) fn stop(
+        &mut self,
+        topic: TopicIndex,
+        partition: i32,
+    ) -> Result<(), RDKafkaErrorCode> {
+        let handle = self.topics.get_mut(topic).ok_or(RDKafkaErrorCode::UnknownTopic)?;
+        let started = handle.started.iter().position(|started| *started == partition);
+        let started = started.ok_or(RDKafkaErrorCode::UnknownPartition)?;
+        // SAFETY: the topic is alive, and the partition is read.
+        let outcome = unsafe { sys::rd_kafka_consume_stop(handle.topic.as_ptr(), partition) };
+        handle.started.swap_remove(started);
+        if outcome == 0 { Ok(()) } else { Err(RDKafkaErrorCode::InvalidArgument) }
+    }
+
+    /// Starts reading a partition, which is not read, at this offset.
     pub(in super::super) fn start(
         &mut self,
         topic: TopicIndex,

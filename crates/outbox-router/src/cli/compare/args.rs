@@ -1,0 +1,40 @@
+//! The flags of `compare`.
+
+use std::{num::NonZeroU64, time::Duration};
+
+use clap::Args;
+
+use crate::{
+    cli::{AdminArgs, Overrides, form::Form},
+    config::parse_duration,
+};
+
+/// `compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Compare only events committed since then, in any form that PostgreSQL reads as a timestamptz
+    #[arg(long, value_name = "TIME", conflicts_with = "records")]
+    pub since: Option<String>,
+    /// Follow the slot until so many events are compared, instead of ending where WAL ends now
+    #[arg(long, value_name = "N")]
+    pub records: Option<NonZeroU64>,
+    /// How long to wait for a record that is not in Kafka yet; after that its event is missing
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// How far before the first event's time each topic is read
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    pub lookback: Duration,
+    /// Read this topic, too; by default those that the router would write to
+    #[arg(long = "topic", value_name = "NAME")]
+    pub topics: Vec<String>,
+    /// Print one JSON object, for programs
+    #[arg(long = "json", num_args = 0, default_value = "text")]
+    #[arg(default_missing_value = "json")]
+    pub form: Form,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}

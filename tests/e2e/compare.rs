@@ -1,0 +1,237 @@
+//! `compare`: what a slot holds against what is in Kafka, with the slot left where it is.
+//!
+//! `OUTBOX_COMPARE_EVENTS` says how many events are compared with planted differences; the default
+//! run takes few.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use e2e::{Fixture, SHORT_DEADLINE};
+use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use serde_json::Value;
+use testbed::load::Backlog;
+use testbed::reader::{ConsumedRecord, read_all};
+
+/// The slot that is compared; the router streams from its own.
+const COMPARED: &str = "compared";
+
+fn events() -> u64 {
+    let set = std::env::var("OUTBOX_COMPARE_EVENTS").ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(4_000)
+}
+
+/// A router that has sent a backlog, and a slot that still holds it.
+async fn sent(events: u64) -> Fixture {
+    let fixture = Fixture::builder().start().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let slot = format!("SELECT pg_create_logical_replication_slot('{COMPARED}', 'pgoutput')");
+    session.batch_execute(&slot).await.unwrap();
+    let size = Backlog {
+        transactions: events / 10,
+        rows_per_transaction: 10,
+        payload_bytes: 40,
+        first: 0,
+    };
+    testbed::load::backlog(&session, &fixture.schema, size).await.unwrap();
+    let deadline = SHORT_DEADLINE + Duration::from_millis(events);
+    fixture.wait_confirmed(deadline).await.unwrap();
+    fixture
+}
+
+/// Runs `compare`, and returns its exit code and JSON.
+async fn compare(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value) {
+    let slot = format!("postgres.slot={COMPARED}");
+    let mut command = vec!["compare", "--json", "--wait", "20s", "--set", &slot];
+    command.extend(arguments);
+    let output = fixture.router.command(&command).await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{errors}"));
+    (output.status.code(), found)
+}
+
+fn counts(found: &Value) -> BTreeMap<String, u64> {
+    let findings = found["findings"].as_array().unwrap();
+    let one = |finding: &Value| {
+        (finding["kind"].as_str().unwrap().to_owned(), finding["count"].as_u64().unwrap())
+    };
+    findings.iter().map(one).collect()
+}
+
+#[tokio::test]
+async fn what_a_connector_wrote_alike_is_the_same_and_its_slot_stays() {
+    let fixture = sent(4_000).await;
+    let before = fixture.postgres.slot(COMPARED).await.unwrap().unwrap();
+    let (exit, found) = compare(&fixture, &[]).await;
+    assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
+    assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(4_000)), "{found:#}");
+    let after = fixture.postgres.slot(COMPARED).await.unwrap().unwrap();
+    assert_eq!(after.confirmed_flush_lsn, before.confirmed_flush_lsn);
+    let session = fixture.session().await.unwrap();
+    let slots = session.query("SELECT slot_name FROM pg_replication_slots", &[]).await.unwrap();
+    assert_eq!(slots.len(), 2, "the copy is dropped");
+}
+
+#[tokio::test]
+async fn events_that_come_while_it_runs_are_followed() {
+    let fixture = sent(10).await;
+    let session = fixture.session().await.unwrap();
+    let writes = async {
+        for first in 1..100 {
+            let size = Backlog {
+                transactions: 1,
+                rows_per_transaction: 10,
+                payload_bytes: 40,
+                first: first * 10,
+            };
+            testbed::load::backlog(&session, &fixture.schema, size).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ((exit, found), ()) = tokio::join!(compare(&fixture, &["--records", "500"]), writes);
+    assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
+    assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(500)), "{found:#}");
+}
+
+#[tokio::test]
+async fn nothing_to_compare_is_no_success() {
+    let fixture = Fixture::builder().start().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let slot = format!("SELECT pg_create_logical_replication_slot('{COMPARED}', 'pgoutput')");
+    session.batch_execute(&slot).await.unwrap();
+    let (exit, found) = compare(&fixture, &[]).await;
+    assert_eq!((exit, found["events"].as_u64()), (Some(1), Some(0)), "{found:#}");
+}
+
+#[tokio::test]
+async fn every_planted_difference_is_found_and_none_is_invented() {
+    let events = events();
+    let mut fixture = sent(events).await;
+    let bootstrap = fixture.kafka.bootstrap();
+    let [topic] = fixture.topics.as_slice() else { panic!("{:?}", fixture.topics) };
+    let records = read_all(&bootstrap, &[topic]).await.unwrap();
+    let altered = format!("altered-{topic}");
+    testbed::kafka::create_topic(&bootstrap, &altered, 3, &[]).await.unwrap();
+    let planted = tokio::task::spawn_blocking({
+        let (bootstrap, altered) = (bootstrap.clone(), altered.clone());
+        move || write_altered(&bootstrap, &altered, records)
+    });
+    let planted = planted.await.unwrap();
+    fixture.config.set_outbox("topic", altered);
+    fixture.rewrite_config().unwrap();
+    let (exit, found) = compare(&fixture, &[]).await;
+    assert_eq!(counts(&found), planted, "{found:#}");
+    assert_eq!((exit, found["events"].as_u64()), (Some(1), Some(events)), "{found:#}");
+}
+
+/// Writes the records to another topic with the same partitions, some of them altered, and returns
+/// what must be found.
+fn write_altered(
+    bootstrap: &str,
+    topic: &str,
+    records: Vec<ConsumedRecord>,
+) -> BTreeMap<String, u64> {
+    let mut planted: BTreeMap<String, u64> = BTreeMap::new();
+    let mut plant = |kind: &str| *planted.entry(kind.to_owned()).or_default() += 1;
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("enable.idempotence", "true")
+        .set("linger.ms", "20")
+        .create()
+        .unwrap();
+    let mut records: Vec<Option<ConsumedRecord>> = records.into_iter().map(Some).collect();
+    for at in 0..records.len() {
+        let Some(mut record) = records[at].take() else { continue };
+        match at % 97 {
+            1 => {
+                plant("missing");
+                continue;
+            }
+            2 => {
+                send(&producer, topic, &record);
+                plant("doubled");
+            }
+            3 => {
+                // The next one of its key goes first.
+                let same_key = |other: &Option<ConsumedRecord>| {
+                    other.as_ref().is_some_and(|other| {
+                        other.key == record.key && other.partition == record.partition
+                    })
+                };
+                let later = at + 1..records.len().min(at + 2_000);
+                if let Some(next) = later.clone().find(|next| same_key(&records[*next]))
+                    && next % 97 > 20
+                {
+                    let first = records[next].take().unwrap();
+                    send(&producer, topic, &first);
+                    plant("order");
+                }
+            }
+            4 => {
+                record.value = record.value.map(|value| [value.as_slice(), b" "].concat());
+                plant("value");
+            }
+            5 => {
+                record.value = None;
+                plant("value");
+            }
+            6 => {
+                record.headers.reverse();
+                plant("headers");
+            }
+            7 => {
+                record.headers.push(("more".to_owned(), None));
+                plant("headers");
+            }
+            8 => {
+                record.key = Some(b"another".to_vec());
+                plant("key");
+            }
+            9 => {
+                record.partition = (record.partition + 1) % 3;
+                plant("partition");
+            }
+            10 => {
+                let mut foreign = record.clone();
+                foreign.headers[0].1 = Some(format!("foreign-{at}").into_bytes());
+                send(&producer, topic, &foreign);
+                plant("additional");
+            }
+            _ => {}
+        }
+        send(&producer, topic, &record);
+    }
+    producer.flush(Duration::from_secs(60)).unwrap();
+    planted
+}
+
+fn send(producer: &BaseProducer, topic: &str, record: &ConsumedRecord) {
+    let mut headers = OwnedHeaders::new();
+    for (key, value) in &record.headers {
+        headers = headers.insert(Header { key, value: value.as_deref() });
+    }
+    let mut next = BaseRecord::<[u8], [u8]>::to(topic)
+        .partition(record.partition)
+        .headers(headers)
+        .timestamp(record.timestamp.unwrap());
+    if let Some(key) = &record.key {
+        next = next.key(key);
+    }
+    if let Some(value) = &record.value {
+        next = next.payload(value);
+    }
+    loop {
+        match producer.send(next) {
+            Ok(()) => break,
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                producer.poll(Duration::from_millis(50));
+                next = again;
+            }
+            Err((error, _)) => panic!("{error}"),
+        }
+    }
+    producer.poll(Duration::ZERO);
+}
