@@ -61,8 +61,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   have. The router stops at the table's first row and tries it again every 30 s.",
         remedy: "in the table's [[outbox]] block, map the role, for example columns.aggregate_id = \
                  [\"old_name\", \"new_name\"], or correct where, topic, extra_headers or envelope \
-                 (missing_columns = \"ignore\" leaves out a header or a member without its column), \
-                 and restart; the roles are {roles}",
+                 (missing_columns = \"ignore\" leaves out a header or a member without its \
+                 column), and restart; the roles are {roles}",
         cases: &[],
     },
     Explanation {
@@ -83,20 +83,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a column's type cannot be used for what it is mapped to",
         meaning: "A record's time is a timestamp, a date or an integer, a partition is an integer. \
                   With key_format or value_format \"bytes\" the column is a bytea, with \"string\" \
-                  it is none. In format \"debezium\" the column has one of the types that the \
+                  it is not. In format \"debezium\" the column has one of the types that the \
                   router writes as Debezium does. The router stops at the table's first row and \
                   tries it again every 30 s.",
         remedy: "if it is the time, set timestamp = \"commit\"; if it is the partition, map \
-                 columns.partition = []; if key_format or value_format excludes the type, set it to \
-                 \"auto\"; if Debezium writes the type in another way, use format = \"plain\", or \
+                 columns.partition = []; if key_format or value_format excludes the type, set it \
+                 to \"auto\"; if Debezium writes the type in another way, use format = \"plain\", or \
                  take the column out of extra_headers or envelope; then restart; for rows to come, \
                  change the column's type (in format \"debezium\", text, varchar, uuid, integers, \
-                 json and jsonb may be mapped to anything that is written)",
+                 json and jsonb are always written)",
         cases: &[],
     },
     Explanation {
         code: Code::HeadersMalformed.as_str(),
-        title: "a header cannot be made of the row",
+        title: "a header cannot be made from the row",
         meaning: "columns.headers is a column with a JSON object, or an array (text[]) of names \
                   and values in turn: at most 256, no name twice, and in an object none with the \
                   name of a header that the format writes. columns.tracing is the text of a \

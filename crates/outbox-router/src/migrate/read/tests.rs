@@ -38,7 +38,7 @@ fn what_is_none_of_the_forms_is_refused_with_what_was_seen() {
     refused("", None, "no property", "give a connector as JSON");
     refused("; debezium.sink.type=kafka\n", None, "no property", "JSON");
     refused("\n[{}]", Some(2), "a list", "JSON");
-    refused("curl -X POST http://x -d '{", Some(1), "a shell command", "behind -d");
+    refused("curl -X POST http://x -d '{", Some(1), "a shell command", "after -d");
     refused("{{ if .Values.x }}\na: b", Some(1), "no JSON", "without");
     refused("<xml/>", Some(1), "XML", "JSON");
     refused("\n\njust words\n", Some(3), "neither JSON, properties nor YAML", "JSON");

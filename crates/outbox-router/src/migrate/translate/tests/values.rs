@@ -87,7 +87,7 @@ fn without_converters_the_worker_decides_and_a_flag_answers() {
     let text = text.collect::<Vec<_>>().join("\n");
     let assumed = debezium(&text, &given()).unwrap();
     differs(&assumed, "key.converter", "other partitions");
-    differs(&assumed, "value.converter", "assumed: StringConverter");
+    differs(&assumed, "value.converter", "StringConverter is assumed");
     let given = Given {
         key_converter: Some(GivenConverter::Json),
         value_converter: Some(GivenConverter::Bytes),
