@@ -88,9 +88,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   tries it again every 30 s.",
         remedy: "if it is the time, set timestamp = \"commit\"; if it is the partition, map \
                  columns.partition = []; if key_format or value_format excludes the type, set it \
-                 to \"auto\"; if Debezium writes the type in another way, use format = \"plain\", or \
-                 take the column out of extra_headers or envelope; then restart; for rows to come, \
-                 change the column's type (in format \"debezium\", text, varchar, uuid, integers, \
+                 to \"auto\"; if Debezium writes the type in another way, use format = \"plain\", \
+                 or take the column out of extra_headers or envelope; then restart; for rows to \
+                 come, change the column's type (in format \"debezium\", text, varchar, uuid, integers, \
                  json and jsonb are always written)",
         cases: &[],
     },

@@ -1,6 +1,6 @@
-//! Texts in which `${…}` may stand for what a row's columns have: `${column}`; `${first|second}`, the
-//! first that is not NULL; `${document#/tenant/id}`, a value within a column of JSON (RFC 6901, JSON
-//! Pointer).
+//! Texts in which `${…}` may stand for what a row's columns have: `${column}`; `${first|second}`,
+//! the first that is not NULL; `${document#/tenant/id}`, a value within a column of JSON (RFC 6901,
+//! JSON Pointer).
 
 use std::fmt;
 

@@ -43,8 +43,8 @@ fn topic(
     let value = replacement.map_or(REPLACEMENT, |replacement| replacement.value.as_str());
     let single = unescaped(context, value, replacement);
     let parts = regex::replacement(&single);
-    // An expression that `JavaRegex` refuses has unknown groups: each group of the replacement counts
-    // as existing.
+    // An expression that `JavaRegex` refuses has unknown groups: each group of the replacement
+    // counts as existing.
     let regex = java_regex(pattern).ok();
     let is_group = |part: &Part| match part {
         Part::Literal(_) => false,
