@@ -97,8 +97,8 @@ pub enum Verdict {
     Wrong(String),
 }
 
-/// The columns of Debezium's table; of each, SQL for what a row has that does not say otherwise.
-/// `NUMBER` is the row's.
+/// The columns of Debezium's table: name, type, and the SQL of the value in a row that gives none.
+/// `NUMBER` in it is replaced by the row's number.
 const USUAL: [(&str, &str, &str); 5] = [
     ("id", "uuid", "'da8d6de6-3b77-45ff-8f44-NUMBER'"),
     ("aggregatetype", "varchar(255)", "'User'"),
@@ -112,7 +112,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// Fails when a file is none.
+    /// A file is not a case.
     pub fn all() -> anyhow::Result<Vec<Self>> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
         let mut cases = Vec::new();

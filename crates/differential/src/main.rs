@@ -39,7 +39,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Fails where the real Debezium, or the router on rows of now, does another thing than recorded.
+/// Fails where Debezium, or the router on rows inserted now, differs from the recording.
 async fn check(cases: &[Case]) -> anyhow::Result<()> {
     let mut changed = Vec::new();
     for (case, now) in cases.iter().zip(record::record(POSTGRES, cases).await?) {

@@ -6,7 +6,7 @@ use testbed::postgres::{PostgresOptions, PostgresServer, create_slot};
 use crate::case::Case;
 use crate::golden::Hex;
 
-/// The two messages about each row of a case.
+/// One Relation message, and an Insert for each row of a case.
 pub(crate) struct Sent {
     pub(crate) relation: Hex,
     pub(crate) inserts: Vec<Hex>,

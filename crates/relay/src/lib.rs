@@ -44,7 +44,8 @@
 //!   in its session.
 //! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the
 //!   remembered names.
-//! * **I7** No row vanishes: it is produced, or its table is no outbox, or the router stops at it.
+//! * **I7** No inserted row vanishes: it is produced, or its table is no outbox, or the table's
+//!   `where` leaves it out and it is counted, or the router stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
 //! * **I9** With a state topic, no position past the slot's own is confirmed before this session's
 //!   own witness with that position is acknowledged, and no witness names a position before

@@ -91,7 +91,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: ConfigCode::Foreign.as_str(),
+        code: ConfigCode::MigrationSource.as_str(),
         title: "the file to migrate cannot be read",
         meaning: "It cannot be opened, or is in none of the forms in which Debezium is configured; \
                   the message names the line, and what was seen there.",

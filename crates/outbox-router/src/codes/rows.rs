@@ -20,8 +20,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the column that selects the topic is NULL",
         meaning: "The event has no topic. The router stops at the row and tries it again every 30 \
                   s.",
-        remedy: "set a topic without ${aggregate_type} and restart, or map columns.aggregate_type \
-                 to another column; the row itself is in the WAL and can no longer be changed",
+        remedy: "set a topic without that column and restart; if it is ${aggregate_type}, \
+                 columns.aggregate_type may be mapped to another column instead; the row itself is \
+                 in the WAL and can no longer be changed",
         cases: &[],
     },
     Explanation {
@@ -30,9 +31,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "A topic's name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' \
                   or '..'. The router rejects other names and never rewrites them. It stops at \
                   the row and tries it again every 30 s.",
-        remedy: "set a topic without ${aggregate_type} and restart, or map columns.aggregate_type \
-                 to another column; the row itself is in the WAL and can no longer be changed; \
-                 correct what writes such names",
+        remedy: "set a topic without that column and restart; if it is ${aggregate_type}, \
+                 columns.aggregate_type may be mapped to another column instead; the row itself is \
+                 in the WAL and can no longer be changed; correct what writes such names",
         cases: &[],
     },
     Explanation {
@@ -55,11 +56,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::ColumnMissing.as_str(),
-        title: "a mapped column is not in the table",
-        meaning: "The mapping or the preset names a column that the row's table does not have. \
-                  The router stops at the table's first row and tries it again every 30 s.",
-        remedy: "map it, for example columns.aggregate_id = [\"old_name\", \"new_name\"] in the \
-                 table's [[outbox]] block, and restart; the roles are {roles}",
+        title: "a column that the configuration needs is not in the table",
+        meaning: "The configuration or the preset names a column that the row's table does not \
+                  have. The router stops at the table's first row and tries it again every 30 s.",
+        remedy: "in the table's [[outbox]] block, map the role, for example columns.aggregate_id = \
+                 [\"old_name\", \"new_name\"], or correct where, topic, extra_headers or envelope \
+                 (missing_columns = \"ignore\" leaves out a header or a member without its \
+                 column), and restart; the roles are {roles}",
         cases: &[],
     },
     Explanation {
@@ -77,22 +80,32 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::ColumnType.as_str(),
-        title: "a column's type has a text that cannot be produced as it is",
-        meaning: "In format \"debezium\" the value must be what Debezium's StringConverter \
-                  writes, and for this type PostgreSQL's text differs. The router stops at the \
-                  table's first row and tries it again every 30 s.",
-        remedy: "use format = \"plain\" and restart; for rows to come, make the column text, \
-                 varchar, uuid, an integer, json, jsonb or bytea",
+        title: "a column's type cannot be used for what it is mapped to",
+        meaning: "A record's time is a timestamp, a date or an integer, a partition is an integer. \
+                  With key_format or value_format \"bytes\" the column is a bytea, with \"string\" \
+                  it is not. In format \"debezium\" the column has one of the types that the \
+                  router writes as Debezium does. The router stops at the table's first row and \
+                  tries it again every 30 s.",
+        remedy: "if it is the time, set timestamp = \"commit\"; if it is the partition, map \
+                 columns.partition = []; if key_format or value_format excludes the type, set it \
+                 to \"auto\"; if Debezium writes the type in another way, use format = \"plain\", \
+                 or take the column out of extra_headers or envelope; then restart; for rows to \
+                 come, change the column's type (in format \"debezium\", text, varchar, uuid, integers, \
+                 json and jsonb are always written)",
         cases: &[],
     },
     Explanation {
         code: Code::HeadersMalformed.as_str(),
-        title: "the row's own headers cannot be used",
-        meaning: "The headers column must hold a JSON object of at most 256 members, none with \
-                  the name of a header that the format writes. The router stops at the row and \
-                  tries it again every 30 s.",
-        remedy: "to leave the column out, map columns.headers = [] and restart; the row itself is \
-                 in the WAL and can no longer be changed; correct what writes them",
+        title: "a header cannot be made from the row",
+        meaning: "columns.headers is a column with a JSON object, or an array (text[]) of names \
+                  and values in turn: at most 256, no name twice, and in an object none with the \
+                  name of a header that the format writes. columns.tracing is the text of a \
+                  java.util.Properties. A header of extra_headers with a pointer needs a column of \
+                  JSON. The router stops at the row and tries it again every 30 s.",
+        remedy: "to leave the column out, map columns.headers = [], or columns.tracing = [] if it \
+                 is the trace context, or take a header that is named out of extra_headers, and \
+                 restart; the row itself is in the WAL and can no longer be changed; correct what \
+                 writes the column",
         cases: &[],
     },
     Explanation {
@@ -141,10 +154,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::NotJson.as_str(),
         title: "a value is not JSON, or cannot be written as JSON",
-        meaning: "expand_json and a ${column#/pointer} read a column as JSON, and value_format, \
-                  key_format and envelope write columns as JSON. The router stops at the row and \
-                  tries it again every 30 s.",
-        remedy: "set expand_json = false, or take the column out of the envelope or the template, \
+        meaning: "expand_json and a ${column#/pointer} read a column as JSON, and value_format and \
+                  envelope write columns as JSON. The router stops at the row and tries it again \
+                  every 30 s.",
+        remedy: "set expand_json = \"no\", or take the column out of the envelope or the template, \
                  and restart; for rows to come, correct what writes the column",
         cases: &[],
     },

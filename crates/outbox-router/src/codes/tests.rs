@@ -195,3 +195,67 @@ fn the_remedy_of_an_unclear_preset_names_every_preset() {
     let expected = format!("name one, {presets}, in its [[outbox]] block, and restart");
     assert_eq!(hint(&failure).unwrap(), expected);
 }
+
+/// The settings `key = value` of a text whose key is one of the configuration, as a file would have
+/// them.
+fn settings(text: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for (at, _) in text.match_indices(" = ") {
+        let (before, after) = (&text[..at], &text[at + 3..]);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+        let key = &before[before.trim_end_matches(is_name).len()..];
+        let end = match after.chars().next() {
+            Some('"') => after[1..].find('"').map(|end| end + 2),
+            Some('[') => after.find(']').map(|end| end + 1),
+            _ => after.find(|c: char| !is_name(c)),
+        };
+        let value = &after[..end.unwrap_or(after.len())];
+        let entries: Vec<_> = config::KEYS.iter().filter(|entry| entry.value().is_some()).collect();
+        if entries.iter().any(|entry| entry.name == format!("outbox[].{key}")) {
+            files.push(format!("[[outbox]]\ntable = \"public.outbox\"\n{key} = {value}\n"));
+        } else if entries.iter().any(|entry| entry.name == key) {
+            files.push(format!("{key} = {value}\n"));
+        }
+    }
+    files
+}
+
+#[test]
+fn every_setting_in_a_remedy_is_one_that_its_key_takes() {
+    let mut count = 0;
+    for (code, remedy) in texts() {
+        for setting in settings(remedy) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &setting).unwrap();
+            let environment = config::Environment::new([]);
+            let loaded = config::load(Some(file.path()), &environment, &[]);
+            // A key that needs another one has it where the failure occurs.
+            let is_taken =
+                |error: &config::ConfigError| error.code == config::ConfigCode::Contradiction;
+            if let Err(errors) = loaded.map_err(|errors| errors.0) {
+                assert!(errors.iter().all(is_taken), "{code}: {setting}{errors:?}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "only {count} settings were found");
+}
+
+#[track_caller]
+fn assert_remedy_names(code: Code, settings: &[&str]) {
+    let remedy = hint(&Failure::new(code, "a row cannot be routed")).unwrap();
+    for setting in settings {
+        assert!(remedy.contains(setting), "{setting}: {remedy}");
+    }
+}
+
+#[test]
+fn a_remedy_names_every_key_that_can_have_caused_its_failure() {
+    let formats = ["key_format", "value_format", "extra_headers", "envelope"];
+    assert_remedy_names(Code::ColumnType, &formats);
+    assert_remedy_names(Code::ColumnType, &["timestamp = \"commit\"", "columns.partition = []"]);
+    let headers = ["columns.headers = []", "columns.tracing = []", "extra_headers"];
+    assert_remedy_names(Code::HeadersMalformed, &headers);
+    assert_remedy_names(Code::ColumnMissing, &["missing_columns = \"ignore\"", "where", "topic"]);
+    assert_remedy_names(Code::TopicIsNull, &["${aggregate_type}", "without that column"]);
+}

@@ -8,7 +8,7 @@ pub struct KeyEntry {
     pub name: String,
     /// The help text, line by line.
     pub help: &'static [&'static str],
-    /// What is behind the name.
+    /// What the name stands for.
     pub content: Content,
 }
 

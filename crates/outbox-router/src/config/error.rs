@@ -33,7 +33,7 @@ pub enum ConfigCode {
     /// A file, an address or a set of properties that cannot be used on this machine.
     Unusable,
     /// The file that `migrate` was given holds no configuration of Debezium.
-    Foreign,
+    MigrationSource,
 }
 
 impl ConfigCode {
@@ -50,7 +50,7 @@ impl ConfigCode {
         Self::Override,
         Self::Property,
         Self::Unusable,
-        Self::Foreign,
+        Self::MigrationSource,
     ];
 
     /// As printed: `C` and three digits.
@@ -67,7 +67,7 @@ impl ConfigCode {
             Self::Override => "C009",
             Self::Property => "C010",
             Self::Unusable => "C011",
-            Self::Foreign => "C012",
+            Self::MigrationSource => "C012",
         }
     }
 }

@@ -158,7 +158,8 @@ tables! {
         /// payload [, traceparent, tracestate, timestamp, tracingspancontext].
         preset: Option<&'static Preset> = None, choice(&PRESET_NAMES);
         /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
-        /// debezium: byte for byte what Debezium's EventRouter writes, its only header being id.
+        /// debezium: what Debezium's EventRouter writes, its only header being id;
+        /// docs/debezium.md lists the differences.
         format: Format = Format::Plain, choice(FORMATS);
         /// The topic. ${aggregate_type} is the row's; ${column} is a column's text, and
         /// ${first|second} the first that is not NULL. A name that Kafka would refuse stops the
@@ -193,9 +194,9 @@ tables! {
         timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
         /// The unit of columns.timestamp where that is an integer, counted from 1970.
         timestamp_unit: EpochUnit = EpochUnit::Milliseconds, choice(EPOCH_UNITS);
-        /// The bytes of the key. auto: a text as it is, of a bytea its bytes; string: the same, and
-        /// the column is no bytea; bytes: the column is a bytea; json: a text in quotes, a number
-        /// as it is (Connect's JsonConverter without schemas).
+        /// The bytes of the key. auto: a column's text, of a bytea its bytes; string: the text, a
+        /// bytea being refused; bytes: the bytes of a bytea, every other type being refused; json:
+        /// a text in quotes, a number as it is (Connect's JsonConverter without schemas).
         key_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
         /// The bytes of the value, likewise. json writes a payload of JSON as a string, unless
         /// expand_json is set; auto writes its text as it is.
@@ -206,8 +207,8 @@ tables! {
         /// Debezium drops both by default.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
         /// Payloads that become Kafka's null, a tombstone on a compacted topic: null; blank: a text
-        /// of white space alone; empty_bytea. NULL is Kafka's null also without "null", except in
-        /// JSON, where it is the text null then.
+        /// of white space alone; empty_bytea. Without "null", NULL is still Kafka's null, except in
+        /// a JSON value, where it is written as null.
         tombstone_on: TombstoneOn = TombstoneOn::default(), tombstones();
         /// Headers after those of the format, in this order: { name, column }, or { name, value }
         /// with a text that may have ${column} in it. With format = "debezium" a column is written

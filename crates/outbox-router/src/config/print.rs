@@ -40,7 +40,7 @@ pub(super) fn quoted(text: &str) -> String {
     quoted_template(&text.replace("${", "$${"))
 }
 
-/// A TOML basic string in whose key `${` is a place of its own.
+/// A TOML basic string for a key that takes templates: `${` stays.
 pub(super) fn quoted_template(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -135,7 +135,8 @@ pub(super) struct Draft {
     pub(super) postgres: Lines,
     /// `outbox.table`, once for each table.
     pub(super) tables: Vec<Text>,
-    /// What `connectorLogicalName` is, where Debezium adds such headers.
+    /// The value of `__debezium.context.connectorLogicalName`; `None` where Debezium adds no such
+    /// header.
     pub(super) extended_headers: Option<String>,
     /// The rest of every `[[outbox]]`: Debezium has one router for all its tables.
     pub(super) outbox: Lines,
@@ -170,7 +171,7 @@ impl Draft {
 
 /// The headers that Debezium 3 adds, as comments: nobody asked for them, so few will want them.
 fn extended_headers(prefix: &str, lines: &mut Lines) {
-    lines.comment("Debezium 3 writes these headers, too; in extra_headers they come behind id:");
+    lines.comment("Debezium 3 writes these headers, too; in extra_headers they come after id:");
     let headers =
         [("connectorLogicalName", prefix), ("taskId", "0"), ("connectorName", "postgresql")];
     for (name, value) in headers {

@@ -3,7 +3,7 @@
 use outbox_router::config::{Content, KeyEntry, KeyType};
 
 const HEAD: &str = "\
-# Every key of outbox-router. What is written here without a `#` is the default; lines behind a single `#` show keys
+# Every key of outbox-router. What is written here without a `#` is the default; lines after a single `#` show keys
 # that have none, or stand for what a preset or PostgreSQL would decide. docs/configuration.md is the same as a page.
 #
 # Precedence: flag (--set limits.row_bytes=8MiB), environment, this file, default.

@@ -36,20 +36,35 @@ pub(crate) fn page() -> String {
 fn recognised_by(preset: &Preset) -> String {
     let required =
         [Role::Id, Role::AggregateType, Role::AggregateId, Role::EventType, Role::Payload];
-    let mut names: Vec<String> = Vec::new();
-    for role in required {
-        let alternatives: Vec<String> =
-            preset.alternatives(role).iter().map(|name| format!("`{name}`")).collect();
-        names.push(alternatives.join(" or "));
-    }
-    names.extend(preset.signature.iter().map(|name| format!("`{name}`")));
-    let mut unique: Vec<String> = Vec::new();
-    for name in names {
-        if !name.is_empty() && !unique.contains(&name) {
-            unique.push(name);
+    let of_roles = required.iter().map(|role| columns_of(preset.alternatives(*role)));
+    let of_signature = preset.signature.iter().map(|name| vec![*name]);
+    let groups: Vec<Vec<&str>> = of_roles.chain(of_signature).collect();
+    let is_single = |name: &&str| groups.contains(&vec![*name]);
+    let mut found: Vec<String> = Vec::new();
+    for group in &groups {
+        // Alternatives one of which every such table has say nothing.
+        if group.len() > 1 && group.iter().any(is_single) {
+            continue;
+        }
+        let names: Vec<String> = group.iter().map(|name| format!("`{name}`")).collect();
+        let names = names.join(" or ");
+        if !names.is_empty() && !found.contains(&names) {
+            found.push(names);
         }
     }
-    unique.join(", ").replace('|', "\\|")
+    if preset.example.topic.is_some() {
+        found.push("and a configured `topic`".to_owned());
+    }
+    found.join(", ")
+}
+
+/// The columns of a role's alternatives; of a template, those that it names.
+fn columns_of(alternatives: &[&'static str]) -> Vec<&'static str> {
+    let columns = alternatives.iter().flat_map(|name| {
+        let inside = name.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        inside.unwrap_or(name).split('|')
+    });
+    columns.map(|name| name.split('#').next().unwrap_or(name)).collect()
 }
 
 fn section(preset: &Preset) -> String {
@@ -61,7 +76,11 @@ fn section(preset: &Preset) -> String {
         let names = names.join(", else ").replace('|', "\\|");
         section.push_str(&format!("| `columns.{}` | {names} |\n", role.as_str()));
     }
-    section.push_str(&format!("| `topic` | `{}` |\n", preset.topic));
+    let default = match topic {
+        Some(_) => "none that fits: configure one".to_owned(),
+        None => format!("`{}`", preset.topic),
+    };
+    section.push_str(&format!("| `topic` | {default} |\n"));
     if !preset.headers.is_empty() {
         let names: Vec<String> = preset.headers.iter().map(|name| format!("`{name}`")).collect();
         section.push_str(&format!("| headers of the same name | {} |\n", names.join(", ")));

@@ -81,7 +81,7 @@ fn a_file_is_written_once_and_never_over_another() {
 fn what_cannot_be_read_has_a_code_a_line_and_a_hint() {
     let Outcome { exit, err, .. } = run("{\n  \"a\": 1,\n}", &[]);
     assert_eq!(exit, Exit::Configuration);
-    assert!(err.starts_with("C012: -: line 3: no JSON: trailing comma\n  hint: "), "{err}");
+    assert!(err.starts_with("C012: -: line 3: not valid JSON: trailing comma\n  hint: "), "{err}");
     let missing = run_on("/nowhere/c.json", "", &[]);
     assert_eq!(missing.exit, Exit::Configuration);
     assert!(

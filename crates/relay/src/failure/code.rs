@@ -176,13 +176,13 @@ codes! {
     IdIsNull = "R004", Mendable;
     /// The row is larger than `limits.row_bytes`.
     RowTooLarge = "R005", Mendable;
-    /// A mapped column is not in the table.
+    /// A column that the configuration or the preset names is not in the table.
     ColumnMissing = "R006", Mendable;
     /// No preset fits the table, or more than one does.
     PresetUnclear = "R007", Mendable;
-    /// A mapped column has a type whose text cannot be produced as it is.
+    /// A column's type cannot be used for what it is mapped to.
     ColumnType = "R008", Mendable;
-    /// The row's own headers are no JSON object, or cannot be headers.
+    /// A header cannot be made from the row.
     HeadersMalformed = "R009", Mendable;
     /// A value arrived in a form that an INSERT in text mode never has.
     ValueForm = "R010", Replay;

@@ -25,16 +25,17 @@ impl TopicId {
 pub struct Record<'a> {
     /// The topic, whose partition count was known before the record was made.
     pub topic: TopicId,
-    /// Computed by [`partition_for_key`](super::partition_for_key), never by the producer's
-    /// partitioner.
+    /// Computed by [`partition_for_key`](super::partition_for_key), or named by the row
+    /// (`columns.partition`); never chosen by the producer's partitioner.
     pub partition: i32,
-    /// The aggregate id's bytes.
+    /// The key's bytes.
     pub key: &'a [u8],
-    /// The payload's bytes; `None` is Kafka's null (a tombstone on a compacted topic).
+    /// The value's bytes; `None` is Kafka's null (a tombstone on a compacted topic).
     pub value: Option<&'a [u8]>,
     /// Headers in the order in which they are written.
     pub headers: Headers<'a>,
-    /// Milliseconds since 1970: the commit time of the source transaction, or [`Record::NOW`].
+    /// Milliseconds since 1970: the commit time of the source transaction, the time in the row's
+    /// column, or [`Record::NOW`].
     pub timestamp_ms: i64,
 }
 

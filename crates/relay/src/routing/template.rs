@@ -1,11 +1,12 @@
-//! Texts with places that a row's columns fill: `${column}`; `${first|second}`, the first that is
-//! not NULL; `${document#/tenant/id}`, a value within a column of JSON (RFC 6901, JSON Pointer).
+//! Texts in which `${…}` may stand for what a row's columns have: `${column}`; `${first|second}`,
+//! the first that is not NULL; `${document#/tenant/id}`, a value within a column of JSON (RFC 6901,
+//! JSON Pointer).
 
 use std::fmt;
 
 use crate::routing::pointer::{JsonPointer, MalformedPointer};
 
-/// A text with at least one place.
+/// A text in which `${…}` may stand for columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,

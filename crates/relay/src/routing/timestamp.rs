@@ -2,7 +2,7 @@
 //! milliseconds since 1970.
 //!
 //! The connection sets `DateStyle = ISO`, so a timestamp is `2026-01-31 23:59:59.123456`, one with a
-//! time zone has the offset from UTC behind it, and years before the first end in ` BC`. A timestamp
+//! time zone has the offset from UTC after it, and years before the first end in ` BC`. A timestamp
 //! without a time zone counts as UTC, as it does in Debezium.
 
 use std::fmt;

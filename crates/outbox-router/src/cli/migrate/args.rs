@@ -31,7 +31,7 @@ pub struct MigrateArgs {
     /// The outbox, where the file has a pattern or nothing; may be given several times
     #[arg(long = "table", value_name = "SCHEMA.TABLE")]
     pub tables: Vec<String>,
-    /// How keys are written, where only the worker knows it or ours is to differ
+    /// How keys are written: where the file names no converter, or to choose another
     #[arg(long, value_name = "HOW")]
     pub key_converter: Option<Converter>,
     /// How values are written, likewise

@@ -22,7 +22,7 @@ use crate::{
 
 pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::Result<Exit> {
     let shown = args.file.display().to_string();
-    let refused = |message: String| ConfigError::new(ConfigCode::Foreign, message);
+    let refused = |message: String| ConfigError::new(ConfigCode::MigrationSource, message);
     let text = match read(&args.file, terminal) {
         Ok(text) => text,
         Err(error) => {

@@ -14,7 +14,6 @@ const ONLY_OUTBOX: &str = "the router reads the outbox alone";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
-const TYPES: &str = "columns are read as PostgreSQL writes them";
 
 pub(in super::super) const CONNECTOR: &[Rule] = &[
     // What is carried over.
@@ -101,11 +100,21 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
     unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
     same("EventRouter sets the key", &["message.key.columns"]),
-    same(TYPES, &["time.precision.mode", "decimal.handling.mode", "hstore.handling.mode"]),
-    same(
-        TYPES,
-        &["interval.handling.mode", "money.fraction.digits", "datatype.propagate.source.type"],
+    // Its values differ from each other for `time`, too, but such a column is refused.
+    by_value(
+        &["time.precision.mode"],
+        &["adaptive", "adaptive_time_microseconds"],
+        Verdict::Same("a timestamp is a number of milliseconds or microseconds by its precision"),
+        Verdict::Different(
+            "timestamps and dates are written as Debezium writes them with adaptive: a timestamp \
+             is a number of milliseconds or microseconds by its precision, a date that of its day",
+        ),
     ),
+    different("numeric columns are refused (R008)", &["decimal.handling.mode"]),
+    different("interval columns are refused (R008)", &["interval.handling.mode"]),
+    different("money columns are refused (R008)", &["money.fraction.digits"]),
+    different("an hstore is a text, as PostgreSQL writes it", &["hstore.handling.mode"]),
+    same("schemas are not written", &["datatype.propagate.source.type"]),
     same(
         "JSON goes through as it is",
         &["field.name.adjustment.mode", "schema.name.adjustment.mode", "sanitize.field.names"],

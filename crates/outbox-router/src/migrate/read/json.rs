@@ -14,10 +14,10 @@ pub(super) fn read(text: &str) -> Result<Properties, ReadError> {
     let whole: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
         let hint = "give the JSON as it is posted to Kafka Connect, without comments and without \
                     what a shell puts around it";
-        // The message ends with the position, which is told apart.
+        // The message ends with the position, which is reported separately.
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        ReadError::new(format!("no JSON: {message}"), hint).at(error.line())
+        ReadError::new(format!("not valid JSON: {message}"), hint).at(error.line())
     })?;
     let (config, others) = match whole.get("config") {
         Some(Value::Object(config)) => (config.clone(), whole),

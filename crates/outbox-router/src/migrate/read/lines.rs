@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Reads `java.util.Properties`: comments with `#` or `!`, names that end at `=`, `:` or a space,
-/// lines that go on behind a backslash, and escapes. The remark is about comments where Java knows
+/// lines that go on after a backslash, and escapes. The remark is about comments where Java knows
 /// none.
 pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadError> {
     let mut properties = Properties::default();
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadErro
         let mut property = Property::new(unescape(name)?, &unescape(value)?, number);
         if let Some(value) = before_comment(&property) {
             property.value = value.to_owned();
-            let text = "what is behind # is no comment to Java but part of the value, so Debezium \
+            let text = "what is after # is no comment to Java but part of the value, so Debezium \
                         fails; it is read as a comment";
             remark.get_or_insert_with(|| Finding::of(&property, text));
         }
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadErro
     Ok((properties, remark))
 }
 
-/// The value without what tutorials write behind it. A value with spaces of its own, such as SQL,
+/// The value without what tutorials write after it. A value with spaces of its own, such as SQL,
 /// and a password are left as they are.
 fn before_comment(property: &Property) -> Option<&str> {
     let (value, _) =

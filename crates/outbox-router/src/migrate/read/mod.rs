@@ -66,7 +66,7 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
         .find(|(_, line)| !line.is_empty() && !line.starts_with(['#', '!', ';']))
 }
 
-/// What stands behind the name at the beginning of a line: `=` in properties, `:` in YAML.
+/// What stands after the name at the beginning of a line: `=` in properties, `:` in YAML.
 fn separator(line: &str) -> Option<char> {
     if line.starts_with("---") || line.starts_with("- ") {
         return Some(':');
@@ -89,7 +89,7 @@ fn unknown(line: &str) -> ReadError {
         "neither JSON, properties nor YAML"
     };
     let hint = match seen {
-        "a shell command" => "give the JSON behind -d or --data alone",
+        "a shell command" => "give the JSON after -d or --data alone",
         "a template of Helm" => {
             "render it first: helm template CHART | outbox-router migrate debezium -"
         }

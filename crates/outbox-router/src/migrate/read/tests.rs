@@ -38,8 +38,8 @@ fn what_is_none_of_the_forms_is_refused_with_what_was_seen() {
     refused("", None, "no property", "give a connector as JSON");
     refused("; debezium.sink.type=kafka\n", None, "no property", "JSON");
     refused("\n[{}]", Some(2), "a list", "JSON");
-    refused("curl -X POST http://x -d '{", Some(1), "a shell command", "behind -d");
-    refused("{{ if .Values.x }}\na: b", Some(1), "no JSON", "without");
+    refused("curl -X POST http://x -d '{", Some(1), "a shell command", "after -d");
+    refused("{{ if .Values.x }}\na: b", Some(1), "not valid JSON", "without");
     refused("<xml/>", Some(1), "XML", "JSON");
     refused("\n\njust words\n", Some(3), "neither JSON, properties nor YAML", "JSON");
 }
@@ -157,7 +157,7 @@ fn a_template_fills_in_its_parameters() {
 
 #[test]
 fn malformed_yaml_is_refused_with_its_line() {
-    refused("a: b\n c: d\n", Some(2), "no YAML", "indentation");
+    refused("a: b\n c: d\n", Some(2), "not valid YAML", "indentation");
     refused(
         "kind: KafkaConnector\nspec:\n  config:\n    a: [1]\n",
         Some(4),

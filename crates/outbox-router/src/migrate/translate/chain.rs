@@ -16,7 +16,7 @@ const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
 const OTHERS: [(&str, &str); 12] = [
     (
         "ExtractNewRecordState",
-        "behind EventRouter it does nothing, and before it EventRouter finds no event",
+        "after EventRouter it does nothing, and before it EventRouter finds no event",
     ),
     ("ByLogicalTableRouter", "the topic is decided by topic and route_regex alone"),
     ("RegexRouter", "the topic is decided by topic and route_regex alone"),
@@ -177,8 +177,8 @@ fn predicates(context: &mut Context<'_>) -> Vec<Property> {
     all
 }
 
-/// A predicate that restricts EventRouter to a topic or to records that are no tombstones leaves
-/// the rows of the outbox, and only those the router reads.
+/// A predicate that selects one topic, or excludes tombstones, excludes no row of the outbox; so
+/// nothing replaces it.
 fn apply_predicate(context: &mut Context<'_>, router: &mut Router, predicates: &[Property]) {
     const HARMLESS: &str = "the router reads the rows of the outbox and nothing else";
     let negate = router.options.take("negate");

@@ -5,7 +5,7 @@ use super::{
     context::Context,
 };
 
-/// The rest of the connection, as parameters behind the URL's `?`.
+/// The rest of the connection, as parameters after the URL's `?`.
 const PARAMETERS: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
 pub(super) fn translate(context: &mut Context<'_>) {
@@ -13,7 +13,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
     let host = part(context, "database.hostname", "POSTGRES_HOST", "PGHOST");
     let database = part(context, "database.dbname", "POSTGRES_DB", "PGDATABASE");
     let password = context.carry("database.password").filter(|given| !given.value.is_empty());
-    // Whoever knows the value knows whether this concerns it.
+    // A reference counts as not plain: its value is unknown here, and may need encoding.
     let is_plain =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
     let needs_encoding = password.as_ref().is_some_and(|given| !is_plain(&given.value));
@@ -82,7 +82,7 @@ fn tls(context: &mut Context<'_>) -> Text {
         }
         parameters.push(&format!("&{name}="));
         let value = context.text(&property, &format!("POSTGRES_{}", name.to_ascii_uppercase()));
-        // A slash has no meaning behind the `?`, and these are paths.
+        // A slash has no meaning after the `?`, and these are paths.
         parameters.append(value.map_literals(|path| encoded(path).replace("%2F", "/")));
     }
     parameters

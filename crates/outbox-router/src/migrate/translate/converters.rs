@@ -7,7 +7,7 @@ use super::{
     given::GivenConverter,
 };
 
-/// How key and value are written.
+/// How the value is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Converters {
     pub(super) value: GivenConverter,
@@ -63,7 +63,7 @@ fn known(name: &str) -> Known {
         | "ExtJsonConverter"
         | "JsonConverter"
         | "AWSKafkaAvroConverter" => Known::Never(REGISTRY),
-        _ => Known::Never("it is a Java class of its own"),
+        _ => Known::Never("the router runs no Java classes"),
     }
 }
 
@@ -180,8 +180,9 @@ fn assumed(
         Part::Value => "",
     };
     let name = format!("{}.converter", part.as_str());
-    let text =
-        format!("the Kafka Connect worker decides, whose file is not this; assumed: {class}{what}");
+    let text = format!(
+        "the Kafka Connect worker's file decides, and is not given; {class} is assumed{what}"
+    );
     let hint = format!("--{}-converter string, json or bytes", part.as_str());
     context.report.different(Finding::absent(&name, text).hint(hint));
     if let Some(schemas) = schemas {

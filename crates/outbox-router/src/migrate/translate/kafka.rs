@@ -82,7 +82,7 @@ fn create_topics(context: &mut Context<'_>) {
             }
             Ok(-1) => context.report.carried(&property, "the broker decides"),
             Ok(_) | Err(_) => {
-                context.report.unsupported(Finding::of(&property, "it is no number of them"));
+                context.report.unsupported(Finding::of(&property, "it is not a positive number"));
             }
         }
     }
@@ -137,8 +137,10 @@ fn one(context: &mut Context<'_>, property: &Property) {
         None => {}
     }
     match names::fate(names::PRODUCER, &property.name) {
-        // The type of a store was looked at with its place.
-        Some(Fate::Carried(_)) => context.report.carried(property, "told by the file itself"),
+        // Only `ssl.*store.type` comes here, whose value is not read.
+        Some(Fate::Carried(_)) => {
+            context.report.carried(property, "the ending of the store's file name decides");
+        }
         Some(fate) => match fate.of(&property.value) {
             Some(Verdict::Same(because)) => context.report.carried(property, because),
             Some(Verdict::Different(how)) => {

@@ -43,9 +43,9 @@ fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Convert
     };
     context.draft.outbox.text("expand_json", &Text::literal(how));
     let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
-                digits, and lists at the top, mixed lists and single values pass, where Debezium \
-                fails or falls back to a text; what is no JSON stops the router, where Debezium \
-                writes it as a text";
+                digits, and an array as the whole payload, arrays of elements of different types \
+                and single values pass, where Debezium fails or falls back to a text; what is no \
+                JSON stops the router, where Debezium writes it as a text";
     context.report.different(Finding::of(&option, text));
 }
 

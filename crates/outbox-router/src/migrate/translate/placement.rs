@@ -37,8 +37,8 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
             "partition" => partition(context, &option, &placed),
             other => {
                 let text = format!(
-                    "{other:?} is no placement; Debezium fails at the first row: header, envelope \
-                     and partition are"
+                    "{other:?} is no placement (header, envelope or partition); Debezium fails at \
+                     the first row"
                 );
                 context.report.unsupported(Finding::of(&option, text));
             }

@@ -6,7 +6,7 @@ use super::{
     context::Context,
 };
 
-/// Debezium's default names; taking over means to use what is there.
+/// Debezium's default slot and publication: the router uses those that exist.
 const SLOT: &str = "debezium";
 const PUBLICATION: &str = "dbz_publication";
 
@@ -91,7 +91,7 @@ fn prefix(context: &mut Context<'_>) {
     });
     context.draft.extended_headers = Some(prefix.map_or_else(
         || "PREFIX".to_owned(),
-        // A reference would be one of Debezium's.
+        // A `${…}` in the prefix is Debezium's; the doubled dollar keeps it as text.
         |prefix| prefix.value.replace("${", "$${"),
     ));
 }

@@ -44,7 +44,7 @@ pub(super) fn replacement(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The group behind a `$`, and what follows.
+/// The group after a `$`, and what follows.
 fn group(text: &str) -> Option<(Part, &str)> {
     if let Some(rest) = text.strip_prefix('{') {
         let (name, after) = rest.split_once('}')?;

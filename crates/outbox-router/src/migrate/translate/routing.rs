@@ -19,7 +19,7 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
     let (topic, places) = topic(context, pattern, replacement.as_ref());
     let by_value = places <= 1 && regex::takes_all(pattern);
     context.draft.outbox.text("topic", &topic);
-    // Without a group in the topic, every value that the pattern takes has the same one.
+    // Without a group in the topic, every value that the pattern matches has the same topic.
     if !by_value && (places > 0 || given.is_some()) {
         context.draft.outbox.text("route_regex", &Text::literal(&pattern.replace("(?P<", "(?<")));
         context.draft.outbox.raw("on_route_mismatch", "\"value\"");
@@ -43,7 +43,8 @@ fn topic(
     let value = replacement.map_or(REPLACEMENT, |replacement| replacement.value.as_str());
     let single = unescaped(context, value, replacement);
     let parts = regex::replacement(&single);
-    // Of an expression that is refused, any group may exist.
+    // An expression that `JavaRegex` refuses has unknown groups: each group of the replacement
+    // counts as existing.
     let regex = java_regex(pattern).ok();
     let is_group = |part: &Part| match part {
         Part::Literal(_) => false,

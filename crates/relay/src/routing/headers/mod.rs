@@ -1,4 +1,5 @@
-//! The headers of a record: those of its format, then those in the row's `headers` column.
+//! The headers of a record: those of its format, then those that the mapping adds, then the members
+//! of the row's `headers` column.
 
 mod header;
 mod plain;

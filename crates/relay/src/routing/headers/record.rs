@@ -2,8 +2,8 @@
 
 use super::{header::Header, row::RowHeaders};
 
-/// The headers of one record: those of the format first, then the members of the row's own
-/// `headers` column.
+/// The headers of one record: those of its format, then those that the mapping adds, then the
+/// members of the row's `headers` column.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
     format: &'a [Header<'a>],

@@ -55,7 +55,7 @@ impl RowHeaders {
         self.spans.iter().map(|span| span.name.len() + value(span)).sum()
     }
 
-    /// In the object's order.
+    /// In the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = Header<'_>> + use<'_> {
         self.spans.iter().map(|span| Header {
             name: self.text.get(span.name.clone()).unwrap_or_default(),

@@ -51,7 +51,7 @@ pub(super) fn elements(
     if depth == 0 && body.starts_with('{') { Ok(()) } else { Err(MalformedArray) }
 }
 
-/// A text that is none of an array.
+/// A text that is not that of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MalformedArray;
 

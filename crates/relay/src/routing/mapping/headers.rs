@@ -63,9 +63,9 @@ const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 /// Adds the trace context that a column holds as the text of a `java.util.Properties`.
 ///
 /// # Errors
-/// The text is none of properties.
+/// The text is not that of a `java.util.Properties`.
 pub(super) fn trace_context(text: &[u8], headers: &mut RowHeaders) -> Result<(), String> {
-    let wrong = || "its trace context is no text of java.util.Properties".to_owned();
+    let wrong = || "its trace context is not the text of a java.util.Properties".to_owned();
     let text = str::from_utf8(text).map_err(|_| wrong())?;
     properties(text, |name, value| {
         if TRACE_CONTEXT.contains(&name) {

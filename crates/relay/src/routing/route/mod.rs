@@ -66,7 +66,8 @@ impl TableRouter {
         Ok(Self { table, columns, topics, topic_cache: TopicCache::default() })
     }
 
-    /// Another Relation message has come. The topic cache stays while the topics do.
+    /// Another Relation message has come. The topic cache is kept if the topic template is the
+    /// same.
     ///
     /// # Errors
     /// As for [`TableRouter::new`].

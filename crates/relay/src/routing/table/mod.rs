@@ -56,7 +56,7 @@ pub struct OutboxTable {
     pub expand_json: ExpandJson,
     /// Which payloads become Kafka's null.
     pub tombstone_on: TombstoneOn,
-    /// What follows where the table lacks a column of the next two.
+    /// What becomes of an extra header or a member of the envelope whose column the table lacks.
     pub missing_columns: MissingColumns,
     /// Headers after those of the format.
     pub extra_headers: Vec<ExtraHeader>,
@@ -120,7 +120,7 @@ impl OutboxTable {
         }
     }
 
-    /// What its topics are, for a topic template.
+    /// Checks that `route_regex` has the groups that the topic names.
     ///
     /// # Errors
     /// The template names a group that `route_regex` does not have.

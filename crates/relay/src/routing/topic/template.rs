@@ -121,7 +121,7 @@ impl TopicTemplate {
         Ok(parts)
     }
 
-    /// Its parts, where no place is but that of the aggregate type.
+    /// Its parts, where the only placeholder is the aggregate type.
     ///
     /// # Errors
     /// It names a group by its number.

@@ -17,7 +17,7 @@ pub(super) struct Node {
 /// A value.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
-    /// As text, whatever type YAML gives it; empty for null.
+    /// The text of a scalar, whatever type YAML gives it; empty for null.
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<Member>),
@@ -153,10 +153,10 @@ impl<'t> Reader<'t> {
 const SPACES: &str = "check the indentation, and put texts with ': ' or ' #' into quotes";
 
 fn malformed(error: &ScanError) -> ReadError {
-    ReadError::new(format!("no YAML: {}", error.info()), SPACES).at(error.marker().line())
+    ReadError::new(format!("not valid YAML: {}", error.info()), SPACES).at(error.marker().line())
 }
 
-/// A text in YAML is also what another type would be read from.
+/// The text of a scalar, whatever type YAML gives it; empty for null.
 fn scalar(text: &str, style: ScalarStyle) -> String {
     let is_null = style == ScalarStyle::Plain && matches!(text, "~" | "null" | "Null" | "NULL");
     if is_null { String::new() } else { text.to_owned() }
