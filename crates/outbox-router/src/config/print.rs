@@ -36,12 +36,14 @@ impl Lines {
 
 /// A TOML basic string. `${` is doubled, so that nothing is taken for a reference when it is read
 /// again.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     quoted_template(&text.replace("${", "$${"))
 }
 
-/// A TOML basic string in whose key `${` is a place of its own.
-pub(super) fn quoted_template(text: &str) -> String {
+/// A TOML basic string in which `${` begins a reference or a place. The writer of the crate `toml`
+/// is not used: it leaves the control characters from U+0080 on as they are, and terminals obey
+/// them.
+pub(crate) fn quoted_template(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
