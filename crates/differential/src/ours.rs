@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroI32;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use outbox_router::config::{self, Environment};
 use outbox_router::migrate::{self, Given};
-use relay::testing::{MemorySink, Source, StoredRecord, wire};
+use relay::testing::{MemorySink, Source, StoredRecord, samples, wire};
 use relay::{
-    Action, FrameOutcome, Input, Moment, Now, OnFailed, Outboxes, PgTimestamp, Relay,
-    RelaySettings, Timing, TopicFacts, TopicId, Window,
+    Action, FrameOutcome, Input, Moment, Now, Outboxes, PgTimestamp, Relay, RelaySettings,
+    TopicFacts, TopicId,
 };
 
 use crate::case::Case;
@@ -78,17 +77,8 @@ impl Run {
         let settings = RelaySettings {
             slot: case.identifier(),
             publication: case.identifier(),
-            witness: None,
             outboxes: outboxes.clone(),
-            window: Window { events: 100, bytes: 32 << 20 },
-            row_bytes: 16 << 20,
-            timing: Timing {
-                status_interval: Duration::from_secs(3),
-                silence_limit: Duration::from_secs(60),
-            },
-            shutdown_limit: Duration::from_secs(25),
-            on_failed: OnFailed::Stay,
-            seed: 1,
+            ..samples::settings()
         };
         Ok(Self {
             relay: Relay::new(settings, Moment::default()),

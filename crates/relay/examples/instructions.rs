@@ -21,11 +21,11 @@ use std::{
 
 use relay::{
     Acks, Action, BytesFormat, ColumnName, DEBEZIUM, EnvelopeMember, ExpandJson, ExtraHeader,
-    FilterKind, Format, FrameOutcome, HeaderValue, Input, JavaRegex, Moment, Now, OnFailed,
-    OutboxTable, Outboxes, PgTimestamp, Record, RecordSink, Refusal, Relay, RelaySettings, Role,
-    RowFilter, TableName, Ticket, Timestamp, Timing, TopicFacts, TopicId, TopicTemplate, Window,
+    FilterKind, Format, FrameOutcome, HeaderValue, Input, JavaRegex, Moment, Now, OutboxTable,
+    Outboxes, PgTimestamp, Record, RecordSink, Refusal, Relay, RelaySettings, Role, RowFilter,
+    TableName, Ticket, Timestamp, TopicFacts, TopicId, TopicTemplate,
     testing::{
-        Source,
+        Source, samples,
         wire::{self, Value},
     },
 };
@@ -329,21 +329,7 @@ impl Shell {
 }
 
 fn settings(shape: Shape) -> RelaySettings {
-    RelaySettings {
-        slot: "s".to_owned(),
-        publication: "p".to_owned(),
-        witness: None,
-        outboxes: Outboxes { tables: vec![shape.table()] },
-        window: Window { events: 20_000, bytes: 32 << 20 },
-        row_bytes: 16 << 20,
-        timing: Timing {
-            status_interval: Duration::from_secs(3),
-            silence_limit: Duration::from_secs(60),
-        },
-        shutdown_limit: Duration::from_secs(25),
-        on_failed: OnFailed::Stay,
-        seed: 1,
-    }
+    RelaySettings { outboxes: Outboxes { tables: vec![shape.table()] }, ..samples::settings() }
 }
 
 fn run(shape: Shape, events: usize) -> Result<(), String> {

@@ -90,7 +90,7 @@ pub use routing::{
     MalformedTemplate, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
     Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp, TombstoneOn,
     TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, is_role_required,
-    partition_for_key,
+    java_properties, partition_for_key,
 };
 pub use state::{Condition, State};
 pub use telemetry::{

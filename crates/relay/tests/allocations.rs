@@ -19,11 +19,11 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, DEBEZIUM, DEFAULT, Format, FrameOutcome, Input, Moment, Now, OnFailed,
-    OutboxTable, Outboxes, PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay,
-    RelaySettings, Role, TableName, Ticket, Timing, TopicFacts, TopicId, Window,
+    Acks, Action, DEBEZIUM, DEFAULT, Format, FrameOutcome, Input, Moment, Now, OutboxTable,
+    Outboxes, PgTimestamp, Preset, Record, RecordSink, Refusal, RefusalReason, Relay,
+    RelaySettings, Role, TableName, Ticket, TopicFacts, TopicId, Window,
     testing::{
-        Source,
+        Source, samples,
         wire::{self, Value},
     },
 };
@@ -182,19 +182,10 @@ impl Shape {
             ..OutboxTable::with_defaults(name)
         };
         RelaySettings {
-            slot: "s".into(),
-            publication: "p".into(),
-            witness: None,
             outboxes: Outboxes { tables: vec![table] },
             window: Window { events: 1_000, bytes: 1 << 20 },
             row_bytes: 1 << 20,
-            timing: Timing {
-                status_interval: Duration::from_secs(3),
-                silence_limit: Duration::from_secs(60),
-            },
-            shutdown_limit: Duration::from_secs(25),
-            on_failed: OnFailed::Stay,
-            seed: 1,
+            ..samples::settings()
         }
     }
 }

@@ -90,6 +90,8 @@ enum Seen {
     Found,
     /// It is not compared, and its record was not found yet.
     Skipped,
+    /// A record was found so far ahead of the WAL that it was taken for an additional one.
+    Early,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -169,6 +171,11 @@ impl Comparison {
     /// The next event of the WAL.
     pub fn expect(&mut self, expected: Expected) {
         self.report.events += 1;
+        let hash = self.hasher.hash_one(expected.id.as_slice());
+        if self.seen.get(hash) == Some(Seen::Early) {
+            self.found_early(&expected, hash);
+            return;
+        }
         let number = self.next;
         self.next += 1;
         self.events.add(expected.bytes());
@@ -177,6 +184,20 @@ impl Comparison {
         }
         let id = expected.id.clone();
         self.waiting.entry(id).or_default().push_back(Waiting { number, expected });
+    }
+
+    /// The record of an event was decided before the event came: it is out of order, and not
+    /// additional.
+    fn found_early(&mut self, expected: &Expected, hash: u64) {
+        self.seen.insert(hash, Seen::Found);
+        self.report.found += 1;
+        self.report.withdraw(Finding::Additional);
+        self.report.add(Finding::Order, || Example {
+            id: text(&expected.id),
+            at: String::new(),
+            ours: None,
+            theirs: None,
+        });
     }
 
     /// The next event of the WAL, which is not compared: its record is no additional one.
@@ -313,7 +334,7 @@ impl Comparison {
             let Some(record) = pop(partition, &mut self.records) else { return };
             match seen {
                 _ if waits => self.pair(&record, hash),
-                Some(Seen::Found) => self.add(Finding::Doubled, &record, None),
+                Some(Seen::Found | Seen::Early) => self.add(Finding::Doubled, &record, None),
                 Some(Seen::Skipped) | None => self.seen.insert(hash, Seen::Found),
             }
         }
@@ -373,6 +394,9 @@ impl Comparison {
         let is_within = partition
             .is_some_and(|partition| record.offset >= partition.end || partition.first.is_some());
         if is_within {
+            if let Some(event) = id_of(&record.headers, &self.id_header) {
+                self.seen.insert(self.hasher.hash_one(event), Seen::Early);
+            }
             self.add(Finding::Additional, record, None);
         } else {
             self.report.earlier += 1;

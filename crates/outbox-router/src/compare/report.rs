@@ -74,6 +74,16 @@ impl Report {
         }
     }
 
+    /// One less of a kind: what was found was something else.
+    pub(super) fn withdraw(&mut self, finding: Finding) {
+        if let Some((count, _)) = self.findings.get_mut(&finding) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.findings.remove(&finding);
+            }
+        }
+    }
+
     /// How many of a kind there are.
     pub fn count(&self, finding: Finding) -> u64 {
         self.findings.get(&finding).map_or(0, |(count, _)| *count)

@@ -262,6 +262,28 @@ fn a_record_written_after_the_reading_began_is_additional_even_if_nothing_was_pa
 }
 
 #[test]
+fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
+    let mut comparison = Comparison::new("id", Limits { waiting: 4, ..Limits::default() });
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    let early = record_of(&event(9, 0));
+    comparison.stored(early);
+    for number in 0..4 {
+        comparison.expect(event(number, 0));
+    }
+    assert!(comparison.is_full());
+    comparison.decide_overtaking();
+    for (offset, number) in (1..).zip(0..9) {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+        if number + 4 < 10 {
+            comparison.expect(event(number + 4, 0));
+        }
+    }
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("order", 1)].into(), "{report:?}");
+    assert_eq!((report.events, report.same), (10, 9));
+}
+
+#[test]
 fn a_record_of_an_event_that_is_not_compared_is_no_difference_unless_it_is_there_twice() {
     let mut comparison = Comparison::new("id", Limits::default());
     comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);

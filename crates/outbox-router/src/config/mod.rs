@@ -16,7 +16,7 @@ mod names;
 mod outbox;
 mod parse;
 mod places;
-mod print;
+pub(crate) mod print;
 mod quantity;
 mod read;
 mod reference;

@@ -1,7 +1,7 @@
 //! The TOML that is being written. The keys are those of `config/keys.rs`; a test loads what comes
 //! out.
 
-use std::fmt::Write as _;
+use crate::config::print::quoted_template;
 
 /// Part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,36 +67,12 @@ impl Text {
 
     /// As a TOML basic string; a `${` that is no reference is doubled.
     pub(super) fn toml(&self) -> String {
-        let inner: String = self
-            .0
-            .iter()
-            .map(|piece| match piece {
-                Piece::Literal(text) => escaped(&text.replace("${", "$${")),
-                Piece::Place(name) => format!("${{{}}}", escaped(name)),
-            })
-            .collect();
-        format!("\"{inner}\"")
+        let pieces = self.0.iter().map(|piece| match piece {
+            Piece::Literal(text) => text.replace("${", "$${"),
+            Piece::Place(name) => format!("${{{name}}}"),
+        });
+        quoted_template(&pieces.collect::<String>())
     }
-}
-
-/// A literal text as a TOML basic string.
-pub(super) fn quoted(text: &str) -> String {
-    Text::literal(text).toml()
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => escaped.extend(['\\', c]),
-            // Writing to a `String` cannot fail.
-            c if c.is_control() => {
-                write!(escaped, "\\u{:04x}", u32::from(c)).unwrap_or_default();
-            }
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// Lines below one heading.
@@ -175,10 +151,8 @@ fn extended_headers(prefix: &str, lines: &mut Lines) {
     let headers =
         [("connectorLogicalName", prefix), ("taskId", "0"), ("connectorName", "postgresql")];
     for (name, value) in headers {
-        let value = escaped(value);
-        lines.comment(&format!(
-            "  {{ name = \"__debezium.context.{name}\", value = \"{value}\" }},"
-        ));
+        let value = quoted_template(value);
+        lines.comment(&format!("  {{ name = \"__debezium.context.{name}\", value = {value} }},"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a migration says: the TOML, and the three lists.
 
-use super::properties::Property;
+use super::{names::Verdict, properties::Property};
 
 /// One property, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,15 @@ impl Finding {
     /// About what the file does not have.
     pub(super) fn absent(property: &str, text: impl Into<String>) -> Self {
         Self { property: property.to_owned(), line: None, text: text.into(), hint: None }
+    }
+
+    /// Adds the known name that an unknown one may stand for, if there is one.
+    #[must_use]
+    pub(super) fn meant(self, known: Option<&str>) -> Self {
+        match known {
+            Some(name) => self.hint(format!("{name} is what it may have meant")),
+            None => self,
+        }
     }
 
     /// Adds what to type or to decide.
@@ -80,5 +89,14 @@ impl Report {
     /// The router does not do it.
     pub(super) fn unsupported(&mut self, finding: Finding) {
         self.unsupported.push(finding);
+    }
+
+    /// What the table of names says of the property.
+    pub(super) fn decided(&mut self, property: &Property, verdict: Verdict) {
+        match verdict {
+            Verdict::Same(because) => self.carried(property, because),
+            Verdict::Different(how) => self.different(Finding::of(property, how)),
+            Verdict::Unsupported(why) => self.unsupported(Finding::of(property, why)),
+        }
     }
 }

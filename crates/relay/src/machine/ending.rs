@@ -176,14 +176,7 @@ impl Relay {
         failure: Failure,
         at: Moment,
     ) {
-        let session = match &self.phase {
-            Phase::Streaming(session) => Some(session),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Exited => None,
-        };
+        let session = self.phase.session();
         let commit = session.zip(transaction).and_then(|(own, of)| own.ledger.commit_lsn_of(of));
         let failure = match commit {
             Some(lsn) => failure.at(lsn),

@@ -76,6 +76,21 @@ enum Phase {
     Exited,
 }
 
+impl Phase {
+    /// The session, while there is one.
+    #[inline]
+    fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Streaming(session) => Some(session),
+            Self::Waiting { .. }
+            | Self::Connecting(_)
+            | Self::Standby { .. }
+            | Self::Halted(_)
+            | Self::Exited => None,
+        }
+    }
+}
+
 /// A gap that waits for a person.
 struct Halt {
     gap: Gap,
@@ -238,26 +253,12 @@ impl Relay {
     /// Whether the next frame may be offered. While it may not, the socket must not be read.
     #[inline]
     pub fn wants_wal(&self) -> bool {
-        match &self.phase {
-            Phase::Streaming(session) => session.wants_wal(self.settings.window),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Exited => false,
-        }
+        self.phase.session().is_some_and(|session| session.wants_wal(self.settings.window))
     }
 
     /// How long to let the socket fill before reading it again.
     pub fn pace(&self) -> ReadPace {
-        match &self.phase {
-            Phase::Streaming(session) => session.pace(),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Exited => ReadPace::AtOnce,
-        }
+        self.phase.session().map_or(ReadPace::AtOnce, Session::pace)
     }
 
     /// Takes any input but a frame, and does what follows from it.

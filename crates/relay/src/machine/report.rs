@@ -156,14 +156,7 @@ impl Relay {
 
     /// A copy of everything that the core reports, at one moment.
     pub fn snapshot(&self, at: Moment) -> Snapshot {
-        let session = match &self.phase {
-            Phase::Streaming(session) => Some(session),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Exited => None,
-        };
+        let session = self.phase.session();
         let confirmed = session
             .map_or(self.confirmed, |session| session.ledger.confirmed().max(self.confirmed));
         let (window_events, window_bytes) =

@@ -4,6 +4,7 @@
 pub(crate) mod columns;
 pub(crate) mod headers;
 pub(crate) mod hex;
+pub mod java_properties;
 pub(crate) mod json;
 pub(crate) mod mapping;
 pub(crate) mod partition;

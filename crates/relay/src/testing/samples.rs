@@ -1,14 +1,39 @@
-//! A slot without defects and the core's report, of which each test changes what it is about.
+//! The core's settings, a slot without defects and the core's report, of which each test changes
+//! what it is about.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use pgoutput::Lsn;
 
 use crate::{
+    progress::{Timing, Window},
+    protocol::{OnFailed, RelaySettings},
+    routing::{OutboxTable, Outboxes, TableName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
     telemetry::{Reconnects, RowsIgnored, Snapshot, WitnessReport},
 };
+
+/// One table, `public.outbox`, without a state topic, within the limits that the product has by
+/// default. The server may be silent for a minute.
+pub fn settings() -> RelaySettings {
+    let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+    RelaySettings {
+        slot: "s".to_owned(),
+        publication: "p".to_owned(),
+        witness: None,
+        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        window: Window { events: 20_000, bytes: 32 << 20 },
+        row_bytes: 16 << 20,
+        timing: Timing {
+            status_interval: Duration::from_secs(3),
+            silence_limit: Duration::from_secs(60),
+        },
+        shutdown_limit: Duration::from_secs(25),
+        on_failed: OnFailed::Stay,
+        seed: 1,
+    }
+}
 
 /// Made by `setup`, 60 MiB behind, 70 MiB retained.
 pub fn slot() -> SlotHealth {

@@ -80,9 +80,23 @@ fn properties_are_read_as_java_does() {
 }
 
 #[test]
+fn only_what_java_calls_white_space_ends_a_name_and_only_its_line_ends_end_a_line() {
+    let text =
+        "a=\\uD83D\\uDE00\rb\u{a0}c=d\u{2028}e\r\nf=g,\\\r\n  h\r\n\\\n#comment\ni\u{2003} j\n";
+    let source = read(text).unwrap();
+    assert_eq!(value(&source, "a"), ("😀", 1));
+    assert_eq!(value(&source, "b\u{a0}c"), ("d\u{2028}e", 2));
+    assert_eq!(value(&source, "f"), ("g,h", 3));
+    assert_eq!(value(&source, "i\u{2003}"), ("j", 7));
+}
+
+#[test]
 fn malformed_properties_are_refused_with_their_line() {
     refused("a=1\nb", Some(2), "a name has no value", "name=value");
-    refused("a=1\nb=\\u12", Some(2), "\\u is not followed by four digits", "hexadecimal");
+    for value in ["\\u12", "\\u+123", "\\uD83D", "\\uDE00\\uD83D"] {
+        let text = format!("a=1\nb={value}");
+        refused(&text, Some(2), "\\u is not followed by four digits", "hexadecimal");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        names::{self, Fate, Verdict},
+        names::{self, Fate},
         properties::{Properties, Property},
         report::Finding,
     },
@@ -58,23 +58,14 @@ impl Router {
     pub(super) fn finish(self, context: &mut Context<'_>) {
         for option in self.options.into_rest() {
             match names::fate(names::ROUTER, &option.name).and_then(|fate| fate.of(&option.value)) {
-                Some(Verdict::Same(because)) => context.report.carried(&option, because),
-                Some(Verdict::Different(how)) => {
-                    context.report.different(Finding::of(&option, how));
-                }
-                Some(Verdict::Unsupported(why)) => {
-                    context.report.unsupported(Finding::of(&option, why));
-                }
+                Some(verdict) => context.report.decided(&option, verdict),
                 // Kafka Connect does not refuse an option that a transform does not know.
                 None => {
                     let text = "EventRouter has no such option, so it has no effect in Debezium \
                                 either";
                     let finding = Finding::of(&option, text);
                     let nearest = names::nearest(names::ROUTER, &option.name);
-                    context.report.different(match nearest {
-                        Some(name) => finding.hint(format!("{name} is what it may have meant")),
-                        None => finding,
-                    });
+                    context.report.different(finding.meant(nearest));
                 }
             }
         }

@@ -3,13 +3,14 @@
 
 use super::{
     super::{
-        draft::{Lines, Text, quoted},
+        draft::{Lines, Text},
         read::Form,
         report::Finding,
     },
     chain::Router,
     context::Context,
 };
+use crate::config::print::quoted;
 
 /// The columns of an outbox, as TOML.
 pub(super) struct Columns {

@@ -1,9 +1,17 @@
 //! `database.*` as `postgres.url`. No password is copied.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::{
     super::{draft::Text, report::Finding},
     context::Context,
 };
+
+/// Everything but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The same in a path after the `?`, where a slash has no meaning.
+const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
 /// The rest of the connection, as parameters after the URL's `?`.
 const PARAMETERS: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
@@ -14,9 +22,8 @@ pub(super) fn translate(context: &mut Context<'_>) {
     let database = part(context, "database.dbname", "POSTGRES_DB", "PGDATABASE");
     let password = context.carry("database.password").filter(|given| !given.value.is_empty());
     // A reference counts as not plain: its value is unknown here, and may need encoding.
-    let is_plain =
-        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
-    let needs_encoding = password.as_ref().is_some_and(|given| !is_plain(&given.value));
+    let needs_encoding =
+        password.as_ref().is_some_and(|given| encoded(&given.value) != given.value);
     let password = password.map(|property| context.secret(&property, "POSTGRES_PASSWORD"));
     let mut url = Text::literal("postgres://");
     if let Some(user) = user {
@@ -82,22 +89,13 @@ fn tls(context: &mut Context<'_>) -> Text {
         }
         parameters.push(&format!("&{name}="));
         let value = context.text(&property, &format!("POSTGRES_{}", name.to_ascii_uppercase()));
-        // A slash has no meaning after the `?`, and these are paths.
-        parameters.append(value.map_literals(|path| encoded(path).replace("%2F", "/")));
+        let in_path = |path: &str| utf8_percent_encode(path, RESERVED_IN_PATH).to_string();
+        parameters.append(value.map_literals(in_path));
     }
     parameters
 }
 
 /// Percent-encodes what has a meaning in a URL.
 fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            other => encoded.push_str(&format!("%{other:02X}")),
-        }
-    }
-    encoded
+    utf8_percent_encode(text, RESERVED).to_string()
 }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         draft::Text,
-        names::{self, AsProperty, Fate, Verdict},
+        names::{self, AsProperty, Fate},
         properties::{Properties, Property},
         report::Finding,
     },
@@ -141,16 +141,11 @@ fn one(context: &mut Context<'_>, property: &Property) {
         Some(Fate::Carried(_)) => {
             context.report.carried(property, "the ending of the store's file name decides");
         }
-        Some(fate) => match fate.of(&property.value) {
-            Some(Verdict::Same(because)) => context.report.carried(property, because),
-            Some(Verdict::Different(how)) => {
-                context.report.different(Finding::of(property, how));
+        Some(fate) => {
+            if let Some(verdict) = fate.of(&property.value) {
+                context.report.decided(property, verdict);
             }
-            Some(Verdict::Unsupported(why)) => {
-                context.report.unsupported(Finding::of(property, why));
-            }
-            None => {}
-        },
+        }
         None => {
             let text = "no property of the producer that is known here";
             let hint = "librdkafka's own properties go into [kafka.properties]";

@@ -1,10 +1,11 @@
 //! `table.fields.additional.placement`: columns as headers, in the value, or as the partition.
 
 use super::{
-    super::{draft::quoted, properties::Property, read::Form, report::Finding},
+    super::{properties::Property, read::Form, report::Finding},
     chain::Router,
     context::Context,
 };
+use crate::config::print::quoted;
 
 /// One item of the list.
 struct Placed<'p> {

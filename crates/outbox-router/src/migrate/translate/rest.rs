@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        names::{self, Fate, Verdict},
+        names::{self, Fate},
         read::Form,
         report::Finding,
     },
@@ -22,13 +22,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
     for property in left.into_rest() {
         let fate = names::fate(names::CONNECTOR, &property.name);
         match fate.and_then(|fate| fate.of(&property.value)) {
-            Some(Verdict::Same(because)) => context.report.carried(&property, because),
-            Some(Verdict::Different(how)) => {
-                context.report.different(Finding::of(&property, how));
-            }
-            Some(Verdict::Unsupported(why)) => {
-                context.report.unsupported(Finding::of(&property, why));
-            }
+            Some(verdict) => context.report.decided(&property, verdict),
             None => {
                 let text = match fate {
                     // Such as a property of Debezium Server in a connector's configuration.
@@ -44,10 +38,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
                 let nearest = names::nearest(names::CONNECTOR, &property.name);
                 let hint = nearest.filter(|name| *name != property.name);
                 let finding = Finding::of(&property, text);
-                context.report.unsupported(match hint {
-                    Some(name) => finding.hint(format!("{name} is what it may have meant")),
-                    None => finding,
-                });
+                context.report.unsupported(finding.meant(hint));
             }
         }
     }

@@ -36,9 +36,11 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, OnFailed, OutboxTable, Outboxes, Relay, RelaySettings, State, TableName, Timing,
-    Window, WitnessSettings,
-    testing::wire::{self, TEXT, Value},
+    Code, Failure, Relay, RelaySettings, State, Timing, Window, WitnessSettings,
+    testing::{
+        samples,
+        wire::{self, TEXT, Value},
+    },
 };
 
 use self::{
@@ -69,12 +71,7 @@ const REAL_PATIENCE: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(25);
 
 fn settings() -> RelaySettings {
-    let name = TableName { schema: "public".into(), name: "outbox".into() };
     RelaySettings {
-        slot: "s".into(),
-        publication: "p".into(),
-        witness: None,
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
         window: Window { events: 4, bytes: 1 << 20 },
         row_bytes: 1 << 20,
         timing: Timing {
@@ -82,8 +79,7 @@ fn settings() -> RelaySettings {
             silence_limit: WAL_SENDER_TIMEOUT,
         },
         shutdown_limit: DRAIN,
-        on_failed: OnFailed::Stay,
-        seed: 1,
+        ..samples::settings()
     }
 }
 

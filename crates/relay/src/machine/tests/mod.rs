@@ -9,7 +9,7 @@ use crate::{
     failure::{Case, Name},
     source::{self, Interval, Mark},
     testing::{
-        Lane, MemorySink, Source,
+        Lane, MemorySink, Source, samples,
         wire::{self, TEXT, Value},
     },
 };
@@ -48,19 +48,7 @@ const TIMING: Timing =
 const REPLACED_AT_ONCE: Action = Action::ReplaceSink { wait: Duration::ZERO };
 
 fn settings() -> RelaySettings {
-    let name = TableName { schema: "public".into(), name: "outbox".into() };
-    RelaySettings {
-        slot: "s".into(),
-        publication: "p".into(),
-        witness: None,
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
-        window: WINDOW,
-        row_bytes: 1 << 20,
-        timing: TIMING,
-        shutdown_limit: Duration::from_secs(25),
-        on_failed: OnFailed::Stay,
-        seed: 1,
-    }
+    RelaySettings { window: WINDOW, row_bytes: 1 << 20, timing: TIMING, ..samples::settings() }
 }
 
 fn facts(partitions: i32) -> TopicFacts {

@@ -164,9 +164,7 @@ impl Ledger {
     /// Measures the open transaction's latency from `since`, because its commit time is another
     /// server's.
     pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
-        if let Some(entry) = self.entries.back_mut()
-            && entry.progress == EntryProgress::Open
-        {
+        if let Some(entry) = open_entry(&mut self.entries) {
             entry.since = since;
         }
     }
@@ -180,10 +178,7 @@ impl Ledger {
     pub(crate) fn issue(&mut self, bytes: usize) -> Result<Ticket, Disorder> {
         let units = Ticket::units(bytes);
         let number = self.back_number();
-        let entry = match self.entries.back_mut() {
-            Some(entry) if entry.progress == EntryProgress::Open => entry,
-            _ => return Err(Disorder::RowOutsideTransaction),
-        };
+        let entry = open_entry(&mut self.entries).ok_or(Disorder::RowOutsideTransaction)?;
         let load = Load { events: 1, units };
         entry.load.add(load);
         entry.unacked.add(load);
@@ -192,17 +187,15 @@ impl Ledger {
         Ok(Ticket::new(self.session, number, units))
     }
 
-    /// A row of an outbox that becomes no record. It counts as an event that is acknowledged, so that
-    /// its transaction is recognised when the server sends it again, whatever the configuration
-    /// says by then, and so that the window bounds how many such transactions are remembered.
+    /// A row of an outbox that becomes no record. It counts as an event that is acknowledged, so
+    /// that its transaction is recognised when the server sends it again, whatever the
+    /// configuration says by then, and so that the window bounds how many such transactions are
+    /// remembered.
     ///
     /// # Errors
     /// No transaction is open.
     pub(crate) fn pass_row(&mut self) -> Result<(), Disorder> {
-        let entry = match self.entries.back_mut() {
-            Some(entry) if entry.progress == EntryProgress::Open => entry,
-            _ => return Err(Disorder::RowOutsideTransaction),
-        };
+        let entry = open_entry(&mut self.entries).ok_or(Disorder::RowOutsideTransaction)?;
         let load = Load { events: 1, units: 0 };
         entry.load.add(load);
         self.in_window.add(load);
@@ -230,10 +223,7 @@ impl Ledger {
     /// No transaction is open, the open one announced another commit position, or `end_lsn` is not
     /// past `commit_lsn`, or lies before what was received.
     pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
-        let Some(entry) = self.entries.back_mut().filter(|e| e.progress == EntryProgress::Open)
-        else {
-            return Err(Disorder::CommitWithoutBegin);
-        };
+        let entry = open_entry(&mut self.entries).ok_or(Disorder::CommitWithoutBegin)?;
         if entry.commit_lsn != commit_lsn {
             return Err(Disorder::WrongCommit { begin: entry.commit_lsn, commit: commit_lsn });
         }
@@ -406,6 +396,13 @@ impl Ledger {
         let index = self.index(number)?;
         self.entries.get_mut(index)
     }
+}
+
+/// The entry of the open transaction: not a method, so that the ledger's counters can be changed
+/// beside it.
+#[inline]
+fn open_entry(entries: &mut VecDeque<Entry>) -> Option<&mut Entry> {
+    entries.back_mut().filter(|entry| entry.progress == EntryProgress::Open)
 }
 
 #[cfg(test)]

@@ -7,10 +7,13 @@ use super::{
     column_text::text,
     form::Form,
     places::{ResolvedTemplate, Unfilled},
-    properties::properties,
     render,
 };
-use crate::routing::{headers::RowHeaders, table::Format};
+use crate::routing::{
+    headers::RowHeaders,
+    java_properties::{entries, unescaped},
+    table::Format,
+};
 
 /// A header from a column, or a text that columns fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +70,15 @@ const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 pub(super) fn trace_context(text: &[u8], headers: &mut RowHeaders) -> Result<(), String> {
     let wrong = || "its trace context is not the text of a java.util.Properties".to_owned();
     let text = str::from_utf8(text).map_err(|_| wrong())?;
-    properties(text, |name, value| {
-        if TRACE_CONTEXT.contains(&name) {
-            headers.push(name, Some(value));
+    for entry in entries(text) {
+        let (name, value) = entry.split();
+        let name = unescaped(name).map_err(|_| wrong())?;
+        let value = unescaped(value.unwrap_or_default()).map_err(|_| wrong())?;
+        if TRACE_CONTEXT.contains(&name.as_ref()) {
+            headers.push(&name, Some(&value));
         }
-    })
-    .map_err(|_| wrong())
+    }
+    Ok(())
 }
 
 /// Adds the headers of an array that holds names and values in turn.

@@ -14,7 +14,6 @@ mod form;
 mod headers;
 mod places;
 mod plan;
-mod properties;
 mod render;
 mod resolve;
 mod row;

@@ -46,8 +46,14 @@ pub fn alterations(
     let Some((was, is)) = before.publication.as_ref().zip(now.publication.as_ref()) else {
         return Vec::new();
     };
-    let of_rows = rows::explained(before, now, is, between);
-    let of_names = renamed::renamed_back(before, now, is, between);
+    // The published tables, as both readings have them.
+    let tables = || {
+        is.tables.iter().filter_map(|table| {
+            Some((table, before.with_oid(table.oid)?, now.with_oid(table.oid)?))
+        })
+    };
+    let of_rows = tables().filter_map(|(table, was, is)| rows::explained(was, is, table, between));
+    let of_names = tables().filter_map(|(_, was, is)| renamed::renamed_back(was, is, between));
     of_publication(was, is, name, between).into_iter().chain(of_rows).chain(of_names).collect()
 }
 

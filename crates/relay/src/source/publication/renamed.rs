@@ -6,7 +6,7 @@ use crate::{
     failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, TableName},
     source::{
-        catalog::{Catalog, CatalogRelation, Publication},
+        catalog::CatalogRelation,
         gap::Interval,
         quote::{quote_identifier, quote_table},
     },
@@ -39,31 +39,27 @@ pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
     statements.join("; ")
 }
 
-/// Published tables that bear the same name as before, and were renamed in between. Mostly nothing
+/// A published table that bears the same name as before, and was renamed in between. Mostly nothing
 /// is missing. Whether another table had the name meanwhile, and what was written to it, the
 /// catalog does not show.
-pub(super) fn renamed_back<'a>(
-    before: &'a Catalog,
-    now: &'a Catalog,
-    publication: &'a Publication,
-    between: &'a Interval,
-) -> impl Iterator<Item = Failure> {
-    publication.tables.iter().filter_map(|published| {
-        let (before, now) = (before.with_oid(published.oid)?, now.with_oid(published.oid)?);
-        let is_named_again = is_written_again(before.named_by?, now.named_by?);
-        if before.name != now.name || !is_named_again {
-            return None;
-        }
-        let Interval { from, to } = between;
-        let from = from.as_ref()?;
-        Some(Failure::of(
-            Case::RenamedBack,
-            format!(
-                "table {} was renamed and renamed back between two readings, or given to another \
-                 owner; if another table had its name meanwhile, its rows committed after {from} \
-                 and up to {to} are missing in Kafka",
-                now.name
-            ),
-        ))
-    })
+pub(super) fn renamed_back(
+    before: &CatalogRelation,
+    now: &CatalogRelation,
+    between: &Interval,
+) -> Option<Failure> {
+    let is_named_again = is_written_again(before.named_by?, now.named_by?);
+    if before.name != now.name || !is_named_again {
+        return None;
+    }
+    let Interval { from, to } = between;
+    let from = from.as_ref()?;
+    Some(Failure::of(
+        Case::RenamedBack,
+        format!(
+            "table {} was renamed and renamed back between two readings, or given to another \
+             owner; if another table had its name meanwhile, its rows committed after {from} and \
+             up to {to} are missing in Kafka",
+            now.name
+        ),
+    ))
 }

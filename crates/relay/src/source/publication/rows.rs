@@ -8,7 +8,7 @@ use crate::{
     failure::{Case, Failure, Name},
     routing::table::TableName,
     source::{
-        catalog::{Catalog, CatalogRelation, Publication, PublishedTable},
+        catalog::{CatalogRelation, PublishedTable},
         gap::Interval,
         quote::quote_table,
         storage::{Partition, Persistence, Storage, ToastOrigin},
@@ -78,27 +78,24 @@ impl Comparison<'_> {
     }
 }
 
-/// Tables whose rows were rewritten while columns changed, which explains the rewrite. They may
-/// have been unlogged before it all the same; the catalog does not show that.
-pub(super) fn explained<'a>(
-    before: &'a Catalog,
-    now: &'a Catalog,
-    publication: &'a Publication,
-    between: &'a Interval,
-) -> impl Iterator<Item = Failure> {
-    publication.tables.iter().filter_map(|published| {
-        let (before, now) = (before.with_oid(published.oid)?, now.with_oid(published.oid)?);
-        let names = rewritten(before, now, published, ToastOrigin::WithColumns)?;
-        let Interval { from, to } = between;
-        let from = from.as_ref()?;
-        Some(Failure::of(
-            Case::Rewritten,
-            format!(
-                "{names} was rewritten by alter table between two readings; if it was unlogged \
-                 meanwhile, rows committed after {from} and up to {to} are missing in Kafka"
-            ),
-        ))
-    })
+/// A table whose rows were rewritten while columns changed, which explains the rewrite. It may have
+/// been unlogged before it all the same; the catalog does not show that.
+pub(super) fn explained(
+    before: &CatalogRelation,
+    now: &CatalogRelation,
+    published: &PublishedTable,
+    between: &Interval,
+) -> Option<Failure> {
+    let names = rewritten(before, now, published, ToastOrigin::WithColumns)?;
+    let Interval { from, to } = between;
+    let from = from.as_ref()?;
+    Some(Failure::of(
+        Case::Rewritten,
+        format!(
+            "{names} was rewritten by alter table between two readings; if it was unlogged \
+             meanwhile, rows committed after {from} and up to {to} are missing in Kafka"
+        ),
+    ))
 }
 
 /// The table, or those of its partitions, whose TOAST table differs from the earlier reading and

@@ -25,6 +25,16 @@ fn secrets_are_not_copied() {
 }
 
 #[test]
+fn what_has_a_meaning_in_a_url_is_percent_encoded() {
+    let migration = migrate(
+        "database.user=a.b-c_d~e/@é\ndatabase.sslrootcert=/x y/ca%.pem\ndatabase.dbname=a+b\n",
+    );
+    let url = "postgres://a.b-c_d~e%2F%40%C3%A9@db/a%2Bb?sslmode=verify-full\
+               &sslrootcert=/x%20y/ca%25.pem";
+    writes(&migration, &[&format!("url = \"{url}\"")]);
+}
+
+#[test]
 fn the_producers_properties_become_librdkafkas() {
     let migration = migrate(
         "producer.override.compression.type=lz4\nproducer.override.linger.ms=5\n\
