@@ -10,6 +10,7 @@ mod brokers;
 mod compare;
 mod ddl;
 mod delivery;
+mod dry_run;
 mod faults;
 mod gaps;
 mod kills;

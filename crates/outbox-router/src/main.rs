@@ -10,7 +10,7 @@ use std::{
 use outbox_router::{
     app::App,
     block_on::block_on,
-    cli::{self, Audience, Cli, Command, Exit, OnFailed, Terminal},
+    cli::{self, Audience, Cli, Command, Exit, OnFailed, Production, Terminal},
     config::{Environment, Loaded},
     prepare::Prepared,
     telemetry,
@@ -46,9 +46,10 @@ fn command(cli: &Cli) -> Exit {
     match &cli.command {
         Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
         Command::Migrate(from) => with_terminal(|terminal| cli::migrate(from, terminal)),
-        Command::Run(args) => {
-            with_configuration(&|loaded| run(loaded, args.on_failed, &environment))
-        }
+        Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
+            Production::Real => run(loaded, args.on_failed, &environment),
+            Production::Dry => dry_run(&args.dry_run, &loaded, &environment),
+        }),
         Command::Task(task) => {
             with_configuration(&|loaded| execute(cli, task, &loaded, &environment))
         }
@@ -74,6 +75,13 @@ fn run(loaded: Loaded, on_failed: OnFailed, environment: &Environment) -> Exit {
             error.exit()
         }
     }
+}
+
+fn dry_run(args: &cli::DryRunArgs, loaded: &Loaded, environment: &Environment) -> Exit {
+    with_terminal(|terminal| {
+        block_on(cli::dry_run(args, loaded, environment, terminal))
+            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+    })
 }
 
 fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environment) -> Exit {

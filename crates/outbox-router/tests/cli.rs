@@ -6,8 +6,8 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFailed, RecordPart,
-        Repeat, SqlMode, Task, Terminal,
+        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFailed, Production,
+        RecordPart, Repeat, SqlMode, Task, Terminal,
     },
     config::Environment,
 };
@@ -78,8 +78,22 @@ fn a_code_is_explained_without_a_configuration() {
 fn run_stays_up_by_default() {
     for (line, expected) in [("run", OnFailed::Stay), ("run --exit-on-fatal", OnFailed::Exit)] {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
-        assert_eq!(args.on_failed, expected);
+        assert_eq!((args.on_failed, args.dry_run.production), (expected, Production::Real));
     }
+}
+
+#[test]
+fn a_dry_run_is_asked_for_and_alone_takes_a_number_of_records_and_a_form() {
+    let Command::Run(args) = read("run --dry-run --records 3 --json").unwrap().command else {
+        panic!("not run")
+    };
+    let args = args.dry_run;
+    assert_eq!((args.production, args.form), (Production::Dry, Form::Json));
+    assert_eq!(args.records.map(u64::from), Some(3));
+    for line in ["run --records 3", "run --json", "run --dry-run --records 0"] {
+        assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+    assert_eq!(read("run --dry-run --exit-on-fatal").unwrap_err().exit_code(), 2);
 }
 
 #[test]

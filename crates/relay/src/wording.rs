@@ -32,7 +32,8 @@ pub fn bytes(bytes: u64) -> String {
 
 /// A time in UTC, ISO 8601, without the fraction of the second; `None` outside the years 1970 to
 /// 9999.
-pub(crate) fn utc(at: PgTimestamp) -> Option<String> {
+#[must_use]
+pub fn utc(at: PgTimestamp) -> Option<String> {
     let since = u64::try_from(at.unix_millis()).ok()?;
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;
     let mut text = String::new();

@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use super::{compare::CompareArgs, form::Form, migrate::MigrateFrom};
+use super::{compare::CompareArgs, dry_run::DryRunArgs, form::Form, migrate::MigrateFrom};
 use crate::{
     codes::{Explanation, explanation, explanations},
     config::{Secret, parse_duration},
@@ -82,7 +82,10 @@ fn version() -> &'static str {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Follow the slot and produce to Kafka until SIGTERM or SIGINT
-    #[command(after_help = "Example:\n  outbox-router run --config /etc/outbox-router/shop.toml")]
+    #[command(
+        after_help = "Examples:\n  outbox-router run --config /etc/outbox-router/shop.toml\n  \
+        outbox-router run --dry-run --records 10"
+    )]
     Run(RunArgs),
     /// Everything that does its work and ends.
     #[command(flatten)]
@@ -142,6 +145,9 @@ pub struct RunArgs {
     #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
     #[arg(default_missing_value = "exit")]
     pub on_failed: OnFailed,
+    /// Whether anything is produced.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,

@@ -1,5 +1,5 @@
 //! The command line: flags and commands, and the work of every command except `run`. `run` is only
-//! parsed here; `app.rs` carries it out.
+//! parsed here, and carried out by `app.rs`, unless it is a dry run.
 //!
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
 //! Printed SQL is exactly what `--apply` runs; nothing is created or dropped without `--apply`.
@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod compare;
 mod connect;
+mod dry_run;
 mod exit;
 mod form;
 mod http;
@@ -16,11 +17,13 @@ mod migrate;
 mod print_failure;
 mod record;
 mod setup;
+mod shown_bytes;
 mod sql;
 mod status;
 mod task_error;
 mod teardown;
 mod terminal;
+mod topic_directory;
 
 use std::{
     io,
@@ -33,6 +36,7 @@ pub use args::{
     StatusArgs, Task, TeardownArgs,
 };
 pub use compare::CompareArgs;
+pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use form::Form;
 pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
@@ -119,6 +123,24 @@ pub async fn execute(
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };
+    exit_of(outcome, terminal)
+}
+
+/// Prints what `run` would produce.
+pub async fn dry_run(
+    args: &DryRunArgs,
+    loaded: &Loaded,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let config = &loaded.config;
+    let url = config.postgres.url.as_ref();
+    let access = connect::Access { url, own: url, environment, name: &config.name };
+    let outcome = Box::pin(dry_run::dry_run(args, config, access, terminal)).await;
+    exit_of(outcome, terminal)
+}
+
+fn exit_of(outcome: Result<Exit, TaskError>, terminal: &mut Terminal<'_>) -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(TaskError::Failure(failure)) => {

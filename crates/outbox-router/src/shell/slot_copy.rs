@@ -24,6 +24,10 @@ use crate::postgres::{
     quote_literal, stream_failure,
 };
 
+/// `wal_sender_timeout` of the session that streams from a copy. A command may wait for longer than
+/// a router: for Kafka, or for the reader of its output, such as a pager.
+const TIMEOUT: &str = "set wal_sender_timeout = '1h'";
+
 /// How many bytes of the slot's name its copy bears; a name has at most 63.
 const NAME_BYTES: usize = 40;
 
@@ -66,6 +70,7 @@ impl Source {
             let what = "another server answers than a moment ago, or it was promoted";
             return Err(Failure::new(Code::ServerUnreachable, what));
         }
+        connection.query("wal_sender_timeout", TIMEOUT).await.map_err(command_failure)?;
         let copy = copy_name(&self.slot);
         let statement = format!(
             "select from pg_catalog.pg_copy_logical_replication_slot({}, {}, true)",
@@ -117,7 +122,7 @@ impl SlotCopy {
     pub async fn fill(&mut self, limit: Duration) -> Result<(), Failure> {
         if self.status_due <= Instant::now() {
             self.status_due = Instant::now() + WAL_SENDER_TIMEOUT / 3;
-            self.queue_status();
+            self.queue_status(ReplyRequest::Optional);
         }
         let stream = &mut self.stream;
         let exchange = poll_fn(|cx| {
@@ -160,13 +165,19 @@ impl SlotCopy {
         self.stream.consume();
     }
 
-    fn queue_status(&mut self) {
+    /// Asks the server how far it is, which it answers by a keepalive as soon as it has decoded the
+    /// present WAL record.
+    pub fn ask_position(&mut self) {
+        self.queue_status(ReplyRequest::Requested);
+    }
+
+    fn queue_status(&mut self, reply: ReplyRequest) {
         let update = StandbyStatusUpdate {
             write: self.passed,
             flush: self.passed,
             apply: self.passed,
             clock: PgTimestamp::from_micros(0),
-            reply: ReplyRequest::Optional,
+            reply,
         };
         self.stream.queue_status(&update.encode());
     }

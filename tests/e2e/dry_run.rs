@@ -1,0 +1,136 @@
+//! `run --dry-run`: what it prints is what the router then produces.
+
+use std::collections::BTreeMap;
+
+use e2e::{Fixture, SHORT_DEADLINE, SLOT};
+use serde_json::{Value, json};
+use testbed::load::Backlog;
+use testbed::reader::{ConsumedRecord, read_all};
+
+const EVENTS: u64 = 300;
+
+/// A fixture whose slot has events that no router has read.
+async fn behind() -> Fixture {
+    let fixture = Fixture::builder()
+        .set_outbox("where.column", "event_type")
+        .set_outbox("where.not_in", json!(["LeftOut"]))
+        .prepare()
+        .await
+        .unwrap();
+    let session = fixture.session().await.unwrap();
+    let size = Backlog {
+        transactions: EVENTS / 10,
+        rows_per_transaction: 10,
+        payload_bytes: 40,
+        first: 0,
+    };
+    testbed::load::backlog(&session, &fixture.schema, size).await.unwrap();
+    fixture
+}
+
+async fn insert(fixture: &Fixture, aggregate_type: &str, event_type: &str, headers: Option<&str>) {
+    let session = fixture.session().await.unwrap();
+    let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
+               VALUES ($1, 'a', $2, '{}', $3::text::jsonb)";
+    session.execute(sql, &[&aggregate_type, &event_type, &headers]).await.unwrap();
+}
+
+/// Runs the dry run, and returns its exit code, its lines and what it says beside them.
+async fn dry_run(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Vec<Value>, String) {
+    let mut command = vec!["run", "--dry-run", "--json"];
+    command.extend(arguments);
+    let output = fixture.router.command(&command).await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code(), lines, errors)
+}
+
+fn text(bytes: Option<&[u8]>) -> Value {
+    bytes.map_or(Value::Null, |bytes| String::from_utf8(bytes.to_vec()).unwrap().into())
+}
+
+/// A record of Kafka as the dry run prints it, its position in the WAL left out.
+fn as_printed(record: &ConsumedRecord) -> Value {
+    let header = |(name, value): &(String, Option<Vec<u8>>)| json!({ "name": name, "value": text(value.as_deref()) });
+    json!({
+        "topic": &*record.topic,
+        "partition": record.partition,
+        "key": text(record.key.as_deref()),
+        "value": text(record.value.as_deref()),
+        "headers": record.headers.iter().map(header).collect::<Vec<_>>(),
+        "timestamp_ms": record.timestamp,
+    })
+}
+
+/// The records of each partition, in their order.
+fn by_partition(records: impl IntoIterator<Item = Value>) -> BTreeMap<String, Vec<Value>> {
+    let mut all = BTreeMap::<String, Vec<Value>>::new();
+    for record in records {
+        let partition = format!("{:?}-{:?}", record.get("topic"), record.get("partition"));
+        all.entry(partition).or_default().push(record);
+    }
+    all
+}
+
+fn without_lsn(mut line: Value) -> Value {
+    line.as_object_mut().unwrap().remove("commit_lsn").unwrap();
+    line
+}
+
+#[tokio::test]
+async fn what_is_printed_is_what_the_router_then_produces_and_the_slot_stays() {
+    let mut fixture = behind().await;
+    let [aggregate_type] = fixture.schema.types.as_slice() else { panic!("one type") };
+    insert(&fixture, aggregate_type, "LeftOut", None).await;
+    insert(&fixture, aggregate_type, "Last", Some(r#"{"tenant": "ä"}"#)).await;
+    let before = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
+    let (exit, lines, errors) = dry_run(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{errors}");
+    assert!(errors.starts_with("records: 301, left out by `where`: 1, refused: 0; "), "{errors}");
+    let after = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
+    assert_eq!(after.confirmed_flush_lsn, before.confirmed_flush_lsn);
+    let session = fixture.session().await.unwrap();
+    let slots = session.query("SELECT slot_name FROM pg_replication_slots", &[]).await.unwrap();
+    assert_eq!(slots.len(), 1, "the copy is dropped");
+    assert_eq!(fixture.seen().await.unwrap(), [], "nothing is produced");
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let topics: Vec<&str> = fixture.topics.iter().map(String::as_str).collect();
+    let produced = read_all(&fixture.kafka.bootstrap(), &topics).await.unwrap();
+    let printed = by_partition(lines.into_iter().map(without_lsn));
+    assert_eq!(printed, by_partition(produced.iter().map(as_printed)));
+}
+
+#[tokio::test]
+async fn it_follows_until_so_many_records_are_printed() {
+    let fixture = behind().await;
+    let (exit, lines, errors) = dry_run(&fixture, &["--records", "7"]).await;
+    assert_eq!((exit, lines.len()), (Some(0), 7), "{errors}");
+    let more = async {
+        // The slot has no more yet: the rest comes while it waits.
+        insert(&fixture, &fixture.schema.types[0], "Later", None).await;
+    };
+    let wanted = (EVENTS + 1).to_string();
+    let arguments = ["--records", wanted.as_str()];
+    let ((exit, lines, errors), ()) = tokio::join!(dry_run(&fixture, &arguments), more);
+    assert_eq!((exit, lines.len()), (Some(0), 301), "{errors}");
+}
+
+#[tokio::test]
+async fn a_refused_row_and_a_missing_topic_are_named_and_do_not_end_it() {
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    let aggregate_type = fixture.schema.types[0].clone();
+    insert(&fixture, "no such topic", "A", None).await;
+    insert(&fixture, "missing", "B", None).await;
+    insert(&fixture, &aggregate_type, "C", Some("[]")).await;
+    insert(&fixture, &aggregate_type, "D", None).await;
+    let (exit, lines, errors) = dry_run(&fixture, &[]).await;
+    assert_eq!((exit, lines.len()), (Some(1), 4), "{errors}");
+    assert_eq!(lines[0]["refused"]["code"], "R003", "{:#}", lines[0]);
+    assert_eq!((&lines[1]["partition"], &lines[1]["key"]), (&Value::Null, &json!("a")));
+    assert!(errors.contains("K010") && errors.contains("missing does not exist"), "{errors}");
+    assert_eq!(lines[2]["refused"]["code"], "R009", "{:#}", lines[2]);
+    assert!(lines[2]["refused"]["hint"].is_string() && lines[2]["id"].is_string());
+    assert!(lines[3]["partition"].is_i64(), "{:#}", lines[3]);
+}
