@@ -1,10 +1,11 @@
-//! `run --dry-run`: what it prints is what the router then produces.
+//! `run --dry-run` and `explain --id`: what they print is what the router then produces.
 
 use std::collections::BTreeMap;
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT};
 use serde_json::{Value, json};
 use testbed::load::Backlog;
+use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::reader::{ConsumedRecord, read_all};
 
 const EVENTS: u64 = 300;
@@ -133,4 +134,120 @@ async fn a_refused_row_and_a_missing_topic_are_named_and_do_not_end_it() {
     assert_eq!(lines[2]["refused"]["code"], "R009", "{:#}", lines[2]);
     assert!(lines[2]["refused"]["hint"].is_string() && lines[2]["id"].is_string());
     assert!(lines[3]["partition"].is_i64(), "{:#}", lines[3]);
+}
+
+/// Runs `explain`, and returns its exit code, its answer and what it says beside that.
+async fn explain(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let mut command = vec!["explain", "--json"];
+    command.extend(arguments);
+    let output = fixture.router.command(&command).await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), answer, errors)
+}
+
+/// A record of Kafka as `explain` shows it, as far as both know it.
+fn as_explained(record: &ConsumedRecord) -> Value {
+    let mut shown = as_printed(record);
+    let members = shown.as_object_mut().unwrap();
+    members.remove("timestamp_ms");
+    members.insert("value".into(), record.value.as_ref().map(Vec::len).into());
+    shown
+}
+
+/// An answer of `explain` without the sources.
+fn explained_record(answer: &Value) -> Value {
+    let of = |path: &str| answer.pointer(path).cloned().unwrap();
+    let mut headers = of("/headers");
+    for header in headers.as_array_mut().unwrap() {
+        header.as_object_mut().unwrap().remove("source");
+    }
+    json!({
+        "topic": of("/topic/name"),
+        "partition": of("/partition/number"),
+        "key": of("/key/value"),
+        "value": of("/value/bytes"),
+        "headers": headers,
+    })
+}
+
+#[tokio::test]
+async fn a_row_is_explained_as_the_router_has_put_it_into_kafka() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    // The last section of the file is that of the table.
+    let headers = "extra_headers = [{ name = 'on', column = 'urgent' }, \
+                   { name = 'at', column = 'due' }, { name = 'raw', column = 'raw' }]";
+    fixture.router.set_config(&format!("{}\n{headers}\n", fixture.config)).unwrap();
+    let session = fixture.session().await.unwrap();
+    session
+        .batch_execute(
+            "ALTER TABLE outbox ADD COLUMN urgent bool, ADD COLUMN due timestamptz, \
+             ADD COLUMN raw bytea, ADD COLUMN dropped int, \
+             ADD COLUMN twice text GENERATED ALWAYS AS (aggregate_id || aggregate_id) STORED; \
+             ALTER TABLE outbox DROP COLUMN dropped",
+        )
+        .await
+        .unwrap();
+    let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers, \
+               urgent, due, raw) SELECT $1, 'key-' || n, 'Made', jsonb_build_object('n', n, \
+               'total', 1.50), '{\"tenant\": \"acme\"}', true, '2026-07-01 12:00+02', '\\x00ff' \
+               FROM generate_series(1, 5) n RETURNING id::text, to_jsonb(outbox)::text";
+    let aggregate_type = fixture.schema.types[0].clone();
+    let rows = session.query(sql, &[&aggregate_type]).await.unwrap();
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let topics: Vec<&str> = fixture.topics.iter().map(String::as_str).collect();
+    let produced = read_all(&fixture.kafka.bootstrap(), &topics).await.unwrap();
+    assert_eq!(produced.len(), rows.len());
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    for row in &rows {
+        let (id, json): (String, String) = (row.get(0), row.get(1));
+        let record = produced.iter().find(|record| record.headers[0].1 == Some(id.clone().into()));
+        let record = as_explained(record.unwrap());
+        let (exit, answer, errors) =
+            explain(&fixture, &["--id", &id, "--admin-url", admin.as_str()]).await;
+        assert_eq!(exit, Some(0), "{errors}");
+        assert_eq!(explained_record(&answer), record, "{answer:#}");
+        // The same row, without PostgreSQL: only the types that JSON does not tell are given. The
+        // session's time zone is UTC, and so is that of the stream.
+        let typed = ["--row", &json, "--partitions", "3", "--type", "due=timestamptz"];
+        let typed = [typed.as_slice(), &["--type", "raw=bytea", "--type", "id=uuid"]].concat();
+        let (exit, answer, errors) = explain(&fixture, &typed).await;
+        assert_eq!(exit, Some(0), "{errors}");
+        assert_eq!(explained_record(&answer), record, "{answer:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_no_answer() {
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    let aggregate_type = fixture.schema.types[0].clone();
+    insert(&fixture, &aggregate_type, "A", None).await;
+    insert(&fixture, "missing", "B", None).await;
+    let session = fixture.session().await.unwrap();
+    let ids = session.query("SELECT id::text FROM outbox ORDER BY event_type", &[]).await.unwrap();
+    let ids: Vec<String> = ids.iter().map(|row| row.get(0)).collect();
+    // The router's own role may not read the table.
+    let (exit, _, errors) = explain(&fixture, &["--id", &ids[0]]).await;
+    assert_eq!(exit, Some(1), "{errors}");
+    assert!(errors.contains("P002") && errors.contains("--admin-url"), "{errors}");
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    let of = |id: &str| {
+        let arguments = ["--id".to_owned(), id.to_owned(), "--admin-url".into(), admin.clone()];
+        let fixture = &fixture;
+        async move { explain(fixture, &arguments.each_ref().map(String::as_str)).await }
+    };
+    let (exit, answer, errors) = of(&ids[1]).await;
+    assert_eq!((exit, &answer["partition"]["number"]), (Some(0), &Value::Null), "{errors}");
+    assert!(errors.contains("K010") && answer["partition"]["hash"].is_i64(), "{errors}");
+    let (exit, _, errors) = of("00000000-0000-0000-0000-000000000000").await;
+    assert_eq!(exit, Some(1));
+    assert!(errors.contains("public.outbox has no row whose id is 00000000"), "{errors}");
+    let (exit, _, errors) = of("no uuid").await;
+    assert_eq!(exit, Some(1));
+    assert!(errors.contains("P008"), "{errors}");
+    session.batch_execute("ALTER TABLE outbox RENAME TO gone").await.unwrap();
+    let (exit, _, errors) = of(&ids[0]).await;
+    assert_eq!(exit, Some(1));
+    assert!(errors.contains("P028"), "{errors}");
 }

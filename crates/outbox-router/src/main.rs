@@ -44,7 +44,10 @@ fn command(cli: &Cli) -> Exit {
             .map_or_else(|errors| refuse(Exit::Configuration, &errors), command)
     };
     match &cli.command {
-        Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
+        Command::Explain(args) => match args.explanation {
+            Some(explanation) => with_terminal(|terminal| cli::explain(explanation, terminal)),
+            None => with_configuration(&|loaded| explain_row(args, &loaded, &environment)),
+        },
         Command::Migrate(from) => with_terminal(|terminal| cli::migrate(from, terminal)),
         Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
             Production::Real => run(loaded, args.on_failed, &environment),
@@ -80,6 +83,13 @@ fn run(loaded: Loaded, on_failed: OnFailed, environment: &Environment) -> Exit {
 fn dry_run(args: &cli::DryRunArgs, loaded: &Loaded, environment: &Environment) -> Exit {
     with_terminal(|terminal| {
         block_on(cli::dry_run(args, loaded, environment, terminal))
+            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+    })
+}
+
+fn explain_row(args: &cli::ExplainArgs, loaded: &Loaded, environment: &Environment) -> Exit {
+    with_terminal(|terminal| {
+        block_on(cli::explain_row(args, loaded, environment, terminal))
             .unwrap_or_else(|error| refuse(Exit::Failure, &error))
     })
 }

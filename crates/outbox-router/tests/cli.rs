@@ -52,7 +52,8 @@ fn a_code_is_explained_without_a_configuration() {
             input: &mut io::empty(),
             audience: Audience::Machine,
         };
-        assert_eq!(cli::explain(args, &mut terminal), Exit::Done);
+        let explanation = args.explanation.expect("a code");
+        assert_eq!(cli::explain(explanation, &mut terminal), Exit::Done);
         String::from_utf8(out).expect("UTF-8")
     };
     let missing = explained("explain k010");

@@ -4,7 +4,7 @@
 //!
 //! Rows go the way of [`Rows`], as in a session, so a dry run shows what a session produces.
 
-use pgoutput::{Begin, Frame, Insert, Lsn, Message, PgTimestamp, parse_insert_prefix};
+use pgoutput::{Begin, Frame, Insert, Lsn, Message, Oid, PgTimestamp, parse_insert_prefix};
 
 use crate::{
     clock::Moment,
@@ -12,8 +12,9 @@ use crate::{
     progress::WitnessStore,
     routing::{
         record::{Record, TopicId},
-        table::Outboxes,
-        topic::TopicName,
+        route::TableRouter,
+        table::{OutboxTable, Outboxes, Preset, Role},
+        topic::{TopicName, TopicTemplate},
         topics::{TopicFacts, Topics},
     },
     session::{Row, Rows},
@@ -36,6 +37,35 @@ pub struct Transaction {
     pub commit_lsn: Lsn,
     /// When it was committed.
     pub committed_at: PgTimestamp,
+}
+
+/// How the rows of a relation become records, to be shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Described<'r> {
+    router: &'r TableRouter,
+}
+
+impl<'r> Described<'r> {
+    /// The configuration of the table.
+    pub fn table(self) -> &'r OutboxTable {
+        self.router.table()
+    }
+
+    /// The preset that fits it.
+    pub fn preset(self) -> &'static Preset {
+        self.router.columns().preset()
+    }
+
+    /// The topic of its events: the configured one, or the preset's.
+    pub fn topic(self) -> &'r TopicTemplate {
+        self.router.columns().topic()
+    }
+
+    /// The column of a role, or the text of the template that stands for it. Where columns fill the
+    /// topic, the topic's template stands for [`Role::AggregateType`].
+    pub fn column(self, role: Role) -> Option<&'r str> {
+        self.router.columns().names().found(role)
+    }
 }
 
 /// What a frame of the stream is.
@@ -76,6 +106,12 @@ impl DryRun {
     /// The answer to [`DryFrame::LookUpTopic`].
     pub fn topic(&mut self, id: TopicId, facts: TopicFacts) {
         self.topics.answer(id, Ok(facts), Moment::default());
+    }
+
+    /// How the rows of a relation become records; `None` before its Relation message, and where its
+    /// rows are no events or all of them are refused.
+    pub fn described(&self, relation: Oid) -> Option<Described<'_>> {
+        self.rows.router(relation).map(|router| Described { router })
     }
 
     /// The name of a topic, by the number in a record.
@@ -236,6 +272,18 @@ mod tests {
             (b"k".as_slice(), crate::partition_for_key(b"k", NonZeroI32::new(3).unwrap()))
         );
         assert_eq!(millis, PgTimestamp::from_micros(1_000_000).unix_millis());
+    }
+
+    #[test]
+    fn a_relation_is_described_by_what_the_core_found_in_it() {
+        let run = begun();
+        let described = run.described(Oid::from_u32(7)).unwrap();
+        assert_eq!(described.table().name.name, "outbox");
+        assert_eq!(described.preset().name, "default");
+        assert_eq!(described.topic().to_string(), "outbox.event.${aggregate_type}");
+        assert_eq!(described.column(Role::AggregateId), Some("aggregate_id"));
+        assert_eq!(described.column(Role::Headers), None);
+        assert!(run.described(Oid::from_u32(8)).is_none());
     }
 
     #[test]

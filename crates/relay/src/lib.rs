@@ -73,7 +73,7 @@ pub mod witness;
 pub mod wording;
 
 pub use clock::{Moment, Now};
-pub use dry_run::{DryFrame, DryRun, Transaction};
+pub use dry_run::{Described, DryFrame, DryRun, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
@@ -89,7 +89,7 @@ pub use routing::{
     Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, JavaRegex,
     MalformedTemplate, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
     Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp, TombstoneOn,
-    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, is_role_required,
+    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, hash_of_key, is_role_required,
     java_properties, partition_for_key,
 };
 pub use state::{Condition, State};

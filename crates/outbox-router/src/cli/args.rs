@@ -6,12 +6,15 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use super::{compare::CompareArgs, dry_run::DryRunArgs, form::Form, migrate::MigrateFrom};
+use super::{
+    compare::CompareArgs, dry_run::DryRunArgs, explain_row::RowArgs, form::Form,
+    migrate::MigrateFrom,
+};
 use crate::{
-    codes::{Explanation, explanation, explanations},
+    codes::{Explanation, typed_code},
     config::{Secret, parse_duration},
 };
 
@@ -54,7 +57,8 @@ impl Cli {
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
-            Command::Explain(_) | Command::Migrate(_) => return Vec::new(),
+            Command::Explain(args) => &args.overrides,
+            Command::Migrate(_) => return Vec::new(),
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
@@ -90,8 +94,12 @@ pub enum Command {
     /// Everything that does its work and ends.
     #[command(flatten)]
     Task(Task),
-    /// Explain an error code and what to type, without a configuration or a connection
-    #[command(after_help = "Example:\n  outbox-router explain K010")]
+    /// Explain an error code and what to type, without a configuration or a connection; or what the
+    /// router makes of one row
+    #[command(after_help = "Examples:\n  outbox-router explain K010\n  \
+        outbox-router explain --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \
+        outbox-router explain --row \"$(psql -Atc 'select to_jsonb(o) from outbox o limit 1')\"\n\n\
+        --row needs no connection. Exit code 1: run would stop at the row.")]
     Explain(ExplainArgs),
     /// Translate the configuration of another program into ours, without connecting
     #[command(
@@ -226,7 +234,7 @@ pub struct TeardownArgs {
 /// For what the router's own role may not do.
 #[derive(Debug, Args)]
 pub struct AdminArgs {
-    /// Connect as a role that may create and drop these objects, instead of by postgres.url
+    /// Connect as a role that may do what this needs, instead of by postgres.url
     #[arg(long, value_name = "URL", value_parser = secret)]
     pub admin_url: Option<Secret<String>>,
 }
@@ -364,18 +372,20 @@ pub struct StatusArgs {
 
 /// `explain`
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("explained").required(true).args(["explanation", "id", "json_row"]))]
 pub struct ExplainArgs {
     /// A code, such as K010, or a gap, such as P010@0/16B3748
-    #[arg(value_name = "CODE", value_parser = explained)]
-    pub explanation: &'static Explanation,
-}
-
-fn explained(text: &str) -> Result<&'static Explanation, String> {
-    let code = text.split('@').next().unwrap_or(text).to_ascii_uppercase();
-    explanation(&code).ok_or_else(|| {
-        let codes: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
-        format!("no such code; there are {}", codes.join(" "))
-    })
+    #[arg(value_name = "CODE", value_parser = typed_code)]
+    pub explanation: Option<&'static Explanation>,
+    /// The row.
+    #[command(flatten)]
+    pub row: RowArgs,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
 }
 
 /// How often `status` reads and prints.

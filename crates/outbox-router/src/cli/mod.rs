@@ -11,6 +11,7 @@ mod compare;
 mod connect;
 mod dry_run;
 mod exit;
+mod explain_row;
 mod form;
 mod http;
 mod migrate;
@@ -38,6 +39,7 @@ pub use args::{
 pub use compare::CompareArgs;
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
+pub use explain_row::{ColumnType, JsonRow, RowArgs};
 pub use form::Form;
 pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
 use task_error::TaskError;
@@ -68,9 +70,9 @@ pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Loaded, Confi
 }
 
 /// Prints what a code means. Needs no configuration: the configuration may be what is wrong.
-pub fn explain(args: &ExplainArgs, terminal: &mut Terminal<'_>) -> Exit {
+pub fn explain(explanation: &codes::Explanation, terminal: &mut Terminal<'_>) -> Exit {
     let mut text = String::new();
-    let printed = codes::explain(args.explanation, &mut text)
+    let printed = codes::explain(explanation, &mut text)
         .map_err(io::Error::other)
         .and_then(|()| terminal.out.write_all(text.as_bytes()));
     match printed {
@@ -137,6 +139,21 @@ pub async fn dry_run(
     let url = config.postgres.url.as_ref();
     let access = connect::Access { url, own: url, environment, name: &config.name };
     let outcome = Box::pin(dry_run::dry_run(args, config, access, terminal)).await;
+    exit_of(outcome, terminal)
+}
+
+/// Prints what the router makes of one row.
+pub async fn explain_row(
+    args: &ExplainArgs,
+    loaded: &Loaded,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let config = &loaded.config;
+    let own = config.postgres.url.as_ref();
+    let url = args.admin.admin_url.as_ref().or(own);
+    let access = connect::Access { url, own, environment, name: &config.name };
+    let outcome = Box::pin(explain_row::explain_row(&args.row, config, access, terminal)).await;
     exit_of(outcome, terminal)
 }
 

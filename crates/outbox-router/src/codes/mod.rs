@@ -44,6 +44,18 @@ pub fn explanation(code: &str) -> Option<&'static Explanation> {
     explanations().find(|explanation| explanation.code == code)
 }
 
+/// The entry of a code as a person types it: in any case, or within the name of a gap.
+///
+/// # Errors
+/// There is no such code; the message lists all.
+pub fn typed_code(text: &str) -> Result<&'static Explanation, String> {
+    let code = text.split('@').next().unwrap_or(text).to_ascii_uppercase();
+    explanation(&code).ok_or_else(|| {
+        let codes: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
+        format!("no such code; there are {}", codes.join(" "))
+    })
+}
+
 /// What a person can do about a gap, unless its remedy says it: repairing the defect brings no row
 /// back, and the router waits for the acceptance.
 const CLOSING: &str = "{rewrite}, then {accept}";

@@ -37,7 +37,7 @@ pub use keys::{
     AdminSection, BytesBehind, Config, CreateTopics, KEYS, KafkaSection, LimitsSection, LogSection,
     MonitorSection, PostgresSection, default_table,
 };
-pub use names::{PublicationName, SlotName};
+pub use names::{PublicationName, SlotName, table_name};
 pub use places::Places;
 pub use quantity::{parse_duration, print_duration, print_size};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};

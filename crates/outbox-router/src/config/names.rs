@@ -102,6 +102,17 @@ pub(super) fn parse_table(text: &str) -> Result<TableName, Rejection> {
     Ok(TableName { schema, name })
 }
 
+/// Reads a table's name as the configuration does: for flags.
+///
+/// # Errors
+/// The text is no table's name; the message says what one looks like.
+pub fn table_name(text: &str) -> Result<TableName, String> {
+    parse_table(text).map_err(|rejection| match rejection.hint {
+        Some(hint) => format!("{}; {hint}", rejection.message),
+        None => rejection.message,
+    })
+}
+
 /// Writes the name as [`parse_table`] reads it.
 pub(super) fn print_table(name: &TableName) -> String {
     let quote = |part: &String| match plain(part) {

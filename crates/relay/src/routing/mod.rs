@@ -22,7 +22,7 @@ pub(crate) mod topics;
 pub use columns::is_role_required;
 pub use headers::{Header, Headers, RowHeaders};
 pub use mapping::FilterKind;
-pub use partition::partition_for_key;
+pub use partition::{hash_of_key, partition_for_key};
 pub use record::{Record, TopicId};
 pub use table::{
     BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload, EnvelopeMember, Example,

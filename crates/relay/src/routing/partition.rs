@@ -12,9 +12,15 @@ const R: u32 = 24;
 /// The partition of `key` in a topic of `partitions` partitions. An empty key is hashed like any
 /// other.
 pub fn partition_for_key(key: &[u8], partitions: NonZeroI32) -> i32 {
+    hash_of_key(key) % partitions.get()
+}
+
+/// The hash of a key, never negative: modulo the topic's partition count it is the partition.
+#[inline]
+pub fn hash_of_key(key: &[u8]) -> i32 {
     // The sign bit is masked off, not negated: that is what the Java client does.
     let positive = murmur2(key) & 0x7fff_ffff;
-    i32::try_from(positive).unwrap_or(0) % partitions.get()
+    i32::try_from(positive).unwrap_or(0)
 }
 
 fn murmur2(data: &[u8]) -> u32 {

@@ -89,6 +89,14 @@ impl Relations {
         by_name.or_else(by_oid).or_else(by_memory).cloned()
     }
 
+    /// The router of an outbox whose columns fit.
+    pub(super) fn router(&self, relation: Oid) -> Option<&TableRouter> {
+        match self.by_oid.get(&relation)? {
+            Binding::Outbox(router) => Some(router),
+            Binding::NotOutbox | Binding::Broken(..) => None,
+        }
+    }
+
     /// What a row's relation is; `None` if no Relation message described it.
     #[inline]
     pub(super) fn of_row(&mut self, relation: Oid) -> Option<&mut Binding> {

@@ -11,7 +11,7 @@ use crate::{
         columns::{Event, Value},
         mapping::MappedRow,
         record::{Record, Size, TopicId},
-        route::{FormatHeaders, Scratch, described},
+        route::{FormatHeaders, Scratch, TableRouter, described},
         table::{OnUpdate, Outboxes, Role},
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
@@ -66,6 +66,11 @@ impl Rows {
     /// Notes a Relation message.
     pub(crate) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
         self.relations.describe(outboxes, relation);
+    }
+
+    /// The router of an outbox whose columns fit.
+    pub(crate) fn router(&self, relation: Oid) -> Option<&TableRouter> {
+        self.relations.router(relation)
     }
 
     /// Routes one row, and gives its record to `take`: the record borrows from buffers that this

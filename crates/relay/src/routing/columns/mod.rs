@@ -11,7 +11,7 @@ use crate::{
     failure::{Code, Failure},
     routing::{
         mapping::{self, Mapping},
-        table::{OutboxTable, Role, RoleNames, Slot},
+        table::{OutboxTable, Preset, Role, RoleNames, Slot},
         topic::TopicTemplate,
     },
 };
@@ -41,7 +41,9 @@ pub(crate) struct Columns {
     names: RoleNames,
     /// What is to be done with a row beside this; `None`: nothing.
     mapping: Option<Box<Mapping>>,
-    /// The topic of the table under the preset that fits.
+    /// The preset that fits.
+    preset: &'static Preset,
+    /// The topic of the table under that preset.
     topic: TopicTemplate,
 }
 
@@ -69,7 +71,12 @@ impl Columns {
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
         let mapping = mapping::resolve(fit)?;
-        Ok(Self { width: columns.len(), uses, shared, names, mapping, topic })
+        Ok(Self { width: columns.len(), uses, shared, names, mapping, preset, topic })
+    }
+
+    /// The preset that fits.
+    pub(crate) fn preset(&self) -> &'static Preset {
+        self.preset
     }
 
     /// The topic of the table's events.

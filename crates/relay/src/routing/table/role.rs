@@ -162,8 +162,13 @@ impl RoleNames {
 
     /// The name of a role's column; the role's own name where the table has no such column.
     pub(crate) fn get(&self, role: Role) -> &str {
+        self.found(role).unwrap_or(role.as_str())
+    }
+
+    /// The name of a role's column, or the text of its template; `None` where it has neither.
+    pub(crate) fn found(&self, role: Role) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| *known == role);
-        found.map_or(role.as_str(), |(_, name)| name)
+        found.map(|(_, name)| name.as_str())
     }
 }
 

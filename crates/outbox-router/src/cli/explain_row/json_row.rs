@@ -1,0 +1,192 @@
+//! A row as `to_jsonb(row)` prints it, turned into the texts that the server would send.
+
+use std::str::FromStr;
+
+use tokio_postgres::types::Type;
+
+use super::{
+    jsonb::{jsonb, members, numeric},
+    sql_type::SqlType,
+    table_row::Column,
+};
+
+/// The row of `--row`: each column and its value, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonRow {
+    columns: Vec<(String, String)>,
+}
+
+/// The most columns that a table of PostgreSQL can have.
+const COLUMNS_MAX: usize = 1_600;
+
+impl FromStr for JsonRow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // This also refuses what is nested too deeply.
+        let _whole: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        let found = members(text).map_err(|_| "it is no object; write '{\"column\": value, …}'")?;
+        let mut columns = Vec::<(String, String)>::with_capacity(found.len());
+        for (name, value) in found {
+            if name.is_empty() || name.contains('\0') {
+                return Err("a column has no name, or a NUL in it".to_owned());
+            }
+            if columns.iter().any(|(known, _)| *known == name) {
+                return Err(format!("column {name} is there twice"));
+            }
+            columns.push((name, value.get().to_owned()));
+        }
+        if columns.len() > COLUMNS_MAX {
+            return Err(format!("a table has at most {COLUMNS_MAX} columns"));
+        }
+        Ok(Self { columns })
+    }
+}
+
+impl JsonRow {
+    /// The columns with their types and the texts of their values.
+    ///
+    /// # Errors
+    /// A type is of no column, or no value has such a text.
+    pub(super) fn columns(&self, types: &[(&str, SqlType)]) -> Result<Vec<Column>, String> {
+        if let Some((unknown, _)) =
+            types.iter().find(|(name, _)| !self.columns.iter().any(|(known, _)| known == name))
+        {
+            return Err(format!("--type {unknown}=…: --row has no such column"));
+        }
+        let column = |(name, json): &(String, String)| {
+            let given = types.iter().rev().find(|(column, _)| column == name);
+            let sql_type = given.map_or_else(|| usual(json), |(_, sql_type)| *sql_type);
+            let value = text(json, sql_type).map_err(|why| format!("column {name}: {why}"))?;
+            Ok(Column { name: name.clone(), sql_type, value })
+        };
+        self.columns.iter().map(column).collect()
+    }
+}
+
+/// The type that JSON tells.
+fn usual(json: &str) -> SqlType {
+    match json.as_bytes().first() {
+        Some(b't' | b'f') => SqlType::BOOLEAN,
+        Some(b'{' | b'[') => SqlType::JSONB,
+        Some(b'-' | b'0'..=b'9') if json.parse::<i64>().is_ok() => SqlType::INT8,
+        Some(b'-' | b'0'..=b'9') => SqlType::NUMERIC,
+        _ => SqlType::TEXT,
+    }
+}
+
+/// The text of a value; `None` is NULL.
+fn text(json: &str, sql_type: SqlType) -> Result<Option<String>, String> {
+    let first = json.as_bytes().first();
+    if json == "null" {
+        return Ok(None);
+    }
+    if sql_type.is(&[Type::JSON]) {
+        return Ok(Some(json.to_owned()));
+    }
+    if sql_type.is(&[Type::JSONB]) {
+        return jsonb(json).map(Some);
+    }
+    let text = match first {
+        Some(b't') if sql_type == SqlType::BOOLEAN => "t".to_owned(),
+        Some(b'f') if sql_type == SqlType::BOOLEAN => "f".to_owned(),
+        Some(b'-' | b'0'..=b'9') if sql_type.is(&[Type::NUMERIC]) => numeric(json)?,
+        Some(b'[') if sql_type.is(&[Type::TEXT_ARRAY, Type::VARCHAR_ARRAY]) => array(json)?,
+        Some(b'"') => {
+            let text: String = serde_json::from_str(json).map_err(|error| error.to_string())?;
+            if text.contains('\0') {
+                return Err("a text of PostgreSQL holds no \\u0000".to_owned());
+            }
+            if sql_type.is(&[Type::TIMESTAMP, Type::TIMESTAMPTZ]) { spaced(&text) } else { text }
+        }
+        _ => json.to_owned(),
+    };
+    Ok(Some(text))
+}
+
+/// JSON has `2026-01-31T23:59:59+00:00`, where the text of a timestamp has
+/// `2026-01-31 23:59:59+00`.
+fn spaced(text: &str) -> String {
+    let Some((date, time)) = text.split_once('T') else { return text.to_owned() };
+    let has_zone = time.contains(['+', '-']);
+    let time = if has_zone { time.strip_suffix(":00").unwrap_or(time) } else { time };
+    format!("{date} {time}")
+}
+
+/// The text of an array of texts.
+fn array(json: &str) -> Result<String, String> {
+    let elements: Vec<Option<String>> =
+        serde_json::from_str(json).map_err(|_| "it is no array of texts")?;
+    let quoted = elements.into_iter().map(|element| match element {
+        None => "NULL".to_owned(),
+        Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    });
+    Ok(format!("{{{}}}", quoted.collect::<Vec<_>>().join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(row: &str, types: &[(&str, &str)]) -> Vec<(u32, Option<String>)> {
+        let row: JsonRow = row.parse().unwrap();
+        let types: Vec<(&str, SqlType)> =
+            types.iter().map(|(column, name)| (*column, name.parse().unwrap())).collect();
+        let columns = row.columns(&types).unwrap();
+        columns.into_iter().map(|column| (column.sql_type.oid, column.value)).collect()
+    }
+
+    #[test]
+    fn a_value_has_the_type_that_json_tells_and_postgresqls_text() {
+        let row =
+            r#"{"a":"x","b":true,"c":7,"d":1.50,"e":{"b":1},"f":null,"g":99999999999999999999}"#;
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            columns(row, &[]),
+            [
+                (25, text("x")),
+                (16, text("t")),
+                (20, text("7")),
+                (1700, text("1.50")),
+                (3802, text(r#"{"b": 1}"#)),
+                (25, None),
+                (1700, text("99999999999999999999")),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_given_type_decides_the_text() {
+        let one = |json: &str, name: &str| {
+            let row = format!("{{\"a\":{json}}}");
+            columns(&row, &[("a", name)]).remove(0).1.unwrap()
+        };
+        assert_eq!(one(r#"{"b":1}"#, "json"), r#"{"b":1}"#);
+        assert_eq!(one("\"x\"", "jsonb"), "\"x\"");
+        assert_eq!(one("true", "text"), "true");
+        assert_eq!(one("\"\\\\x00\"", "bytea"), "\\x00");
+        assert_eq!(
+            one("\"2026-01-31T23:59:59.5+00:00\"", "timestamptz"),
+            "2026-01-31 23:59:59.5+00"
+        );
+        assert_eq!(one("\"2026-01-31T23:59:00\"", "timestamp"), "2026-01-31 23:59:00");
+        assert_eq!(one(r#"["a\"b",null]"#, "text[]"), r#"{"a\"b",NULL}"#);
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused() {
+        for (row, why) in [
+            ("", "no JSON"),
+            ("[1]", "no object"),
+            ("{\"a\":1,\"a\":2}", "column a is there twice"),
+            ("{\"\":1}", "no name"),
+        ] {
+            assert!(row.parse::<JsonRow>().unwrap_err().contains(why), "{row}");
+        }
+        let row: JsonRow = "{\"a\":1}".parse().unwrap();
+        assert!(row.columns(&[("b", SqlType::TEXT)]).unwrap_err().contains("no such column"));
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        assert!(deep.parse::<JsonRow>().is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! A row as the messages that a walsender sends of it, so that the core decides about it as about
+//! every other (manual, section "Logical Replication Message Formats").
+
+use pgoutput::PgTimestamp;
+
+use super::table_row::TableRow;
+
+/// Begin of the row's transaction.
+pub(super) fn begin(committed_at: PgTimestamp) -> Vec<u8> {
+    let mut message = vec![b'B'];
+    message.extend(0_u64.to_be_bytes());
+    message.extend(committed_at.as_micros().to_be_bytes());
+    message.extend(1_u32.to_be_bytes());
+    wal(&message)
+}
+
+/// Relation: the row's table.
+pub(super) fn relation(row: &TableRow) -> Vec<u8> {
+    let mut message = vec![b'R'];
+    message.extend(row.oid.to_be_bytes());
+    for name in [&row.table.schema, &row.table.name] {
+        message.extend(name.as_bytes());
+        message.push(0);
+    }
+    message.push(b'd');
+    message.extend(count(row).to_be_bytes());
+    for column in &row.columns {
+        message.push(0);
+        message.extend(column.name.as_bytes());
+        message.push(0);
+        message.extend(column.sql_type.oid.to_be_bytes());
+        message.extend(column.sql_type.modifier.to_be_bytes());
+    }
+    wal(&message)
+}
+
+/// Insert: the row.
+pub(super) fn insert(row: &TableRow) -> Vec<u8> {
+    let mut message = vec![b'I'];
+    message.extend(row.oid.to_be_bytes());
+    message.push(b'N');
+    message.extend(count(row).to_be_bytes());
+    for column in &row.columns {
+        match &column.value {
+            None => message.push(b'n'),
+            Some(text) => {
+                message.push(b't');
+                // No value of PostgreSQL is larger than 1 GiB.
+                message.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+                message.extend(text.as_bytes());
+            }
+        }
+    }
+    wal(&message)
+}
+
+/// No table of PostgreSQL has more than 1,600 columns.
+fn count(row: &TableRow) -> u16 {
+    u16::try_from(row.columns.len()).unwrap_or(u16::MAX)
+}
+
+/// XLogData around a message; its positions and its time are not read.
+fn wal(message: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![b'w'];
+    bytes.extend([0; 24]);
+    bytes.extend(message);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use pgoutput::{Frame, Insert, Message, TupleData};
+    use relay::TableName;
+
+    use super::*;
+    use crate::cli::explain_row::{sql_type::SqlType, table_row::Column};
+
+    fn row() -> TableRow {
+        let column = |name: &str, value: Option<&str>| Column {
+            name: name.to_owned(),
+            sql_type: SqlType { oid: 1114, modifier: 3 },
+            value: value.map(str::to_owned),
+        };
+        let table = TableName { schema: "sales".into(), name: "outbox".into() };
+        TableRow { oid: 7, table, columns: vec![column("a", Some("ü")), column("b", None)] }
+    }
+
+    fn data(frame: &[u8]) -> &[u8] {
+        match Frame::parse(frame).unwrap() {
+            Frame::XLogData(data) => data.data,
+            Frame::Keepalive(_) => panic!("a keepalive"),
+        }
+    }
+
+    #[test]
+    fn the_messages_are_read_as_they_were_written() {
+        let at = PgTimestamp::from_micros(-5);
+        let frame = begin(at);
+        let Ok(Message::Begin(begin)) = Message::parse(data(&frame)) else { panic!("begin") };
+        assert_eq!(begin.committed_at, at);
+        let frame = relation(&row());
+        let Ok(Message::Relation(relation)) = Message::parse(data(&frame)) else {
+            panic!("relation")
+        };
+        let names = (relation.id.as_u32(), relation.namespace, relation.name);
+        assert_eq!(names, (7, b"sales".as_slice(), b"outbox".as_slice()));
+        let columns: Vec<_> = relation
+            .columns()
+            .map(|column| (column.name.to_vec(), column.type_oid.as_u32(), column.type_modifier))
+            .collect();
+        assert_eq!(columns, [(b"a".to_vec(), 1114, 3), (b"b".to_vec(), 1114, 3)]);
+        let frame = insert(&row());
+        let insert = Insert::parse(data(&frame)).unwrap().unwrap();
+        let values: Vec<_> = insert.tuple.iter().collect();
+        assert_eq!(values, [TupleData::Text("ü".as_bytes()), TupleData::Null]);
+    }
+}

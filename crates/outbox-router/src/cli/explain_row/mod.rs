@@ -1,0 +1,176 @@
+//! `explain --id` and `explain --row`: what the router makes of one row, and which rule decided.
+//! The row is put into the messages that a walsender would send, and given to the core; so the
+//! answer is the core's own.
+
+mod args;
+mod explained;
+mod json_row;
+mod jsonb;
+mod messages;
+mod origins;
+mod render;
+mod source;
+mod sql_type;
+mod table_row;
+
+use relay::{Case, OutboxTable, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
+use tokio_postgres::Client;
+
+pub use args::{ColumnType, RowArgs};
+pub use json_row::JsonRow;
+
+use super::{
+    Exit, TaskError, Terminal,
+    connect::{Access, with_connection},
+    form::Form,
+    print_failure::print_failure,
+    topic_directory::{Topic, Topics},
+};
+use crate::{config::Config, prepare};
+use explained::{Count, Explained, Outcome, described, explain};
+use table_row::{Found, TableRow};
+
+/// Why nothing is explained: the command line does not fit the configuration, or there is no such
+/// row.
+struct Unexplained {
+    exit: Exit,
+    message: String,
+}
+
+/// The OID of a table that is not read from PostgreSQL.
+const TYPED: u32 = 1;
+
+/// Prints what the router makes of a row; a row at which `run` would stop gives exit code 1.
+pub(super) async fn explain_row(
+    args: &RowArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let answer = match (table(args, &config.outbox), &args.row, &args.id) {
+        (Err(message), ..) => Err(usage(message)),
+        (Ok(table), Some(row), _) => typed(args, row, table, config)?,
+        (Ok(table), None, id) => {
+            let id = id.as_deref().unwrap_or_default();
+            with_connection(access, "explain", async |client| {
+                stored(client, id, &table, config, terminal).await
+            })
+            .await?
+        }
+    };
+    let explained = match answer {
+        Ok(explained) => explained,
+        Err(Unexplained { exit, message }) => {
+            writeln!(terminal.err, "error: {message}")?;
+            return Ok(exit);
+        }
+    };
+    match args.form {
+        Form::Text => render::text(&explained, terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained))?,
+    }
+    Ok(match explained.outcome {
+        Outcome::Produced(_) | Outcome::LeftOut => Exit::Done,
+        Outcome::Refused(_) => Exit::Failure,
+    })
+}
+
+fn usage(message: String) -> Unexplained {
+    Unexplained { exit: Exit::Usage, message }
+}
+
+/// The table that the row is of: the named one, or the only one that is configured.
+fn table(args: &RowArgs, outboxes: &[OutboxTable]) -> Result<TableName, String> {
+    let names: Vec<String> = outboxes.iter().map(|table| table.name.to_string()).collect();
+    let names = names.join(", ");
+    match (&args.table, outboxes) {
+        (Some(name), []) => Ok(name.clone()),
+        (Some(name), _) if outboxes.iter().any(|table| table.name == *name) => Ok(name.clone()),
+        (Some(name), _) => Err(format!("{name} is no configured outbox; there are {names}")),
+        (None, [only]) => Ok(only.name.clone()),
+        (None, []) => {
+            Err("no table is configured; say whose row it is: --table SCHEMA.TABLE".to_owned())
+        }
+        (None, _) => Err(format!(
+            "several tables are configured; say whose row it is: --table, one of {names}"
+        )),
+    }
+}
+
+/// The row of `--row`, by the configuration alone.
+fn typed(
+    args: &RowArgs,
+    row: &JsonRow,
+    table: TableName,
+    config: &Config,
+) -> Result<Result<Explained, Unexplained>, TaskError> {
+    let types: Vec<_> =
+        args.types.iter().map(|given| (given.column.as_str(), given.sql_type)).collect();
+    let columns = match row.columns(&types) {
+        Ok(columns) => columns,
+        Err(message) => return Ok(Err(usage(message))),
+    };
+    let row = TableRow { oid: TYPED, table, columns };
+    let count = match args.partitions {
+        Some(partitions) => Count::Known(TopicFacts { partitions, max_message_bytes: None }),
+        None => Count::Unknown,
+    };
+    let row_bytes = prepare::size(config.limits.row_bytes);
+    Ok(Ok(explain(&row, &config.outboxes(), row_bytes, |_| Ok(count))?))
+}
+
+/// The row with this id, as PostgreSQL has it now, and its topic as Kafka has it.
+async fn stored(
+    client: &Client,
+    id: &str,
+    table: &TableName,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<Result<Explained, Unexplained>, TaskError> {
+    let outboxes: Outboxes = config.outboxes();
+    let row_bytes = prepare::size(config.limits.row_bytes);
+    let mut row = TableRow::describe(client, table).await?;
+    let run = described(&row, &outboxes, row_bytes)?;
+    // Where the columns do not fit, every row is refused for that, whatever its values.
+    if let Some(described) = run.described(Oid::from_u32(row.oid)) {
+        let column = described.column(Role::Id).unwrap_or_default();
+        if Template::is_one(column) {
+            let message = format!("the id of {table} is the text {column}; use --row instead");
+            return Ok(Err(usage(message)));
+        }
+        match row.read(client, column, id).await.map_err(denied)? {
+            Found::One => {}
+            Found::Several => {
+                writeln!(terminal.err, "note: several rows have this id; this is one of them")?;
+            }
+            Found::None => {
+                let message = format!(
+                    "{table} has no row whose {column} is {id}: it was deleted, or never \
+                     committed; --row explains a row that is in no table"
+                );
+                return Ok(Err(Unexplained { exit: Exit::Failure, message }));
+            }
+        }
+    }
+    let topics = Topics::open(config)?;
+    let explained = explain(&row, &outboxes, row_bytes, |name| {
+        let topic = topics.look_up(name)?;
+        if let Topic::Unusable(failure) = &topic {
+            // If this cannot be written, neither can the answer.
+            let _written = print_failure(terminal.err, failure);
+            return Ok(Count::Unknown);
+        }
+        Ok(Count::Known(topic.facts()))
+    })?;
+    Ok(Ok(explained))
+}
+
+/// What may not be read is the table; the hint is to connect as a role that may.
+fn denied(error: TaskError) -> TaskError {
+    match error {
+        TaskError::Failure(failure) if failure.case == Some(Case::PermissionDenied) => {
+            TaskError::from(failure.with_case(Case::CommandDenied))
+        }
+        error @ (TaskError::Failure(_) | TaskError::Output(_)) => error,
+    }
+}

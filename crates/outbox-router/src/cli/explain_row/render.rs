@@ -1,0 +1,163 @@
+//! What the core makes of a row, as text for people and as JSON for programs.
+
+use std::io;
+
+use relay::{Format, PgTimestamp, wording::utc};
+use serde_json::{Value, json};
+
+use super::{
+    explained::{Explained, Outcome, Partition, Produced, Time},
+    source::source,
+};
+use crate::{cli::shown_bytes, codes::hint};
+
+type Out<'o> = &'o mut (dyn io::Write + Send);
+
+/// How many bytes of a key or a header are shown to people.
+const SHOWN_MAX: usize = 200;
+
+/// Prints it for people.
+pub(super) fn text(explained: &Explained, out: Out<'_>) -> io::Result<()> {
+    write!(out, "table      {}", explained.table)?;
+    match &explained.rules {
+        Some(rules) => {
+            writeln!(out, ", preset {}, format {}", rules.preset, format_name(rules.format))?;
+        }
+        None => writeln!(out)?,
+    }
+    match &explained.outcome {
+        Outcome::Produced(produced) => produced_text(explained, produced, out),
+        Outcome::LeftOut => writeln!(out, "outcome    no event: `where` leaves the row out"),
+        Outcome::Refused(failure) => {
+            writeln!(out, "outcome    run would stop: {failure:#}")?;
+            hint(failure).map_or(Ok(()), |hint| writeln!(out, "           hint: {hint}"))
+        }
+    }
+}
+
+fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io::Result<()> {
+    write!(out, "topic      {}", produced.topic)?;
+    if let Some(rules) = &explained.rules {
+        write!(out, ", from {}", rules.topic)?;
+        if let Some(column) = &rules.aggregate_type {
+            write!(out, ", aggregate_type from {}", source(column))?;
+        }
+        if let Some(regex) = &rules.route_regex {
+            write!(out, ", route_regex {regex}")?;
+        }
+    }
+    writeln!(out, "\npartition  {}", partition(&produced.partition))?;
+    let key = shown_bytes::text(&produced.key, SHOWN_MAX);
+    writeln!(out, "key        {key} ({} bytes), from {}", produced.key.len(), produced.key_source)?;
+    match produced.value_bytes {
+        Some(bytes) => writeln!(out, "value      {bytes} bytes, from {}", produced.value_source)?,
+        None => writeln!(out, "value      null (a tombstone), from {}", produced.value_source)?,
+    }
+    match &produced.time {
+        Time::Commit => writeln!(out, "timestamp  the transaction's commit time")?,
+        Time::Now => writeln!(out, "timestamp  when it is produced")?,
+        Time::Column(millis, column) => {
+            let at = utc(PgTimestamp::from_unix_micros(millis.saturating_mul(1_000)));
+            let at = at.map(|at| format!("{at}, ")).unwrap_or_default();
+            writeln!(out, "timestamp  {at}{millis} ms, from column {column}")?;
+        }
+    }
+    for (index, header) in produced.headers.iter().enumerate() {
+        let label = if index == 0 { "headers    " } else { "           " };
+        let value = header.value.as_deref().map(|value| shown_bytes::text(value, SHOWN_MAX));
+        let name = shown_bytes::text(header.name.as_bytes(), SHOWN_MAX);
+        let value = value.as_deref().unwrap_or("null");
+        writeln!(out, "{label}{name}: {value}  ({})", header.source)?;
+    }
+    Ok(())
+}
+
+fn partition(partition: &Partition) -> String {
+    let Partition { number, count, hash, column } = partition;
+    match (number, count, column) {
+        (Some(number), Some(count), Some(column)) => {
+            format!("{number} of {count}, from column {column}")
+        }
+        (Some(number), None, Some(column)) => {
+            format!("{number}, from column {column}; the topic's partition count is not known")
+        }
+        (Some(number), Some(count), None) => {
+            format!("{number} of {count}: the key's murmur2 hash {hash} mod {count}")
+        }
+        (None, ..) | (Some(_), None, None) => {
+            format!("the key's murmur2 hash {hash} mod the topic's partition count")
+        }
+    }
+}
+
+/// Prints it for programs.
+pub(super) fn json(explained: &Explained) -> Value {
+    let rules = explained.rules.as_ref();
+    let mut shown = json!({
+        "table": explained.table,
+        "preset": rules.map(|rules| rules.preset),
+        "format": rules.map(|rules| format_name(rules.format)),
+        "outcome": match &explained.outcome {
+            Outcome::Produced(_) => "record",
+            Outcome::LeftOut => "left_out",
+            Outcome::Refused(_) => "refused",
+        },
+    });
+    let more = match &explained.outcome {
+        Outcome::Produced(produced) => produced_json(explained, produced),
+        Outcome::LeftOut => json!({}),
+        Outcome::Refused(failure) => json!({
+            "refused": {
+                "code": failure.code.as_str(),
+                "message": failure.message_with_causes(),
+                "hint": hint(failure),
+            },
+        }),
+    };
+    if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
+        shown.extend(more);
+    }
+    shown
+}
+
+fn produced_json(explained: &Explained, produced: &Produced) -> Value {
+    let rules = explained.rules.as_ref();
+    let Partition { number, count, hash, column } = &produced.partition;
+    let (timestamp, time_source) = match &produced.time {
+        Time::Commit => (None, "commit".to_owned()),
+        Time::Now => (None, "now".to_owned()),
+        Time::Column(millis, column) => (Some(millis), format!("column {column}")),
+    };
+    let headers: Vec<Value> = produced
+        .headers
+        .iter()
+        .map(|header| {
+            let value = shown_bytes::json(header.value.as_deref());
+            json!({ "name": header.name, "value": value, "source": header.source })
+        })
+        .collect();
+    json!({
+        "topic": {
+            "name": produced.topic,
+            "template": rules.map(|rules| &rules.topic),
+            "route_regex": rules.and_then(|rules| rules.route_regex.as_ref()),
+            "aggregate_type": rules.and_then(|rules| rules.aggregate_type.as_ref()),
+        },
+        "partition": { "number": number, "count": count, "hash": hash, "column": column },
+        "key": {
+            "value": shown_bytes::json(Some(&produced.key)),
+            "bytes": produced.key.len(),
+            "source": produced.key_source,
+        },
+        "value": { "bytes": produced.value_bytes, "source": produced.value_source },
+        "timestamp": { "milliseconds": timestamp, "source": time_source },
+        "headers": headers,
+    })
+}
+
+const fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Plain => "plain",
+        Format::Debezium => "debezium",
+    }
+}

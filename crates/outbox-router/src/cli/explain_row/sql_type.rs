@@ -1,0 +1,118 @@
+//! The built-in types by name, for a row that comes without its table.
+
+use std::str::FromStr;
+
+use tokio_postgres::types::Type;
+
+/// A type, and what it was declared with, as a Relation message has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SqlType {
+    pub(super) oid: u32,
+    /// `pg_attribute.atttypmod`; −1 for nothing.
+    pub(super) modifier: i32,
+}
+
+impl SqlType {
+    pub(super) const TEXT: Self = Self::of(25);
+    pub(super) const BOOLEAN: Self = Self::of(16);
+    pub(super) const INT8: Self = Self::of(20);
+    pub(super) const NUMERIC: Self = Self::of(1700);
+    pub(super) const JSONB: Self = Self::of(3802);
+
+    const fn of(oid: u32) -> Self {
+        Self { oid, modifier: -1 }
+    }
+
+    pub(super) fn is(self, types: &[Type]) -> bool {
+        types.iter().any(|of| of.oid() == self.oid)
+    }
+}
+
+/// The names of SQL whose types are called differently in `pg_type`.
+const ALIASES: [(&str, &str); 13] = [
+    ("boolean", "bool"),
+    ("smallint", "int2"),
+    ("int", "int4"),
+    ("integer", "int4"),
+    ("bigint", "int8"),
+    ("real", "float4"),
+    ("double precision", "float8"),
+    ("decimal", "numeric"),
+    ("character varying", "varchar"),
+    ("character", "bpchar"),
+    ("char", "bpchar"),
+    ("timestamp without time zone", "timestamp"),
+    ("timestamp with time zone", "timestamptz"),
+];
+
+/// Objects that a database makes have OIDs from here on.
+const FIRST_NORMAL: u32 = 16_384;
+
+impl FromStr for SqlType {
+    type Err = String;
+
+    /// Reads `uuid`, `timestamp(3)`, `character varying(40)` or `text[]`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim().to_ascii_lowercase();
+        let (text, prefix) = match text.strip_suffix("[]") {
+            Some(element) => (element.to_owned(), "_"),
+            None => (text, ""),
+        };
+        let (name, declared) = match text.split_once('(') {
+            None => (text.clone(), None),
+            Some((before, after)) => {
+                let (inside, behind) = after.split_once(')').ok_or("a ( is never closed")?;
+                (format!("{}{behind}", before.trim_end()), Some(inside.to_owned()))
+            }
+        };
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = format!("{prefix}{}", alias.map_or(name.as_str(), |(_, name)| name));
+        let found = (0..FIRST_NORMAL).filter_map(Type::from_oid).find(|of| of.name() == name);
+        let found =
+            found.ok_or_else(|| format!("{name} is no built-in type; write uuid or text"))?;
+        // What is declared matters for times alone, whose precision it is.
+        let modifier =
+            match declared.filter(|_| [Type::TIMESTAMP, Type::TIMESTAMPTZ].contains(&found)) {
+                None => -1,
+                Some(precision) => precision.parse().map_err(|_| "a precision is a number")?,
+            };
+        Ok(Self { oid: found.oid(), modifier })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_named_as_in_sql_or_in_the_catalog() {
+        let of = |text: &str| text.parse::<SqlType>().map(|of| (of.oid, of.modifier));
+        for (text, oid) in [
+            ("uuid", 2950),
+            ("BYTEA", 17),
+            ("bigint", 20),
+            ("varchar(40)", 1043),
+            ("character varying(40)", 1043),
+            ("timestamp with time zone", 1184),
+            ("text[]", 1009),
+            ("integer[]", 1007),
+            ("numeric(10,2)", 1700),
+        ] {
+            assert_eq!(of(text), Ok((oid, -1)), "{text}");
+        }
+        assert_eq!(of("timestamp(3) without time zone"), Ok((1114, 3)));
+        assert_eq!(of("timestamptz(0)"), Ok((1184, 0)));
+        assert!(of("citext").unwrap_err().contains("no built-in type"));
+        assert!(of("timestamp(3").is_err() && of("timestamp(x)").is_err());
+    }
+
+    #[test]
+    fn the_defaults_are_the_types_that_they_are_called() {
+        let of = |text: &str| text.parse::<SqlType>();
+        assert_eq!(of("text"), Ok(SqlType::TEXT));
+        assert_eq!(of("boolean"), Ok(SqlType::BOOLEAN));
+        assert_eq!(of("int8"), Ok(SqlType::INT8));
+        assert_eq!(of("numeric"), Ok(SqlType::NUMERIC));
+        assert_eq!(of("jsonb"), Ok(SqlType::JSONB));
+    }
+}

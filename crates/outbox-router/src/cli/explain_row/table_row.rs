@@ -1,0 +1,122 @@
+//! A row with its table's columns: as PostgreSQL has it now, or as it was typed.
+
+use relay::{Code, Failure, TableName};
+use tokio_postgres::Client;
+
+use super::sql_type::SqlType;
+use crate::{
+    cli::TaskError,
+    postgres::{TextQuery, quote_identifier, quote_literal, quote_table},
+};
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TableRow {
+    pub(super) oid: u32,
+    pub(super) table: TableName,
+    pub(super) columns: Vec<Column>,
+}
+
+/// A column and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) sql_type: SqlType,
+    /// The value's text; `None` is NULL.
+    pub(super) value: Option<String>,
+}
+
+/// What a stream is opened with, so that values have the texts that a stream has.
+const FORMS: &str = "set DateStyle = 'ISO'; set IntervalStyle = 'postgres'; \
+     set extra_float_digits = '3'; set bytea_output = 'hex'; set TimeZone = 'UTC'";
+
+/// How many rows with one id are looked for: one, and a second to see that the first is not alone.
+const ROWS: usize = 2;
+
+impl TableRow {
+    /// The table's columns without a row: every value is NULL. Generated columns are left out, as
+    /// they are not published.
+    ///
+    /// # Errors
+    /// The table does not exist, or the catalog cannot be read.
+    pub(super) async fn describe(
+        mut client: &Client,
+        table: &TableName,
+    ) -> Result<Self, TaskError> {
+        client.batch_execute(FORMS).await?;
+        let statement = format!(
+            "select c.oid, a.attname, a.atttypid, a.atttypmod from pg_class c \
+             join pg_namespace n on n.oid = c.relnamespace \
+             join pg_attribute a on a.attrelid = c.oid \
+             where n.nspname = {} and c.relname = {} and c.relkind in ('r', 'p') \
+             and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' order by a.attnum",
+            quote_literal(&table.schema),
+            quote_literal(&table.name)
+        );
+        let (mut oid, mut columns) = (0, Vec::new());
+        for mut row in client.rows("the columns of the table", &statement).await? {
+            oid = row.parsed()?;
+            let name = row.text()?;
+            let sql_type = SqlType { oid: row.parsed()?, modifier: row.parsed()? };
+            columns.push(Column { name, sql_type, value: None });
+        }
+        if columns.is_empty() {
+            let what = format!("table {table} does not exist");
+            return Err(Failure::new(Code::TableMissing, what).into());
+        }
+        Ok(Self { oid, table: table.clone(), columns })
+    }
+
+    /// Fills in the row whose column `id_column` is `id`. Returns whether there is exactly one.
+    ///
+    /// # Errors
+    /// The table may not be read, or the column's type has no such value.
+    pub(super) async fn read(
+        &mut self,
+        mut client: &Client,
+        id_column: &str,
+        id: &str,
+    ) -> Result<Found, TaskError> {
+        let columns: Vec<String> =
+            self.columns.iter().map(|column| quote_identifier(&column.name)).collect();
+        let statement = format!(
+            "select {} from {} where {} = {} limit {ROWS}",
+            columns.join(", "),
+            quote_table(&self.table),
+            quote_identifier(id_column),
+            quote_literal(id)
+        );
+        let rows = client.rows("the row of the table", &statement).await?;
+        let found = match rows.len() {
+            0 => return Ok(Found::None),
+            1 => Found::One,
+            _ => Found::Several,
+        };
+        if let Some(mut row) = rows.into_iter().next() {
+            for column in &mut self.columns {
+                column.value = row.nullable()?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the table has a column of this name.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|known| known.name == column)
+    }
+
+    /// The value of a column.
+    pub(super) fn value(&self, column: &str) -> Option<&str> {
+        let found = self.columns.iter().find(|known| known.name == column);
+        found.and_then(|column| column.value.as_deref())
+    }
+}
+
+/// How many rows have an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    None,
+    One,
+    /// The first of them was read.
+    Several,
+}
