@@ -79,8 +79,8 @@ impl App {
     /// Runs until the streaming task ends, and returns its outcome.
     ///
     /// # Errors
-    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the streaming task
-    /// panicked.
+    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the
+    /// streaming task panicked.
     pub fn run(self) -> Result<ExitReason, StartError> {
         block_on(self.run_tasks())?
     }

@@ -200,8 +200,8 @@ tables! {
         /// The bytes of the value, likewise. json writes a payload of JSON as a string, unless
         /// expand_json is set; auto writes its text as it is.
         value_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
-        /// With value_format = "json" or an envelope: what becomes of a payload of JSON. no: it stands
-        /// in the value as a string; as_is: as it is written in the row; drop_nulls,
+        /// With value_format = "json" or an envelope: what becomes of a payload of JSON. no: it
+        /// stands in the value as a string; as_is: as it is written in the row; drop_nulls,
         /// drop_empty_arrays, drop_both: without members that are null or empty arrays, of which
         /// Debezium drops both by default.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);

@@ -1,6 +1,6 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
-//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, and these tests fail when
-//! one of them is not current.
+//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, and these tests fail
+//! when one of them is not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 

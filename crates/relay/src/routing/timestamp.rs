@@ -1,9 +1,9 @@
 //! PostgreSQL's text of a timestamp, a date or a number as a time, and as the time of a record: in
 //! milliseconds since 1970.
 //!
-//! The connection sets `DateStyle = ISO`, so a timestamp is `2026-01-31 23:59:59.123456`, one with a
-//! time zone has the offset from UTC behind it, and years before the first end in ` BC`. A timestamp
-//! without a time zone counts as UTC, as it does in Debezium.
+//! The connection sets `DateStyle = ISO`, so a timestamp is `2026-01-31 23:59:59.123456`, one with
+//! a time zone has the offset from UTC behind it, and years before the first end in ` BC`. A
+//! timestamp without a time zone counts as UTC, as it does in Debezium.
 
 use std::fmt;
 
@@ -43,8 +43,8 @@ pub(crate) enum NoTime {
     Form,
 }
 
-/// A time, as PostgreSQL keeps it: to the microsecond. Its microseconds since 1970 need more than 64
-/// bits at the end of PostgreSQL's range, so the day stands apart.
+/// A time, as PostgreSQL keeps it: to the microsecond. Its microseconds since 1970 need more than
+/// 64 bits at the end of PostgreSQL's range, so the day stands apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timepoint {
     /// Days since 1970.
@@ -163,8 +163,8 @@ impl fmt::Display for Iso {
     }
 }
 
-/// The usual form, `YYYY-MM-DD HH:MM:SS[.ffffff][+00]`, whose parts have their places; `None` for any
-/// other. It costs a fifth of what [`Timepoint::read_any`] does.
+/// The usual form, `YYYY-MM-DD HH:MM:SS[.ffffff][+00]`, whose parts have their places; `None` for
+/// any other. It costs a fifth of what [`Timepoint::read_any`] does.
 fn usual(text: &[u8]) -> Option<Timepoint> {
     let (clock, rest) = text.split_first_chunk::<19>()?;
     let [y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b' ', h1, h2, b':', m1, m2, b':', s1, s2] =

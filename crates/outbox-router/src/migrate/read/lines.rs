@@ -10,9 +10,9 @@ use super::{
     error::ReadError,
 };
 
-/// Reads `java.util.Properties`. A name without `=`, `:` or a space behind it is refused: Java takes
-/// it as a property without a value, but it is more likely a mistake. The remark is about comments
-/// where Java knows none.
+/// Reads `java.util.Properties`. A name without `=`, `:` or a space behind it is refused: Java
+/// takes it as a property without a value, but it is more likely a mistake. The remark is about
+/// comments where Java knows none.
 pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadError> {
     let mut properties = Properties::default();
     let mut remark = None;

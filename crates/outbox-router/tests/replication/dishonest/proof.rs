@@ -61,8 +61,8 @@ async fn a_nonce_that_does_not_extend_the_clients_is_refused_before_the_client_r
             let error = outcome.refusal(&format!("{deviation:?}"));
             assert!(matches!(error, ConnectError::ServerProof { .. }), "{deviation:?}: {error:?}");
             let text = String::from_utf8_lossy(&outcome.server.got);
-            // The attribute with its comma, which no nonce contains (RFC 5802, section 5.1): a random
-            // nonce may well contain "p=".
+            // The attribute with its comma, which no nonce contains (RFC 5802, section 5.1): a
+            // random nonce may well contain "p=".
             assert!(!text.contains(",p="), "our proof is what a password is guessed from: {text}");
         }
     }

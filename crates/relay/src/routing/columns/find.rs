@@ -1,5 +1,5 @@
-//! Which columns of a table stand for which roles: by the table's own mapping, or by the preset that
-//! fits.
+//! Which columns of a table stand for which roles: by the table's own mapping, or by the preset
+//! that fits.
 
 use crate::{
     failure::{Case, Code, Failure},

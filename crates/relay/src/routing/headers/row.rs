@@ -1,6 +1,6 @@
-//! The headers that differ from row to row: those that the table's mapping adds, then the row's own:
-//! the members of the JSON object in its `headers` column become Kafka headers, in the object's
-//! order.
+//! The headers that differ from row to row: those that the table's mapping adds, then the row's
+//! own: the members of the JSON object in its `headers` column become Kafka headers, in the
+//! object's order.
 //!
 //! A string becomes its characters, a number or a boolean its JSON spelling, null Kafka's null, an
 //! object or an array its JSON text. A value that is not an object is refused. So is a member that

@@ -2,8 +2,8 @@
 //! or empty arrays, which Debezium leaves out unless it is told otherwise
 //! (`table.json.payload.null.behavior`, `table.json.payload.empty.array.behavior`).
 //!
-//! Nothing is parsed into numbers, so each keeps its digits, and nothing is inferred: arrays may mix
-//! what they like.
+//! Nothing is parsed into numbers, so each keeps its digits, and nothing is inferred: arrays may
+//! mix what they like.
 
 use std::fmt;
 

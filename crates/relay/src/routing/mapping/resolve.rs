@@ -236,8 +236,8 @@ pub(crate) fn is_written(table: &OutboxTable, role: Role) -> bool {
     }
 }
 
-/// Whether a trace context in properties is read: not by default in Debezium's format, whose records
-/// have the headers that the configuration names and no others.
+/// Whether a trace context in properties is read: not by default in Debezium's format, whose
+/// records have the headers that the configuration names and no others.
 pub(crate) fn reads_tracing(table: &OutboxTable) -> bool {
     table.format == Format::Plain || table.columns.get(Role::Tracing).is_some()
 }

@@ -73,8 +73,8 @@ impl TopicRule {
         };
         let name = match regex.find(aggregate_type) {
             Some(found) if regex.matches(aggregate_type) => {
-                // Kafka's `RegexRouter`: only a whole match is replaced, but what is replaced is the
-                // first match that `Matcher.replaceFirst` finds, which may be shorter.
+                // Kafka's `RegexRouter`: only a whole match is replaced, but what is replaced is
+                // the first match that `Matcher.replaceFirst` finds, which may be shorter.
                 let (start, end) = found.get(0).map_or((0, 0), |all| (all.start(), all.end()));
                 let before = aggregate_type.get(..start).unwrap_or_default();
                 let after = aggregate_type.get(end..).unwrap_or_default();
