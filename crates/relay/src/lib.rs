@@ -83,9 +83,9 @@ pub use routing::{
     BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload,
     EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,
     Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, JavaRegex,
-    MalformedTemplate, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
-    Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp, TombstoneOn,
-    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, is_role_required,
+    MalformedTemplate, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes,
+    PRESETS, Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp,
+    TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, is_role_required,
     partition_for_key,
 };
 pub use state::{Condition, State};

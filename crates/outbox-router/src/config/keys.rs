@@ -13,8 +13,8 @@ use std::{
 
 use relay::{
     BytesFormat, ColumnNames, EnvelopeMember, EpochUnit, ExpandJson, ExtraHeader, Format,
-    HeaderNames, JavaRegex, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
-    Preset, RowFilter, TableName, Timestamp, TombstoneOn, TopicName, TopicTemplate,
+    HeaderNames, JavaRegex, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes,
+    PRESETS, Preset, RowFilter, TableName, Timestamp, TombstoneOn, TopicName, TopicTemplate,
 };
 
 use super::{
@@ -71,6 +71,8 @@ const EXPAND_JSON: &[(&str, ExpandJson)] = &[
     ("drop_empty_arrays", ExpandJson::DropEmptyArrays),
     ("drop_both", ExpandJson::DropBoth),
 ];
+const ON_NOT_JSON: &[(&str, OnNotJson)] =
+    &[("halt", OnNotJson::Halt), ("as_text", OnNotJson::AsText)];
 const ON_MISMATCH: &[(&str, OnMismatch)] =
     &[("error", OnMismatch::Error), ("value", OnMismatch::Value)];
 const MISSING_COLUMNS: &[(&str, MissingColumns)] =
@@ -205,6 +207,10 @@ tables! {
         /// drop_empty_arrays, drop_both: without members that are null or empty arrays, of which
         /// Debezium drops both by default.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
+        /// A payload that expand_json would expand and that is no JSON. halt: the router stops at
+        /// that row; as_text: it stands in the value as a string, as in Debezium, so that consumers
+        /// find strings among objects.
+        on_not_json: OnNotJson = OnNotJson::Halt, choice(ON_NOT_JSON);
         /// Payloads that become Kafka's null, a tombstone on a compacted topic: null; blank: a text
         /// of white space alone; empty_bytea. NULL is Kafka's null also without "null", except in
         /// JSON, where it is the text null then.

@@ -2,8 +2,8 @@
 //! depends on the table's columns is known only with its Relation message.
 
 use relay::{
-    BytesFormat, ExpandJson, Format, OnMismatch, OutboxTable, Role, Timestamp, TopicName,
-    is_role_required,
+    BytesFormat, ExpandJson, Format, OnMismatch, OnNotJson, OutboxTable, Role, Timestamp,
+    TopicName, is_role_required,
 };
 
 use super::{
@@ -28,7 +28,8 @@ pub(super) fn validate_table(
         .chain(topic_of_state(outbox, state_topic))
         .chain(header_twice(outbox))
         .chain(envelope_not_json(outbox))
-        .chain(expansion_without_json(outbox));
+        .chain(expansion_without_json(outbox))
+        .chain(not_json_without_expansion(outbox));
     for (what, hint) in found {
         let mut error = ConfigError::new(ConfigCode::Contradiction, format!("{place}{what}"));
         error.hint = hint.map(str::to_owned);
@@ -114,5 +115,13 @@ fn expansion_without_json(outbox: &OutboxTable) -> Option<Contradiction> {
     (outbox.expand_json != ExpandJson::No && !is_json).then(|| {
         let what = ".expand_json has no effect: the value is the payload as it is".to_owned();
         (what, Some("set value_format = \"json\", or leave expand_json out"))
+    })
+}
+
+fn not_json_without_expansion(outbox: &OutboxTable) -> Option<Contradiction> {
+    let has_effect = outbox.expand_json != ExpandJson::No;
+    (outbox.on_not_json != OnNotJson::Halt && !has_effect).then(|| {
+        let what = ".on_not_json has no effect: no payload is expanded".to_owned();
+        (what, Some("set expand_json, or leave on_not_json out"))
     })
 }

@@ -26,8 +26,8 @@ pub use record::{Record, TopicId};
 pub use table::{
     BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload, EnvelopeMember, Example,
     ExampleRecord, ExpandJson, ExtraHeader, Format, HeaderNames, HeaderValue, MissingColumns,
-    OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Role, RowFilter, TableName, Timestamp,
-    TombstoneOn,
+    OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Role, RowFilter, TableName,
+    Timestamp, TombstoneOn,
 };
 pub use template::{MalformedTemplate, Template};
 pub use timestamp::EpochUnit;

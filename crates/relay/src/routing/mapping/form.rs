@@ -19,9 +19,11 @@ pub(crate) enum Form {
     Timestamp(Precision),
     /// A timestamp with a time zone, of at most so many digits of a second's fraction.
     TimestampTz(u8),
+    /// A timestamp of a domain, with a time zone or without: no message says how fine it is.
+    DomainTimestamp,
     /// A date.
     Date,
-    /// A built-in type that has none of these forms.
+    /// A type that has none of these forms.
     Other,
 }
 
@@ -39,9 +41,9 @@ pub(crate) enum Precision {
 const FIRST_NORMAL: u32 = 16384;
 
 impl Form {
-    /// The form of a column. OIDs are those of `src/include/catalog/pg_type.dat`, which are stable
-    /// across versions.
-    pub(crate) fn of(column: &RelationColumn<'_>) -> Self {
+    /// The form of a column whose type no Type message names. OIDs are those of
+    /// `src/include/catalog/pg_type.dat`, which are stable across versions.
+    pub(super) fn of(column: &RelationColumn<'_>) -> Self {
         match column.type_oid.as_u32() {
             16 => Self::Boolean,
             17 => Self::Bytea,
@@ -57,6 +59,21 @@ impl Form {
             1114 => Self::Timestamp(Precision::Microseconds),
             1184 => Self::TimestampTz(u8::try_from(column.type_modifier).unwrap_or(6)),
             oid if oid >= FIRST_NORMAL => Self::Text,
+            _ => Self::Other,
+        }
+    }
+
+    /// The form of a domain over the built-in type of this name. What the domain's definition says
+    /// of its precision is not in the stream.
+    pub(super) fn of_domain(base: &[u8]) -> Self {
+        match base {
+            b"bool" => Self::Boolean,
+            b"bytea" => Self::Bytea,
+            b"int8" | b"int2" | b"int4" => Self::Integer,
+            b"name" | b"text" | b"bpchar" | b"varchar" | b"uuid" => Self::Text,
+            b"json" | b"jsonb" => Self::Json,
+            b"date" => Self::Date,
+            b"timestamp" | b"timestamptz" => Self::DomainTimestamp,
             _ => Self::Other,
         }
     }

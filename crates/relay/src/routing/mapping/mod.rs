@@ -18,6 +18,7 @@ mod properties;
 mod render;
 mod resolve;
 mod row;
+mod type_names;
 mod value;
 
 pub use filter::FilterKind;
@@ -26,6 +27,7 @@ pub(crate) use places::ResolvedTemplate;
 pub(crate) use plan::{Input, Mapping, Verdict};
 pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
 pub(crate) use row::MappedRow;
+pub(crate) use type_names::{Column, TypeNames};
 
 #[cfg(test)]
 mod tests;

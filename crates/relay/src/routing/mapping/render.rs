@@ -30,7 +30,21 @@ pub(crate) enum Unwritable {
 pub(super) fn can_write(form: Form, format: Format) -> bool {
     match format {
         Format::Plain => true,
-        Format::Debezium => form != Form::Other,
+        Format::Debezium => !matches!(form, Form::Other | Form::DomainTimestamp),
+    }
+}
+
+/// Whether Debezium writes a value of this form in other characters than PostgreSQL, as the bytes of
+/// a key or a value.
+pub(super) const fn has_characters_of_its_own(form: Form) -> bool {
+    match form {
+        Form::Boolean | Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date => true,
+        Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Bytea
+        | Form::DomainTimestamp
+        | Form::Other => false,
     }
 }
 
@@ -50,7 +64,9 @@ pub(super) fn characters(
             time(form, text, out)?;
         }
         (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Plain)
-        | (Form::Text | Form::Json | Form::Integer | Form::Other, _) => out.push_str(text),
+        | (Form::Text | Form::Json | Form::Integer | Form::DomainTimestamp | Form::Other, _) => {
+            out.push_str(text)
+        }
     }
     Ok(())
 }
@@ -70,9 +86,13 @@ fn time(form: Form, text: &str, out: &mut String) -> Result<(), Unwritable> {
         Form::Timestamp(Precision::Microseconds) => write!(out, "{}", at.micros()),
         Form::TimestampTz(digits) => write!(out, "{}", at.iso(usize::from(digits))),
         Form::Date => write!(out, "{}", at.days()),
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return Err(Unwritable::Form);
-        }
+        Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Boolean
+        | Form::Bytea
+        | Form::DomainTimestamp
+        | Form::Other => return Err(Unwritable::Form),
     }
     .unwrap_or_default();
     Ok(())
@@ -86,9 +106,13 @@ fn infinite(form: Form, text: &str) -> Option<&'static str> {
         Form::Timestamp(Precision::Microseconds) => ["9223372036854775807", "-9223372036854775808"],
         Form::TimestampTz(_) => ["infinity", "-infinity"],
         Form::Date => ["2146033979", "-2147472691"],
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return None;
-        }
+        Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Boolean
+        | Form::Bytea
+        | Form::DomainTimestamp
+        | Form::Other => return None,
     };
     match text {
         "infinity" => Some(infinity),
@@ -107,7 +131,12 @@ pub(super) fn json(
     let is_number = match form {
         Form::Integer | Form::Boolean => true,
         Form::Timestamp(_) | Form::Date => format == Format::Debezium,
-        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz(_) | Form::Other => false,
+        Form::Text
+        | Form::Json
+        | Form::Bytea
+        | Form::TimestampTz(_)
+        | Form::DomainTimestamp
+        | Form::Other => false,
     };
     if is_number {
         return characters(form, text, format, out);

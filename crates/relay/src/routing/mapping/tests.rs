@@ -6,8 +6,8 @@ use crate::{
         samples::{mapped, routed, table},
         table::{
             BytesFormat, ColumnName, DEFAULT, EmptyPayload, EnvelopeMember, ExpandJson,
-            ExtraHeader, Format, HeaderValue, MissingColumns, OutboxTable, Role, RowFilter,
-            TombstoneOn,
+            ExtraHeader, Format, HeaderValue, MissingColumns, OnNotJson, OutboxTable, Role,
+            RowFilter, TombstoneOn,
         },
         template::Template,
         topic::{JavaRegex, OnMismatch, TopicTemplate},
@@ -311,6 +311,16 @@ fn expansion_needs_json() {
     let failure = value("secret").unwrap_err();
     assert_eq!(failure.code, Code::NotJson);
     assert!(!failure.message.contains("secret"), "{failure}");
+    let lenient = OutboxTable { on_not_json: OnNotJson::AsText, ..table.clone() };
+    for (text, written) in [
+        ("secret \"", r#""secret \"""#),
+        ("", r#""""#),
+        (r#"{"a": 1} x"#, r#""{\"a\": 1} x""#),
+        ("[1]", "[1]"),
+    ] {
+        let value = with_payload(&lenient, TEXT, Wire::Text(text)).unwrap().value.unwrap();
+        assert_eq!(String::from_utf8(value).unwrap(), written);
+    }
     let dropping = OutboxTable { expand_json: ExpandJson::DropBoth, ..table };
     let written = with_payload(&dropping, TEXT, Wire::Text("{\"a\": null, \"b\": [], \"c\": 1}"));
     assert_eq!(written.unwrap().value.unwrap(), b"{\"c\":1}");

@@ -15,7 +15,7 @@ pub use role::{ColumnName, ColumnNames, Role};
 pub(crate) use role::{RoleNames, Slot};
 pub use shape::{
     BytesFormat, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format, HeaderNames,
-    HeaderValue, MissingColumns, OnUpdate, Timestamp, TombstoneOn,
+    HeaderValue, MissingColumns, OnNotJson, OnUpdate, Timestamp, TombstoneOn,
 };
 
 mod preset;
@@ -54,6 +54,8 @@ pub struct OutboxTable {
     pub value_format: BytesFormat,
     /// Where a value is JSON: what becomes of a payload of JSON.
     pub expand_json: ExpandJson,
+    /// What becomes of a payload that was to be expanded and is no JSON.
+    pub on_not_json: OnNotJson,
     /// Which payloads become Kafka's null.
     pub tombstone_on: TombstoneOn,
     /// What follows where the table lacks a column of the next two.
@@ -98,6 +100,7 @@ impl OutboxTable {
             key_format: BytesFormat::Auto,
             value_format: BytesFormat::Auto,
             expand_json: ExpandJson::No,
+            on_not_json: OnNotJson::Halt,
             tombstone_on: TombstoneOn::default(),
             missing_columns: MissingColumns::Error,
             extra_headers: Vec::new(),

@@ -53,6 +53,15 @@ pub enum ExpandJson {
     DropBoth,
 }
 
+/// What becomes of a payload that was to be expanded and is no JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnNotJson {
+    /// The row is refused.
+    Halt,
+    /// It stands in the value as a string, as a text does that is not expanded.
+    AsText,
+}
+
 /// A payload that counts as empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyPayload {

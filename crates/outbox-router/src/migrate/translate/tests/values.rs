@@ -22,6 +22,7 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     let expand = "transforms.outbox.table.expand.json.payload=true\n";
     let migration = migrate_with(expand, &json);
     writes(&migration, &["value_format = \"json\"", "expand_json = \"drop_both\""]);
+    writes(&migration, &["on_not_json = \"as_text\""]);
     let nulls = "transforms.outbox.table.json.payload.null.behavior=optional_bytes\n";
     let arrays = "transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n";
     for (keep, how) in [
