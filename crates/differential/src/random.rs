@@ -93,6 +93,10 @@ impl Values {
         }
     }
 
+    fn one_of(&mut self, texts: &[&'static str]) -> &'static str {
+        texts.get(self.0.index(texts.len())).copied().unwrap_or_default()
+    }
+
     fn bits(&mut self, count: u32) -> u64 {
         self.0.next_number() >> (64 - count)
     }
@@ -117,7 +121,7 @@ impl Values {
 
     fn text(&mut self, most: u64) -> String {
         let length = self.0.below(most + 1);
-        (0..length).map(|_| CHARACTERS[self.0.index(CHARACTERS.len())]).collect()
+        (0..length).map(|_| self.one_of(&CHARACTERS)).collect()
     }
 
     fn date(&mut self) -> String {
@@ -140,7 +144,7 @@ impl Values {
 
     /// Spaces, which JSON allows between its parts.
     fn space(&mut self) -> &'static str {
-        ["", "", " ", "\n "][self.0.index(4)]
+        self.one_of(&["", "", " ", "\n "])
     }
 
     fn json(&mut self, depth: u8) -> String {

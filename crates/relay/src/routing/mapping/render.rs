@@ -65,7 +65,7 @@ pub(super) fn characters(
         }
         (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Plain)
         | (Form::Text | Form::Json | Form::Integer | Form::DomainTimestamp | Form::Other, _) => {
-            out.push_str(text)
+            out.push_str(text);
         }
     }
     Ok(())
