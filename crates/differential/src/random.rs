@@ -41,6 +41,12 @@ enum Kind {
     Timestamp,
     Timestamptz,
     Uuid,
+    Float8,
+    Numeric,
+    Time,
+    Interval,
+    TextArray,
+    IntArray,
 }
 
 /// Characters that converters, JSON and SQL treat in different ways.
@@ -90,6 +96,35 @@ impl Values {
                 quoted(&format!("{time}{:+03}", i64::try_from(hours).unwrap_or(0) - 12))
             }
             Kind::Uuid => quoted(&format!("{:016x}{:016x}", self.bits(64), self.bits(64))),
+            Kind::Float8 => {
+                let (number, power) = (self.number(40), self.0.below(40));
+                quoted(&format!("{number}e{}", i64::try_from(power).unwrap_or(0) - 25))
+            }
+            Kind::Numeric => {
+                let (number, digits) = (self.number(50), 1 + self.0.below(8));
+                format!(
+                    "{number}.{:0width$}",
+                    self.bits(8),
+                    width = usize::try_from(digits).unwrap_or(1)
+                )
+            }
+            Kind::Time => quoted(&self.clock()),
+            Kind::Interval => {
+                let [years, months, days] = [self.number(8), self.number(6), self.number(9)];
+                let sign = if self.0.one_in(2) { "-" } else { "" };
+                quoted(&format!("{years} years {months} mons {days} days {sign}{}", self.clock()))
+            }
+            Kind::TextArray => {
+                let count = self.0.below(4);
+                let elements = (0..count).map(|_| quoted(&self.text(5)));
+                let elements: Vec<_> = elements.collect();
+                format!("array[{}]::text[]", elements.join(","))
+            }
+            Kind::IntArray => {
+                let count = self.0.below(4);
+                let elements: Vec<_> = (0..count).map(|_| self.number(32)).collect();
+                quoted(&format!("{{{}}}", elements.join(",")))
+            }
         }
     }
 
@@ -129,13 +164,18 @@ impl Values {
         format!("{year:04}-{month:02}-{:02}", 1 + self.0.below(28))
     }
 
-    fn timestamp(&mut self) -> String {
+    fn clock(&mut self) -> String {
         let (hour, minute, second) = (self.0.below(24), self.0.below(60), self.0.below(60));
         let digits = self.0.index(7);
         let fraction = format!("{:06}", self.0.below(1_000_000));
         let fraction = fraction.get(..digits).filter(|digits| !digits.is_empty());
         let fraction = fraction.map(|digits| format!(".{digits}")).unwrap_or_default();
-        format!("{} {hour:02}:{minute:02}:{second:02}{fraction}", self.date())
+        format!("{hour:02}:{minute:02}:{second:02}{fraction}")
+    }
+
+    fn timestamp(&mut self) -> String {
+        let clock = self.clock();
+        format!("{} {clock}", self.date())
     }
 
     fn json_text(&mut self) -> String {

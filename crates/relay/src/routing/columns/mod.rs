@@ -57,7 +57,7 @@ impl Columns {
         types: &TypeNames,
     ) -> Result<Self, Failure> {
         let columns: Vec<Column<'_>> =
-            relation.columns().map(|column| types.column(&column)).collect();
+            relation.columns().map(|column| types.column(&column, table)).collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let Found { preset, roles, topic, topic_by_columns } = find_columns(table, &names)?;
         let mut resolution = Resolution::new(table, &columns, preset);

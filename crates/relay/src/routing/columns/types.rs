@@ -47,11 +47,21 @@ fn is_as_debezium_writes(table: &OutboxTable, role: Role, form: Form) -> bool {
 
 pub(super) fn time_form(table: &OutboxTable, column: &Column<'_>) -> Result<TimeForm, Failure> {
     match column.form {
-        Form::Timestamp(_) | Form::TimestampTz(_) | Form::DomainTimestamp | Form::Date => {
+        Form::Timestamp(_) | Form::TimestampTz(_) | Form::UnclearTime | Form::Date => {
             Ok(TimeForm::Calendar)
         }
         Form::Integer => Ok(TimeForm::Epoch(table.timestamp_unit)),
-        Form::Text | Form::Json | Form::Boolean | Form::Bytea | Form::Other => {
+        Form::Text
+        | Form::Json
+        | Form::Float(_)
+        | Form::Decimal(_)
+        | Form::Boolean
+        | Form::Bytea
+        | Form::Clock(_)
+        | Form::ClockTz
+        | Form::Interval(_)
+        | Form::Array(_)
+        | Form::Other => {
             let why = "and a record's time is a timestamp, a date or an integer";
             Err(unfit(table, Role::Timestamp, column, why))
         }

@@ -8,10 +8,13 @@
 
 mod array;
 mod column_text;
+mod debezium;
 mod expand;
 mod filter;
 mod form;
 mod headers;
+mod interval;
+mod java;
 mod places;
 mod plan;
 mod properties;

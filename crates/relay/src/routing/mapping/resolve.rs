@@ -3,7 +3,7 @@
 
 use super::{
     filter::Filter,
-    form::Form,
+    form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
     places::ResolvedTemplate,
     plan::{Input, Mapping, Rendered, WrittenAs},
@@ -251,7 +251,7 @@ pub(crate) fn is_written(table: &OutboxTable, role: Role, form: Form) -> bool {
     let has_characters = is_debezium && render::has_characters_of_its_own(form);
     match role {
         // A header of bytes is Base64; keys and values are the bytes.
-        Role::Id => has_characters || (is_debezium && form == Form::Bytea),
+        Role::Id => has_characters || (is_debezium && is_header_of_its_own(form)),
         Role::AggregateId => table.key_format == BytesFormat::Json || has_characters,
         Role::Payload => {
             table.value_format == BytesFormat::Json || !table.envelope.is_empty() || has_characters
@@ -265,6 +265,12 @@ pub(crate) fn is_written(table: &OutboxTable, role: Role, form: Form) -> bool {
         | Role::Partition
         | Role::Tracing => false,
     }
+}
+
+/// Whether Debezium writes a header of this form in other characters than PostgreSQL, though not the
+/// bytes of a key.
+const fn is_header_of_its_own(form: Form) -> bool {
+    matches!(form, Form::Bytea | Form::Array(_) | Form::Decimal(DecimalAs::ScaleAndBytes))
 }
 
 /// Whether a trace context in properties is read: not by default in Debezium's format, whose records

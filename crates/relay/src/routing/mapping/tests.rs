@@ -132,7 +132,8 @@ fn what_debezium_would_write_in_another_way_is_refused_in_its_format() {
     let debezium =
         OutboxTable { format: Format::Debezium, extra_headers: extra_headers.clone(), ..table() };
     let numeric = [("price", 1700, Wire::Text("12.50"))];
-    assert_eq!(refusal(&debezium, &numeric).code, Code::ColumnType);
+    let money = [("price", 790, Wire::Text("$12.50"))];
+    assert_eq!(refusal(&debezium, &money).code, Code::ColumnType);
     let plain = OutboxTable { extra_headers, ..table() };
     assert_eq!(record(&plain, &numeric).headers[2], header("price", Some("12.50")));
 }

@@ -4,6 +4,7 @@
 use pgoutput::{Oid, RelationColumn, Type};
 
 use super::form::Form;
+use crate::routing::table::OutboxTable;
 
 /// How many types are kept: `MaxHeapAttributeNumber`, the most columns that a table has.
 const TYPES_MAX: usize = 1_600;
@@ -16,7 +17,18 @@ const OF_THEIR_OWN: [&[u8]; 6] =
 /// What the Type messages before a Relation message say.
 #[derive(Debug, Default)]
 pub(crate) struct TypeNames {
-    forms: Vec<(Oid, Form)>,
+    named: Vec<(Oid, Named)>,
+}
+
+/// What a type's name says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    /// It is a domain over a built-in type.
+    Domain(Vec<u8>),
+    /// Its values are texts for Debezium, too.
+    Text,
+    /// Debezium writes another text.
+    OfItsOwn,
 }
 
 /// A column of a relation.
@@ -31,23 +43,32 @@ pub(crate) struct Column<'r> {
 impl TypeNames {
     /// Notes a Type message.
     pub(crate) fn note(&mut self, named: &Type<'_>) {
-        let form = match (named.namespace, named.name) {
+        let what = match (named.namespace, named.name) {
             // `pg_catalog`: the type itself would not be named, so it is a domain's base.
-            (b"", base) => Form::of_domain(base),
+            (b"", base) => Named::Domain(base.to_vec()),
             // The name of an array's type begins so (`makeArrayTypeName`).
-            (_, [b'_', ..]) => Form::Other,
-            (_, name) if OF_THEIR_OWN.contains(&name) => Form::Other,
-            (_, _) => Form::Text,
+            (_, [b'_', ..]) => Named::OfItsOwn,
+            (_, name) if OF_THEIR_OWN.contains(&name) => Named::OfItsOwn,
+            (_, _) => Named::Text,
         };
-        if self.forms.len() < TYPES_MAX {
-            self.forms.push((named.id, form));
+        if self.named.len() < TYPES_MAX {
+            self.named.push((named.id, what));
         }
     }
 
-    /// A column, whose type may be one of these.
-    pub(crate) fn column<'r>(&self, column: &RelationColumn<'r>) -> Column<'r> {
-        let known = self.forms.iter().find(|(oid, _)| *oid == column.type_oid);
-        let form = known.map_or_else(|| Form::of(column), |(_, form)| *form);
+    /// A column of a table, whose type may be one of these.
+    pub(crate) fn column<'r>(
+        &self,
+        column: &RelationColumn<'r>,
+        table: &OutboxTable,
+    ) -> Column<'r> {
+        let known = self.named.iter().find(|(oid, _)| *oid == column.type_oid);
+        let form = match known {
+            None => Form::of(column, table),
+            Some((_, Named::Domain(base))) => Form::of_domain(base, table),
+            Some((_, Named::Text)) => Form::Text,
+            Some((_, Named::OfItsOwn)) => Form::Other,
+        };
         Column { name: column.name, type_oid: column.type_oid, form }
     }
 }
@@ -58,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        routing::mapping::form::Precision,
+        routing::{mapping::form::Unit, samples::table},
         testing::wire::{self, TEXT},
     };
 
@@ -74,7 +95,7 @@ mod tests {
         let type_oid = Oid::from_u32(type_oid);
         let column =
             RelationColumn { name: b"c", type_oid, type_modifier: -1, key: KeyPart::Ordinary };
-        types.column(&column).form
+        types.column(&column, &table()).form
     }
 
     #[test]
@@ -86,7 +107,7 @@ mod tests {
             ("jsonb", Form::Json),
             ("bytea", Form::Bytea),
             ("date", Form::Date),
-            ("timestamptz", Form::DomainTimestamp),
+            ("timestamptz", Form::UnclearTime),
             ("numeric", Form::Other),
             ("_int4", Form::Other),
         ] {
@@ -110,7 +131,7 @@ mod tests {
     #[test]
     fn a_built_in_type_keeps_its_form() {
         assert_eq!(form(&[(OWN, "", "int4")], TEXT), Form::Text);
-        assert_eq!(form(&[], 1114), Form::Timestamp(Precision::Microseconds));
+        assert_eq!(form(&[], 1114), Form::Timestamp(Unit::Microseconds));
         assert_eq!(form(&[], OWN), Form::Text);
     }
 
@@ -120,6 +141,6 @@ mod tests {
         let bytes = wire::type_message(OWN, "", "int4");
         let Ok(Message::Type(named)) = Message::parse(&bytes) else { panic!("a type") };
         (0..2 * TYPES_MAX).for_each(|_| types.note(&named));
-        assert_eq!(types.forms.len(), TYPES_MAX);
+        assert_eq!(types.named.len(), TYPES_MAX);
     }
 }

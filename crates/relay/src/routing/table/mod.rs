@@ -14,8 +14,9 @@ pub use preset::{DEBEZIUM, DEFAULT, Example, ExampleRecord, PRESETS, Preset};
 pub use role::{ColumnName, ColumnNames, Role};
 pub(crate) use role::{RoleNames, Slot};
 pub use shape::{
-    BytesFormat, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format, HeaderNames,
-    HeaderValue, MissingColumns, OnNotJson, OnUpdate, Timestamp, TombstoneOn,
+    BytesFormat, Decimals, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format,
+    HeaderNames, HeaderValue, Intervals, MissingColumns, OnNotJson, OnUpdate, Times, Timestamp,
+    TombstoneOn,
 };
 
 mod preset;
@@ -64,6 +65,12 @@ pub struct OutboxTable {
     pub extra_headers: Vec<ExtraHeader>,
     /// Members of the value beside `payload`; with none, the value is the payload.
     pub envelope: Vec<EnvelopeMember>,
+    /// With Debezium's format: how decimal numbers are written.
+    pub decimals: Decimals,
+    /// With Debezium's format: how times are written.
+    pub times: Times,
+    /// With Debezium's format: how intervals are written.
+    pub intervals: Intervals,
     /// Which rows are events; `None`: all.
     pub filter: Option<RowFilter>,
     /// What becomes of an UPDATE.
@@ -105,6 +112,9 @@ impl OutboxTable {
             missing_columns: MissingColumns::Error,
             extra_headers: Vec::new(),
             envelope: Vec::new(),
+            decimals: Decimals::Precise,
+            times: Times::Adaptive,
+            intervals: Intervals::Number,
             filter: None,
             on_update: OnUpdate::Ignore,
             columns: ColumnNames::default(),

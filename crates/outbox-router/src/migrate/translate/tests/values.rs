@@ -51,6 +51,35 @@ fn updates_stop_the_router_where_they_stop_the_task() {
 }
 
 #[test]
+fn modes_of_types_are_carried() {
+    let migrated = |mode: &str| debezium(&format!("{CONNECTOR}{mode}\n"), &given()).unwrap();
+    for (mode, key) in [
+        ("decimal.handling.mode=string", "decimals = \"string\""),
+        ("decimal.handling.mode=double", "decimals = \"double\""),
+        (
+            "time.precision.mode=adaptive_time_microseconds",
+            "times = \"adaptive_time_microseconds\"",
+        ),
+        ("interval.handling.mode=string", "intervals = \"string\""),
+    ] {
+        let migration = migrated(mode);
+        assert!(migration.is_complete());
+        writes(&migration, &[key]);
+    }
+    for (mode, key) in [
+        ("decimal.handling.mode=precise", "decimals"),
+        ("time.precision.mode=adaptive", "times"),
+        ("interval.handling.mode=numeric", "intervals"),
+    ] {
+        writes_nothing_of(&migrated(mode), key);
+    }
+    let connect = migrated("time.precision.mode=connect");
+    writes(&connect, &["times = \"connect\""]);
+    differs(&connect, "time.precision.mode", "R008");
+    lacks(&migrated("decimal.handling.mode=float"), "decimal.handling.mode", "refuses");
+}
+
+#[test]
 fn converters_are_carried_or_named() {
     let value = |class: &str| {
         let text = CONNECTOR.replace(
