@@ -153,7 +153,7 @@ fn write_altered(
     let mut records: Vec<Option<ConsumedRecord>> = records.into_iter().map(Some).collect();
     for at in 0..records.len() {
         let Some(mut record) = records[at].take() else { continue };
-        match at % 97 {
+        match at % 89 {
             1 => {
                 plant("missing");
                 continue;
@@ -170,9 +170,8 @@ fn write_altered(
                     })
                 };
                 let later = at + 1..records.len().min(at + 2_000);
-                if let Some(next) = later.clone().find(|next| same_key(&records[*next]))
-                    && next % 97 > 20
-                {
+                let mut later = later.filter(|next| same_key(&records[*next]));
+                if let Some(next) = later.next().filter(|next| next % 89 > 10) {
                     let first = records[next].take().unwrap();
                     send(&producer, topic, &first);
                     plant("order");

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Deserialize;
 
+use crate::random::RandomRows;
+
 /// A case, as its file has it. Its name is the file's.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +44,14 @@ pub struct Case {
     /// Why the records of its rows differ, where they do and a row does not say itself.
     pub differs: Option<Verdict>,
     /// The rows, each in a transaction of its own.
+    #[serde(default)]
     pub rows: Vec<Row>,
+    /// Rows of random values, which follow.
+    #[serde(default)]
+    pub random: Option<RandomRows>,
+    /// Statements after the rows, each in a transaction of its own. No record comes of them.
+    #[serde(default)]
+    pub after: Vec<String>,
 }
 
 /// A converter of Kafka Connect.
@@ -122,7 +131,9 @@ impl Case {
             let case: Self =
                 toml::from_str(&text).with_context(|| format!("{} is no case", path.display()))?;
             let name = path.file_stem().context("no name")?.to_string_lossy().into_owned();
-            cases.push(Self { name, ..case });
+            let random = case.random.as_ref().map(RandomRows::rows).unwrap_or_default();
+            let rows = case.rows.iter().cloned().chain(random).collect();
+            cases.push(Self { name, rows, ..case });
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(cases)

@@ -114,7 +114,16 @@ fn golden(
         case.name,
         seen.len() - used
     );
-    let mut golden = Golden { recorded_by, relation: sent.relation, rows, task_failed };
+    let Sent { types, relation, after, .. } = sent;
+    with_ours(case, Golden { recorded_by, types, relation, rows, after, task_failed })
+}
+
+/// Notes what the router makes of the rows, where that differs.
+///
+/// # Errors
+///
+/// Fails when a row has no outcome.
+pub fn with_ours(case: &Case, mut golden: Golden) -> anyhow::Result<Golden> {
     let outcomes = ours::outcomes(case, &golden)?;
     for (row, ours) in golden.rows.iter_mut().zip(outcomes) {
         row.ours = (!crate::compare::is_same(&row.debezium, &ours)).then_some(ours);

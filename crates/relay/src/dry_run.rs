@@ -139,11 +139,11 @@ impl DryRun {
                     return Ok(DryFrame::Refused(Box::new(failure), None));
                 }
             }
+            Message::Type(named) => self.rows.name_type(named),
             Message::Insert(_)
             | Message::Origin(_)
             | Message::Delete(_)
             | Message::Truncate(_)
-            | Message::Type(_)
             | Message::Logical(_)
             | Message::StreamAbort(_) => {}
         }

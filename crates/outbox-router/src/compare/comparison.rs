@@ -4,9 +4,11 @@
 //! order shows. A record whose event is not known yet waits at the head of its partition: its event
 //! may still come from the WAL. It is decided that there is no such event once the WAL has been
 //! read past the moment at which the record was there ([`Comparison::mark`],
-//! [`Comparison::decide_marked`]), or, where no more WAL may be read before more records were
-//! ([`Comparison::is_full`]), once so many events of its own partition wait for their records that
-//! it has overtaken them all: a producer writes a partition in WAL order.
+//! [`Comparison::decide_marked`]). Where no more WAL may be read before more records were
+//! ([`Comparison::is_full`]), it is decided by order ([`Comparison::decide_overtaken`]), since a
+//! producer writes a partition in WAL order: a record has no event if it precedes the records of so
+//! many events of its partition, and an event has no record if those of so many later events were
+//! found. Whoever turns up after all is out of order.
 //!
 //! Neither side is read without limit. A partition that is ahead of the WAL
 //! ([`Comparison::is_ahead`]) must not be read on: the records of others would wait behind its own.
@@ -80,6 +82,8 @@ pub struct Comparison {
 
 struct Waiting {
     number: u64,
+    /// Its number among the events of its partition.
+    position: u64,
     expected: Expected,
 }
 
@@ -92,6 +96,8 @@ enum Seen {
     Skipped,
     /// A record was found so far ahead of the WAL that it was taken for an additional one.
     Early,
+    /// It was taken for missing.
+    Missing,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -126,18 +132,31 @@ struct Partition {
     bytes: usize,
     /// How many records at the head can be decided.
     marked: usize,
-    /// How many events wait for a record of this partition.
-    awaited: usize,
+    /// How many events have come whose records belong to it.
+    expected: u64,
+    /// The latest of them, by its number among them, whose record was found.
+    latest: u64,
 }
 
 impl Partition {
     fn ending_at(end: i64) -> Self {
-        Self { end, first: None, queue: VecDeque::new(), bytes: 0, marked: 0, awaited: 0 }
+        Self {
+            end,
+            first: None,
+            queue: VecDeque::new(),
+            bytes: 0,
+            marked: 0,
+            expected: 0,
+            latest: 0,
+        }
     }
 }
 
-/// How many events a record has to overtake before its own is given up, where there is room.
-const OVERTAKEN: usize = 100;
+/// How many events of a partition a record has to precede before it is decided that it has none of
+/// its own, where there is room for so many.
+const PRECEDED: u64 = 100;
+/// How many later events of a partition have to be found before an event is missing.
+const OVERTAKEN_BY: u64 = 1_000;
 
 impl Comparison {
     /// `id_header` is the name of the header that holds the event's id.
@@ -179,11 +198,13 @@ impl Comparison {
         let number = self.next;
         self.next += 1;
         self.events.add(expected.bytes());
-        if let Some(partition) = self.partitions.get_mut(&expected.partition) {
-            partition.awaited += 1;
-        }
+        let partition = self.partitions.get_mut(&expected.partition);
+        let position = partition.map_or(0, |partition| {
+            partition.expected += 1;
+            partition.expected
+        });
         let id = expected.id.clone();
-        self.waiting.entry(id).or_default().push_back(Waiting { number, expected });
+        self.waiting.entry(id).or_default().push_back(Waiting { number, position, expected });
     }
 
     /// The record of an event was decided before the event came: it is out of order, and not
@@ -249,12 +270,31 @@ impl Comparison {
         self.decide_while(|partition| partition.marked > 0);
     }
 
-    /// Decides the records that have overtaken all that their partitions await; for the time during
-    /// which no event may be given ([`Comparison::is_full`]).
-    pub fn decide_overtaking(&mut self) {
-        let share = self.limits.waiting / (2 * self.partitions.len().max(1));
-        let enough = share.clamp(1, OVERTAKEN);
-        self.decide_while(|partition| partition.awaited >= enough);
+    /// Decides by order; for the time during which no event may be given
+    /// ([`Comparison::is_full`]).
+    pub fn decide_overtaken(&mut self) {
+        let room = self.limits.waiting / (2 * self.partitions.len().max(1));
+        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, PRECEDED);
+        self.decide_while(|partition| partition.expected - partition.latest >= enough);
+        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, OVERTAKEN_BY);
+        let partitions = &self.partitions;
+        let is_overtaken = |event: &Waiting| {
+            let partition = partitions.get(&event.expected.partition);
+            partition.is_some_and(|partition| event.position + enough <= partition.latest)
+        };
+        let mut overtaken = Vec::new();
+        self.waiting.retain(|_, events| {
+            while events.front().is_some_and(is_overtaken) {
+                overtaken.extend(events.pop_front());
+            }
+            !events.is_empty()
+        });
+        overtaken.sort_unstable_by_key(|event| event.number);
+        for Waiting { expected, .. } in overtaken {
+            self.events.remove(expected.bytes());
+            self.seen.insert(self.hasher.hash_one(expected.id.as_slice()), Seen::Missing);
+            self.missing(&expected);
+        }
     }
 
     fn decide_while(&mut self, may_decide: impl Fn(&Partition) -> bool) {
@@ -298,19 +338,11 @@ impl Comparison {
     pub fn finish(mut self) -> Report {
         self.mark();
         self.decide_marked();
-        let mut missing: Vec<Waiting> = self.waiting.into_values().flatten().collect();
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut missing: Vec<Waiting> = waiting.into_values().flatten().collect();
         missing.sort_unstable_by_key(|event| event.number);
         for Waiting { expected, .. } in missing {
-            let topics = &self.topics;
-            self.report.add(Finding::Missing, || Example {
-                id: text(&expected.id),
-                at: match topics.get(expected.partition.topic) {
-                    Some(topic) => format!("{topic}-{}", expected.partition.partition),
-                    None => String::new(),
-                },
-                ours: None,
-                theirs: None,
-            });
+            self.missing(&expected);
         }
         self.report
     }
@@ -335,21 +367,40 @@ impl Comparison {
             match seen {
                 _ if waits => self.pair(&record, hash),
                 Some(Seen::Found | Seen::Early) => self.add(Finding::Doubled, &record, None),
+                Some(Seen::Missing) => {
+                    self.seen.insert(hash, Seen::Found);
+                    self.report.found += 1;
+                    self.report.withdraw(Finding::Missing);
+                    self.add(Finding::Order, &record, None);
+                }
                 Some(Seen::Skipped) | None => self.seen.insert(hash, Seen::Found),
             }
         }
     }
 
+    fn missing(&mut self, expected: &Expected) {
+        let topics = &self.topics;
+        self.report.add(Finding::Missing, || Example {
+            id: text(&expected.id),
+            at: match topics.get(expected.partition.topic) {
+                Some(topic) => format!("{topic}-{}", expected.partition.partition),
+                None => String::new(),
+            },
+            ours: None,
+            theirs: None,
+        });
+    }
+
     fn pair(&mut self, record: &StoredRecord, hash: u64) {
         let event = id_of(&record.headers, &self.id_header).unwrap_or_default();
         let Some(queue) = self.waiting.get_mut(event) else { return };
-        let Some(Waiting { number, expected }) = queue.pop_front() else { return };
+        let Some(Waiting { number, position, expected }) = queue.pop_front() else { return };
         if queue.is_empty() {
             self.waiting.remove(event);
         }
         self.events.remove(expected.bytes());
         if let Some(partition) = self.partitions.get_mut(&expected.partition) {
-            partition.awaited = partition.awaited.saturating_sub(1);
+            partition.latest = partition.latest.max(position);
         }
         self.seen.insert(hash, Seen::Found);
         self.report.found += 1;

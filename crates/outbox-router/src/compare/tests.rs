@@ -182,7 +182,7 @@ fn compare(
         let (wal, kafka) = turns.next().unwrap();
         for _ in 0..*wal {
             if comparison.is_full() {
-                comparison.decide_overtaking();
+                comparison.decide_overtaken();
                 break;
             }
             if let Some(expected) = expected.next() {
@@ -224,6 +224,26 @@ proptest! {
         let report = compare(&events, logs, &turns, limits);
         prop_assert_eq!(found(&report), planted);
         prop_assert_eq!(report.events, u64::try_from(events.len()).unwrap());
+    }
+
+    #[test]
+    fn missing_and_additional_records_do_not_hold_up_a_long_comparison(
+        turns in prop::collection::vec((0_u8..50, 1_u8..50), 1..20),
+        key in 1_usize..40,
+    ) {
+        let planted = |number| match number % 17 {
+            3 => Planted::Dropped,
+            5 => Planted::Foreign,
+            7 => Planted::Value,
+            11 => Planted::Doubled,
+            _ => Planted::Nothing,
+        };
+        let events: Vec<_> =
+            (0..2_000).map(|number| (number * 7 % key, planted(number))).collect();
+        let turns = [&[(1, 1)], turns.as_slice()].concat();
+        let (logs, planted) = write(&events);
+        let report = compare(&events, logs, &turns, Limits { waiting: 60, ..Limits::default() });
+        prop_assert_eq!(found(&report), planted);
     }
 
     #[test]
@@ -271,7 +291,7 @@ fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
         comparison.expect(event(number, 0));
     }
     assert!(comparison.is_full());
-    comparison.decide_overtaking();
+    comparison.decide_overtaken();
     for (offset, number) in (1..).zip(0..9) {
         comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
         if number + 4 < 10 {

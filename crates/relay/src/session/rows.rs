@@ -2,7 +2,7 @@
 //! makes of it, and where the record goes. The session produces the record, and a dry run only
 //! shows it; so both decide alike about every row.
 
-use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation};
+use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, Type};
 
 use super::relations::{Binding, Relations, not_described};
 use crate::{
@@ -66,6 +66,11 @@ impl Rows {
     /// Notes a Relation message.
     pub(crate) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
         self.relations.describe(outboxes, relation);
+    }
+
+    /// Notes a Type message.
+    pub(crate) fn name_type(&mut self, named: &Type<'_>) {
+        self.relations.name_type(named);
     }
 
     /// Routes one row, and gives its record to `take`: the record borrows from buffers that this

@@ -99,7 +99,7 @@ impl Sides {
             self.comparison.take_all();
             let records = self.topics.poll(Duration::ZERO, TURN, &mut self.comparison)?;
             if self.comparison.is_full() {
-                self.comparison.decide_overtaking();
+                self.comparison.decide_overtaken();
             }
             self.topics.resume(&self.comparison)?;
             if frames > 0 {

@@ -14,6 +14,7 @@ const ONLY_OUTBOX: &str = "the router reads the outbox alone";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
+const TYPES: &str = "a column of such a type is refused where Debezium would write it (R008)";
 
 pub(in super::super) const CONNECTOR: &[Rule] = &[
     // What is carried over.
@@ -44,6 +45,9 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     carried("", &["debezium.format.schemas.enable", "debezium.sink.type", "producer.override.*"]),
     carried("", &["topic.prefix", "database.server.name", "extended.headers.enabled"]),
     carried("", &["binary.handling.mode"]),
+    carried("outbox.decimals", &["decimal.handling.mode"]),
+    carried("outbox.times", &["time.precision.mode"]),
+    carried("outbox.intervals", &["interval.handling.mode"]),
     // PostgreSQL.
     unsupported("the router runs no SQL of yours", &["database.initial.statements"]),
     unsupported("the client's key is read without a password", &["database.sslpassword"]),
@@ -100,21 +104,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
     unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
     same("EventRouter sets the key", &["message.key.columns"]),
-    // Its values differ from each other for `time`, too, but such a column is refused.
-    by_value(
-        &["time.precision.mode"],
-        &["adaptive", "adaptive_time_microseconds"],
-        Verdict::Same("a timestamp is a number of milliseconds or microseconds by its precision"),
-        Verdict::Different(
-            "timestamps and dates are written as Debezium writes them with adaptive: a timestamp \
-             is a number of milliseconds or microseconds by its precision, a date that of its day",
-        ),
-    ),
-    different("numeric columns are refused (R008)", &["decimal.handling.mode"]),
-    different("interval columns are refused (R008)", &["interval.handling.mode"]),
-    different("money columns are refused (R008)", &["money.fraction.digits"]),
-    different("an hstore is a text, as PostgreSQL writes it", &["hstore.handling.mode"]),
-    same("schemas are not written", &["datatype.propagate.source.type"]),
+    same(TYPES, &["hstore.handling.mode", "money.fraction.digits"]),
+    same("there are no Connect schemas", &["datatype.propagate.source.type"]),
     same(
         "JSON goes through as it is",
         &["field.name.adjustment.mode", "schema.name.adjustment.mode", "sanitize.field.names"],

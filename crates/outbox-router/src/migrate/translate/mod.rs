@@ -19,6 +19,7 @@ mod regex;
 mod rest;
 mod routing;
 mod tables;
+mod types;
 
 use super::{
     draft::Draft,
@@ -78,6 +79,7 @@ fn everything(context: &mut Context<'_>, mut router: chain::Router) {
     let converters = converters::translate(context, &router);
     payload::translate(context, &mut router, converters);
     placement::translate(context, &mut router);
+    types::translate(context);
     kafka::translate(context);
     router.finish(context);
     rest::translate(context);

@@ -42,11 +42,13 @@ fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Convert
         (false, false) => "drop_both",
     };
     context.draft.outbox.text("expand_json", &Text::literal(how));
+    context.draft.outbox.raw("on_not_json", "\"as_text\"");
     let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
                 digits, and an array as the whole payload, arrays of elements of different types \
                 and single values pass, where Debezium fails or falls back to a text; what is no \
-                JSON stops the router, where Debezium writes it as a text";
-    context.report.different(Finding::of(&option, text));
+                JSON is written as a text, as in Debezium";
+    let hint = "on_not_json = \"halt\" stops the router at such a row instead";
+    context.report.different(Finding::of(&option, text).hint(hint));
 }
 
 fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Converters) {

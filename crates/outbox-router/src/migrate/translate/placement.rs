@@ -50,8 +50,9 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
         context.report.different(Finding::of(&option, text));
     }
     if !headers.is_empty() || !envelope.is_empty() {
-        let text = "each column is written as in Debezium; numeric, float, time, interval and array \
-                    columns are refused at the table's first row (R008)";
+        let text = "each column is written as in Debezium; columns of money, bit, oid, geometric types, \
+                    arrays of several dimensions and what else Debezium writes in a way of its own \
+                    are refused (R008)";
         context.report.different(Finding::of(&option, text));
     }
     list(context, "extra_headers", &headers);

@@ -5,12 +5,12 @@
 //! a remembered position. A table that does not fit fails at its next INSERT, and nothing newer is
 //! produced before it is repaired.
 
-use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
+use pgoutput::{Relation, TupleColumns, TupleData};
 
 use crate::{
     failure::{Code, Failure},
     routing::{
-        mapping::{self, Mapping},
+        mapping::{self, Column, Mapping, TypeNames},
         table::{OutboxTable, Role, RoleNames, Slot},
         topic::TopicTemplate,
     },
@@ -46,13 +46,18 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of `table` in the relation.
+    /// Finds the columns of `table` in the relation, of whose types some were named before.
     ///
     /// # Errors
     /// A required column is missing, no preset fits or several do, or Debezium would write a
     /// column's type in another way.
-    pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
-        let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
+    pub(crate) fn resolve(
+        table: &OutboxTable,
+        relation: &Relation<'_>,
+        types: &TypeNames,
+    ) -> Result<Self, Failure> {
+        let columns: Vec<Column<'_>> =
+            relation.columns().map(|column| types.column(&column, table)).collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let Found { preset, roles, topic, topic_by_columns } = find_columns(table, &names)?;
         let mut resolution = Resolution::new(table, &columns, preset);

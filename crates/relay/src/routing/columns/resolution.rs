@@ -1,13 +1,11 @@
 //! The columns of one relation on their way to their places: into the values of an event, or into
 //! the table's mapping.
 
-use pgoutput::RelationColumn;
-
 use super::{event::Use, types};
 use crate::{
     failure::Failure,
     routing::{
-        mapping::{Fit, Input, ResolvedTemplate},
+        mapping::{Column, Fit, Input, ResolvedTemplate},
         table::{OutboxTable, Preset, Role, RoleNames, Slot},
     },
 };
@@ -25,7 +23,7 @@ pub(super) struct Resolution<'r> {
 impl<'r> Resolution<'r> {
     pub(super) fn new(
         table: &'r OutboxTable,
-        columns: &'r [RelationColumn<'r>],
+        columns: &'r [Column<'r>],
         preset: &'static Preset,
     ) -> Self {
         Self {
@@ -41,6 +39,7 @@ impl<'r> Resolution<'r> {
                 partition: None,
                 tracing: None,
                 pairs: None,
+                id: Input::Template,
                 key: Input::Template,
                 payload: Input::Template,
             },
@@ -80,8 +79,8 @@ impl<'r> Resolution<'r> {
                 self.fit.partition = Some(position);
             }
             Role::Tracing => self.fit.tracing = Some(position),
-            Role::Id
-            | Role::AggregateType
+            Role::Id => self.fit.id = Input::Column(position),
+            Role::AggregateType
             | Role::EventType
             | Role::Headers
             | Role::TraceParent

@@ -21,7 +21,7 @@ fn table() -> OutboxTable {
 fn resolve(table: &OutboxTable, columns: &[(&str, u32)]) -> Result<Columns, Failure> {
     let bytes = wire::relation_message(1, "outbox", columns);
     let Ok(Message::Relation(relation)) = Message::parse(&bytes) else { panic!("a relation") };
-    Columns::resolve(table, &relation)
+    Columns::resolve(table, &relation, &TypeNames::default())
 }
 
 fn of_text<'a>(names: &[&'a str]) -> Vec<(&'a str, u32)> {
@@ -194,6 +194,7 @@ fn one_column_may_have_two_roles() {
 fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
     const TIMESTAMPTZ: u32 = 1184;
     const BOOL: u32 = 16;
+    const NUMERIC: u32 = 1700;
     let strict = OutboxTable { format: Format::Debezium, ..table() };
     for (type_oid, format_allows) in [
         (2950, true),
@@ -201,8 +202,9 @@ fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
         (3802, true),
         (17, true),
         (90_000, true),
-        (TIMESTAMPTZ, false),
-        (BOOL, false),
+        (TIMESTAMPTZ, true),
+        (BOOL, true),
+        (NUMERIC, false),
     ] {
         let mut columns = of_text(&DEBEZIUM);
         columns[2].1 = type_oid;
@@ -213,12 +215,16 @@ fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
             assert!(resolve(&table(), &columns).is_ok(), "the plain format takes any text");
         }
     }
-    // A header of bytes is Base64 in Debezium, and bytes are no topic.
-    for position in [0, 1] {
+    // Only a text or a number is a topic.
+    for type_oid in [17, BOOL, TIMESTAMPTZ] {
         let mut columns = of_text(&DEBEZIUM);
-        columns[position].1 = 17;
+        columns[1].1 = type_oid;
         assert_eq!(resolve(&strict, &columns).unwrap_err().code, Code::ColumnType);
     }
+    // The type is no part of the record, so it may be anything.
+    let mut columns = of_text(&DEBEZIUM);
+    columns[3].1 = NUMERIC;
+    assert!(resolve(&strict, &columns).is_ok());
     // A column without a role may be anything.
     let mut columns = of_text(&DEBEZIUM);
     columns.push(("created_at", TIMESTAMPTZ));

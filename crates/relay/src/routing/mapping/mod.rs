@@ -8,15 +8,19 @@
 
 mod array;
 mod column_text;
+mod debezium;
 mod expand;
 mod filter;
 mod form;
 mod headers;
+mod interval;
+mod java;
 mod places;
 mod plan;
 mod render;
 mod resolve;
 mod row;
+mod type_names;
 mod value;
 
 pub use filter::FilterKind;
@@ -25,6 +29,7 @@ pub(crate) use places::ResolvedTemplate;
 pub(crate) use plan::{Input, Mapping, Verdict};
 pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
 pub(crate) use row::MappedRow;
+pub(crate) use type_names::{Column, TypeNames};
 
 #[cfg(test)]
 mod tests;

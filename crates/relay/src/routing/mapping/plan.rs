@@ -39,9 +39,25 @@ pub(crate) struct Mapping {
     pub(super) tracing: Option<usize>,
     /// The column of [`Role::Headers`], where it is an array of names and values.
     pub(super) pairs: Option<usize>,
-    /// The key is written as JSON.
-    pub(super) key: Option<(Input, Form)>,
+    /// Roles whose text is written anew.
+    pub(super) rendered: Vec<Rendered>,
     pub(super) value: Option<(Input, ValueRule)>,
+}
+
+/// A role whose text is written anew, in place of the column's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rendered {
+    pub(super) role: Role,
+    pub(super) input: Input,
+    pub(super) form: Form,
+    pub(super) written_as: WrittenAs,
+}
+
+/// How a text is written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WrittenAs {
+    Json,
+    Characters,
 }
 
 /// Where the text of a role comes from.
@@ -85,7 +101,7 @@ impl Mapping {
         self.read_time(names, row, mapped)?;
         self.read_partition(names, row, mapped)?;
         self.write_headers(row, headers)?;
-        self.write_key(row, mapped)?;
+        self.render(names, row, mapped)?;
         self.write_value(row, mapped)?;
         Ok(Verdict::Event)
     }
@@ -175,13 +191,27 @@ impl Mapping {
         Ok(())
     }
 
-    fn write_key(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
-        let Some((input, form)) = self.key else { return Ok(()) };
-        let Some(key) = input.text(Role::AggregateId, row, mapped) else { return Ok(()) };
-        let start = mapped.text.len();
-        render::json(form, &key, self.format, &mut mapped.text)
-            .map_err(|why| (Code::ValueForm, format!("its key cannot be JSON: {why}")))?;
-        mapped.set_written(Role::AggregateId, start);
+    fn render(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<(), Refusal> {
+        for Rendered { role, input, form, written_as } in &self.rendered {
+            let Some(text) = input.text(*role, row, mapped) else { continue };
+            let start = mapped.text.len();
+            let written = match written_as {
+                WrittenAs::Json => render::json(*form, &text, self.format, &mut mapped.text),
+                WrittenAs::Characters => {
+                    render::characters(*form, &text, self.format, &mut mapped.text)
+                }
+            };
+            written.map_err(|why| {
+                let what = format!("column {} cannot be written: {why}", names.get(*role));
+                (Code::ValueForm, what)
+            })?;
+            mapped.set_written(*role, start);
+        }
         Ok(())
     }
 

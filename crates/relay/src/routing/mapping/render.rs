@@ -1,21 +1,18 @@
 //! A column's value as characters, for a header, and as JSON, for a key, a value or an envelope.
 //!
-//! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column:
-//! its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without schemas. A
-//! timestamp is a number there, of milliseconds or microseconds by its precision
-//! (`time.precision.mode = adaptive`), one with a time zone a text in UTC, a date the number of its
-//! day. With `format = "plain"` a value is what PostgreSQL writes.
+//! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column
+//! ([`debezium`]): its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without
+//! schemas. With `format = "plain"` a value is what PostgreSQL writes.
 
 use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
-use super::form::{Form, Precision};
-use crate::routing::{
-    hex,
-    table::Format,
-    timestamp::{NoTime, Timepoint},
+use super::{
+    debezium,
+    form::{DecimalAs, Form},
 };
+use crate::routing::{hex, table::Format, timestamp::NoTime};
 
 /// Why a value cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,13 +21,42 @@ pub(crate) enum Unwritable {
     Time(#[from] NoTime),
     #[error("its text has another form than its type")]
     Form,
+    #[error("Debezium does not write such a number: it is not finite")]
+    NotFinite,
+    #[error("Debezium does not write such an array: it has several dimensions")]
+    Dimensions,
 }
 
 /// Whether a value of this form can be written in a format.
 pub(super) fn can_write(form: Form, format: Format) -> bool {
     match format {
         Format::Plain => true,
-        Format::Debezium => form != Form::Other,
+        Format::Debezium => !matches!(form, Form::Other | Form::UnclearTime),
+    }
+}
+
+/// Whether Debezium writes a value of this form in other characters than PostgreSQL, as the bytes of
+/// a key or a value.
+pub(super) const fn has_characters_of_its_own(form: Form) -> bool {
+    match form {
+        Form::Float(_)
+        | Form::Decimal(DecimalAs::Bytes | DecimalAs::Text | DecimalAs::Double)
+        | Form::Boolean
+        | Form::Timestamp(_)
+        | Form::TimestampTz(_)
+        | Form::Date
+        | Form::Clock(_)
+        | Form::ClockTz
+        | Form::Interval(_) => true,
+        // What StringConverter writes of an array and an object is no text to keep a key by.
+        Form::Decimal(DecimalAs::ScaleAndBytes)
+        | Form::Array(_)
+        | Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Bytea
+        | Form::UnclearTime
+        | Form::Other => false,
     }
 }
 
@@ -42,59 +68,13 @@ pub(super) fn characters(
     out: &mut String,
 ) -> Result<(), Unwritable> {
     let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
-    // Writing to a `String` cannot fail.
     match (form, format) {
         (Form::Boolean, _) => out.push_str(boolean(text)?),
         (Form::Bytea, _) => bytea(text, out)?,
-        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Debezium) => {
-            time(form, text, out)?;
-        }
-        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Plain)
-        | (Form::Text | Form::Json | Form::Integer | Form::Other, _) => out.push_str(text),
+        (_, Format::Debezium) => debezium::characters(form, text, out)?,
+        (_, Format::Plain) => out.push_str(text),
     }
     Ok(())
-}
-
-/// Appends a time as Debezium writes it.
-fn time(form: Form, text: &str, out: &mut String) -> Result<(), Unwritable> {
-    if let Some(infinite) = infinite(form, text) {
-        out.push_str(infinite);
-        return Ok(());
-    }
-    let at = Timepoint::read(text)?;
-    // Writing to a `String` cannot fail.
-    match form {
-        Form::Timestamp(Precision::Milliseconds) => {
-            write!(out, "{}", at.micros().div_euclid(1_000))
-        }
-        Form::Timestamp(Precision::Microseconds) => write!(out, "{}", at.micros()),
-        Form::TimestampTz(digits) => write!(out, "{}", at.iso(usize::from(digits))),
-        Form::Date => write!(out, "{}", at.days()),
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return Err(Unwritable::Form);
-        }
-    }
-    .unwrap_or_default();
-    Ok(())
-}
-
-/// What Debezium 3.7 was seen to write of an infinite time: numbers that stand for it in Java, and
-/// no error.
-fn infinite(form: Form, text: &str) -> Option<&'static str> {
-    let [infinity, minus_infinity] = match form {
-        Form::Timestamp(Precision::Milliseconds) => ["9223372036825200000", "-9223372036832400000"],
-        Form::Timestamp(Precision::Microseconds) => ["9223372036854775807", "-9223372036854775808"],
-        Form::TimestampTz(_) => ["infinity", "-infinity"],
-        Form::Date => ["2146033979", "-2147472691"],
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return None;
-        }
-    };
-    match text {
-        "infinity" => Some(infinity),
-        "-infinity" => Some(minus_infinity),
-        _ => None,
-    }
 }
 
 /// Appends the value as JSON. A value that is JSON itself becomes a string of its text.
@@ -104,22 +84,23 @@ pub(super) fn json(
     format: Format,
     out: &mut String,
 ) -> Result<(), Unwritable> {
-    let is_number = match form {
-        Form::Integer | Form::Boolean => true,
-        Form::Timestamp(_) | Form::Date => format == Format::Debezium,
-        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz(_) | Form::Other => false,
-    };
-    if is_number {
-        return characters(form, text, format, out);
+    match (form, format) {
+        (Form::Integer | Form::Boolean, _) => characters(form, text, format, out),
+        (Form::Text | Form::Json, _) | (_, Format::Plain) if form != Form::Bytea => {
+            string(str::from_utf8(text).map_err(|_| Unwritable::Form)?, out);
+            Ok(())
+        }
+        (Form::Bytea, _) => {
+            let mut written = String::new();
+            characters(form, text, format, &mut written)?;
+            string(&written, out);
+            Ok(())
+        }
+        (_, _) => {
+            let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
+            debezium::json(form, text, out)
+        }
     }
-    if matches!(form, Form::Text | Form::Json) {
-        string(str::from_utf8(text).map_err(|_| Unwritable::Form)?, out);
-        return Ok(());
-    }
-    let mut written = String::new();
-    characters(form, text, format, &mut written)?;
-    string(&written, out);
-    Ok(())
 }
 
 /// Appends a JSON string as Jackson writes it, which Connect's `JsonConverter` uses: `"`, `\` and
@@ -192,9 +173,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::routing::mapping::form::Unit;
 
-    const MICROS: Form = Form::Timestamp(Precision::Microseconds);
-    const MILLIS: Form = Form::Timestamp(Precision::Milliseconds);
+    const MICROS: Form = Form::Timestamp(Unit::Microseconds);
+    const MILLIS: Form = Form::Timestamp(Unit::Milliseconds);
 
     fn as_characters(form: Form, text: &str, format: Format) -> Result<String, Unwritable> {
         let mut out = String::new();
