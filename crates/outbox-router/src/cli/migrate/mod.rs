@@ -3,6 +3,7 @@
 //! `--accept` is given: a configuration that lacks something must not look complete.
 
 mod args;
+mod take_over;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,35 +13,21 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use args::{Converter, MigrateArgs, MigrateFrom, Unsupported};
+pub use args::{Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported};
 
-use super::{Exit, Form, Terminal};
+use super::{Cli, Exit, Form, Terminal, config_file};
 use crate::{
-    config::{ConfigCode, ConfigError},
+    config::{ConfigCode, ConfigError, Environment},
     migrate::{self, FILE_BYTES_MAX, Finding, Given, GivenConverter, Migration},
 };
 
+/// Translates, and does nothing else.
 pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::Result<Exit> {
-    let shown = args.file.display().to_string();
-    let refused = |message: String| ConfigError::new(ConfigCode::Foreign, message);
-    let text = match read(&args.file, terminal) {
-        Ok(text) => text,
-        Err(error) => {
-            let error = refused(format!("cannot read {shown}: {error}"));
-            writeln!(terminal.err, "{error}")?;
-            return Ok(Exit::Configuration);
-        }
-    };
-    let migration = match migrate::debezium(&text, &given(args)) {
+    let migration = match translated(args, terminal)? {
         Ok(migration) => migration,
-        Err(error) => {
-            let error = refused(format!("{shown}: {error}")).hint(error.hint.clone());
-            writeln!(terminal.err, "{error}")?;
-            return Ok(Exit::Configuration);
-        }
+        Err(exit) => return Ok(exit),
     };
-    let is_accepted = args.unsupported == Unsupported::Accept || migration.is_complete();
-    let toml = migration.toml.as_deref().filter(|_| is_accepted);
+    let toml = usable(args, &migration);
     if let (Some(out), Some(toml)) = (&args.out, toml)
         && let Err(error) = write_new(out, toml)
     {
@@ -61,6 +48,63 @@ pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::R
         }
     }
     Ok(if toml.is_some() { Exit::Done } else { Exit::Failure })
+}
+
+/// Checks whether the slot can be handed over.
+pub(super) async fn hand_over(
+    direction: Direction,
+    args: &MigrateArgs,
+    cli: &Cli,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Exit> {
+    let migration = match translated(args, terminal)? {
+        Ok(migration) => migration,
+        Err(exit) => return Ok(exit),
+    };
+    let file = match (&args.out, usable(args, &migration)) {
+        (Some(out), Some(toml)) => {
+            if let Err(error) = write_new(out, toml) {
+                return not_written(out, &error, terminal);
+            }
+            Some(out.clone())
+        }
+        (Some(_), None) => None,
+        (None, _) => config_file(cli, environment),
+    };
+    let given = take_over::Given { file, flags: cli.flags(), environment };
+    take_over::hand_over(direction, args, &migration, given, terminal).await
+}
+
+/// The configuration, unless something of the file is missing in it that nobody has accepted.
+fn usable<'m>(args: &MigrateArgs, migration: &'m Migration) -> Option<&'m str> {
+    let is_accepted = args.unsupported == Unsupported::Accept || migration.is_complete();
+    migration.toml.as_deref().filter(|_| is_accepted)
+}
+
+/// The translation, or how the command ends where there is none.
+fn translated(
+    args: &MigrateArgs,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Result<Migration, Exit>> {
+    let shown = args.file.display().to_string();
+    let refused = |message: String| ConfigError::new(ConfigCode::Foreign, message);
+    let text = match read(&args.file, terminal) {
+        Ok(text) => text,
+        Err(error) => {
+            let error = refused(format!("cannot read {shown}: {error}"));
+            writeln!(terminal.err, "{error}")?;
+            return Ok(Err(Exit::Configuration));
+        }
+    };
+    match migrate::debezium(&text, &given(args)) {
+        Ok(migration) => Ok(Ok(migration)),
+        Err(error) => {
+            let error = refused(format!("{shown}: {error}")).hint(error.hint.clone());
+            writeln!(terminal.err, "{error}")?;
+            Ok(Err(Exit::Configuration))
+        }
+    }
 }
 
 fn given(args: &MigrateArgs) -> Given {

@@ -1,0 +1,214 @@
+//! `migrate debezium --take-over` and `--give-back`: checks, one after the other, what must be so
+//! before the router streams from the connector's slot, or the connector from the router's.
+//!
+//! Everything is read and nothing is changed: what changes something is printed, and a person types
+//! it. A step that cannot be checked does not keep the others from being checked.
+
+mod connector;
+mod position;
+mod print;
+mod rest;
+mod settings;
+mod source;
+mod step;
+mod stopped;
+mod topics;
+mod waiting;
+mod witness;
+
+use std::{io, path::PathBuf};
+
+use relay::{Failure, source::SlotHealth};
+
+use super::{Direction, MigrateArgs};
+use crate::{
+    cli::{
+        Exit, Form, Terminal,
+        connect::Access,
+        record::{PipelineRecords, Records},
+    },
+    config::{Config, Environment},
+    migrate::Migration,
+    prepare,
+    shell::SourceReading,
+};
+use connector::Connector;
+use print::Outcome;
+use rest::ConnectorUrl;
+use settings::{Settings, settings};
+use step::Step;
+use stopped::Asked;
+
+/// Where the configuration comes from, beside the file of the connector.
+pub(super) struct Given<'a> {
+    /// The file that `run` would read; `None` where there is none.
+    pub(super) file: Option<PathBuf>,
+    pub(super) flags: Vec<String>,
+    pub(super) environment: &'a Environment,
+}
+
+/// Checks every step and prints them.
+pub(super) async fn hand_over(
+    direction: Direction,
+    args: &MigrateArgs,
+    migration: &Migration,
+    given: Given<'_>,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Exit> {
+    let Given { file, flags, environment } = given;
+    let Settings { config, step, file } =
+        settings(args, migration, file.as_deref(), environment, &flags);
+    let asked = ask(args, migration).await;
+    let mut steps = vec![step];
+    match &config {
+        Some(config) => {
+            let own = config.postgres.url.as_ref();
+            let access = Access { url: own, own, environment, name: &config.name };
+            let facts = Facts { config, access, asked: &asked, migration, file: &file };
+            steps.extend(Box::pin(facts.steps(direction)).await);
+        }
+        None => steps.push(Step::not_checked("the rest", "it needs the configuration")),
+    }
+    let outcome = outcome(direction, args, migration, config.as_ref(), &file, steps);
+    match args.form {
+        Form::Text => outcome.text(terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{:#}", outcome.json())?,
+    }
+    Ok(if outcome.is_ready() { Exit::Done } else { Exit::Failure })
+}
+
+/// Asks Kafka Connect.
+async fn ask(args: &MigrateArgs, migration: &Migration) -> Asked {
+    let url = args.connect_url.as_deref().ok_or("not asked: --connect-url names Kafka Connect")?;
+    let name = migration.connector.as_deref().ok_or("the file does not name the connector")?;
+    Connector::ask(ConnectorUrl::of(url, name)?).await
+}
+
+fn outcome(
+    direction: Direction,
+    args: &MigrateArgs,
+    migration: &Migration,
+    config: Option<&Config>,
+    file: &str,
+    steps: Vec<Step>,
+) -> Outcome {
+    let slot = config.map_or("the slot", |config| config.postgres.slot.as_str());
+    let connector = migration.connector.as_deref().unwrap_or("the connector");
+    let url = args.connect_url.as_deref();
+    let again = |flag: &str| {
+        let url = url.map(|url| format!(" --connect-url {url}")).unwrap_or_default();
+        let from = args.file.display();
+        format!("outbox-router migrate debezium {from} {flag}{url} --config {file}")
+    };
+    let run = format!("outbox-router run --config {file}");
+    let (title, then, back) = match direction {
+        Direction::TakeOver => (
+            format!("take over: the router gets {slot} from {connector}"),
+            run,
+            format!("end the router (SIGTERM), then {}", again("--give-back")),
+        ),
+        Direction::GiveBack => (
+            format!("give back: {connector} gets {slot} from the router"),
+            url.zip(migration.connector.as_deref())
+                .and_then(|(url, name)| ConnectorUrl::of(url, name).ok())
+                .map_or_else(|| "resume the connector".to_owned(), |url| url.curl("PUT", "resume")),
+            format!("stop the connector, then {}", again("--take-over")),
+        ),
+    };
+    Outcome { title, steps, then, back }
+}
+
+/// What the steps are about.
+struct Facts<'a> {
+    config: &'a Config,
+    access: Access<'a>,
+    asked: &'a Asked,
+    migration: &'a Migration,
+    file: &'a str,
+}
+
+impl Facts<'_> {
+    async fn steps(self, direction: Direction) -> Vec<Step> {
+        let stored = self.stored().await;
+        let mut steps = match direction {
+            Direction::TakeOver => vec![stopped::stopped(self.asked, self.migration)],
+            Direction::GiveBack => Vec::new(),
+        };
+        let reading = self.reading(&stored).await;
+        let reading = match reading {
+            Ok(reading) => reading,
+            Err(failure) => {
+                steps.push(source::of_failure("PostgreSQL", &failure));
+                return steps;
+            }
+        };
+        let (step, slot) = source::slot(self.config, self.access, &reading.slot_reading).await;
+        let slot = slot.cloned();
+        steps.extend([step, source::publication(self.config, &reading.catalog)]);
+        match direction {
+            Direction::TakeOver => {
+                let connector = self.asked.as_ref().ok();
+                let written = connector.map_or(&[][..], |connector| &connector.topics);
+                steps.push(topics::topics(self.config, written).await);
+                steps.push(self.against_offset(slot.as_ref(), &reading).await);
+                steps.push(match &stored {
+                    Ok(stored) => {
+                        witness::for_router(self.config, stored.as_ref(), reading, self.file)
+                    }
+                    Err(failure) => source::of_failure("witness", failure),
+                });
+            }
+            Direction::GiveBack => {
+                steps.push(self.against_witness(slot.as_ref(), &reading, &stored).await);
+                steps.push(stopped::forgotten(self.asked));
+                steps.push(stopped::configured(self.asked, self.config));
+            }
+        }
+        steps
+    }
+
+    /// What the state topic holds; `None` where none is kept.
+    async fn stored(&self) -> Result<Option<PipelineRecords>, Failure> {
+        match Records::of(self.config, self.access)? {
+            Some(records) => records.read().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn reading(
+        &self,
+        stored: &Result<Option<PipelineRecords>, Failure>,
+    ) -> Result<SourceReading, Failure> {
+        let source = prepare::source(self.config, self.access.endpoint("migrate")?);
+        let known = stored.as_ref().ok().and_then(Option::as_ref);
+        let known = known.and_then(|stored| Some(&stored.record.as_ref()?.catalog));
+        Box::pin(source.read(known)).await
+    }
+
+    async fn against_offset(&self, slot: Option<&SlotHealth>, reading: &SourceReading) -> Step {
+        let Some(slot) = slot else { return position::unknown() };
+        let connector = self.asked.as_ref().ok();
+        let catalog = &reading.catalog;
+        position::against_offset(self.config, self.access, slot, catalog, connector).await
+    }
+
+    async fn against_witness(
+        &self,
+        slot: Option<&SlotHealth>,
+        reading: &SourceReading,
+        stored: &Result<Option<PipelineRecords>, Failure>,
+    ) -> Step {
+        let Some(slot) = slot else { return position::unknown() };
+        let stored = match stored {
+            Ok(stored) => stored.as_ref(),
+            Err(failure) => return source::of_failure("position", failure),
+        };
+        let catalog = &reading.catalog;
+        let witness = stored.and_then(|stored| stored.record.as_ref());
+        if let Some(failure) = witness.and_then(witness::open_gap) {
+            return source::of_failure("position", &failure);
+        }
+        let acknowledged = witness.map(|witness| witness.position);
+        position::against_witness(self.config, self.access, slot, catalog, acknowledged).await
+    }
+}
