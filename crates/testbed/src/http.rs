@@ -25,19 +25,19 @@ pub struct HttpResponse {
 ///
 /// Fails when it does not answer.
 pub async fn get(address: &str, path: &str) -> anyhow::Result<HttpResponse> {
-    send("GET", address, path, None).await
+    send(("GET", path), address, None, DEADLINE).await
 }
 
-/// `method path` to `address`, with a body of JSON where there is one.
+/// Sends a request, a method and a path, to `address`, with a body of JSON where there is one.
 ///
 /// # Errors
 ///
-/// Fails when it does not answer.
+/// Fails when there is no answer within `deadline`.
 pub async fn send(
-    method: &str,
+    (method, path): (&str, &str),
     address: &str,
-    path: &str,
     body: Option<&str>,
+    deadline: Duration,
 ) -> anyhow::Result<HttpResponse> {
     // With HTTP/1.0 the server closes the connection after the response, and sends no chunks.
     let mut request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n");
@@ -48,9 +48,9 @@ pub async fn send(
     }
     request.push_str("\r\n");
     request.push_str(body.unwrap_or_default());
-    let text = timeout(DEADLINE, exchange(address, &request))
+    let text = timeout(deadline, exchange(address, &request))
         .await
-        .with_context(|| format!("http://{address}{path} did not answer within {DEADLINE:?}"))?
+        .with_context(|| format!("http://{address}{path} did not answer within {deadline:?}"))?
         .with_context(|| format!("cannot {method} http://{address}{path}"))?;
     parse(&text)
 }

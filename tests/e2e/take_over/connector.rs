@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use e2e::Fixture;
 use serde_json::{Value, json};
 use testbed::debezium::{ConnectorState, Worker, WorkerOptions};
@@ -46,22 +46,19 @@ impl Connector {
         Ok(path)
     }
 
+    /// Stops or resumes it.
     pub(super) async fn put(&self, action: &str) -> anyhow::Result<()> {
         let path = format!("/connectors/{NAME}/{action}");
         self.worker.send("PUT", &path, None).await.map(drop)
     }
 
-    pub(super) async fn offsets(&self) -> anyhow::Result<Value> {
-        let path = format!("/connectors/{NAME}/offsets");
-        let answer = self.worker.send("GET", &path, None).await?;
-        serde_json::from_str(&answer.body).context("offsets are no JSON")
-    }
-
+    /// Deletes what it has stored; it must be stopped.
     pub(super) async fn forget_offsets(&self) -> anyhow::Result<()> {
         let path = format!("/connectors/{NAME}/offsets");
         self.worker.send("DELETE", &path, None).await.map(drop)
     }
 
+    /// Sets a property, of a connector that exists and of one that is created later.
     pub(super) async fn configure(&mut self, name: &str, value: &str) -> anyhow::Result<()> {
         let config = self.config.as_object_mut().context("a configuration is an object")?;
         config.insert(name.to_owned(), value.into());

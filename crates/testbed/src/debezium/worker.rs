@@ -15,6 +15,10 @@ use crate::wait::until_ok;
 /// How long JVM and plug-ins may take to start beside other servers.
 const START_DEADLINE: Duration = Duration::from_mins(2);
 
+/// A worker answers a request that changes something when it has done it: it connects to
+/// PostgreSQL and stops tasks meanwhile.
+const ANSWER_DEADLINE: Duration = Duration::from_mins(1);
+
 /// What a worker is started with. Keys and values of its connectors are strings unless a connector
 /// says otherwise.
 #[derive(Debug, Clone, Default)]
@@ -174,7 +178,7 @@ impl Worker {
         path: &str,
         body: Option<&str>,
     ) -> anyhow::Result<HttpResponse> {
-        let answer = send(method, &self.address, path, body).await?;
+        let answer = send((method, path), &self.address, body, ANSWER_DEADLINE).await?;
         ensure!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.body);
         Ok(answer)
     }

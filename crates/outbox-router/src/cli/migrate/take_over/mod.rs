@@ -79,9 +79,14 @@ pub(super) async fn hand_over(
 
 /// Asks Kafka Connect.
 async fn ask(args: &MigrateArgs, migration: &Migration) -> Asked {
-    let url = args.connect_url.as_deref().ok_or("not asked: --connect-url names Kafka Connect")?;
-    let name = migration.connector.as_deref().ok_or("the file does not name the connector")?;
-    Connector::ask(ConnectorUrl::of(url, name)?).await
+    let Some(url) = &args.connect_url else { return Asked::No };
+    let name = migration.connector.as_deref().ok_or("the file does not name the connector");
+    let url = name.map_err(str::to_owned).and_then(|name| ConnectorUrl::of(url, name));
+    let connector = match url {
+        Ok(url) => Connector::ask(url).await,
+        Err(why) => Err(why),
+    };
+    connector.map_or_else(Asked::Silent, |connector| Asked::Known(Box::new(connector)))
 }
 
 fn outcome(
@@ -147,7 +152,7 @@ impl Facts<'_> {
         steps.extend([step, source::publication(self.config, &reading.catalog)]);
         match direction {
             Direction::TakeOver => {
-                let connector = self.asked.as_ref().ok();
+                let connector = self.asked.connector();
                 let written = connector.map_or(&[][..], |connector| &connector.topics);
                 steps.push(topics::topics(self.config, written).await);
                 steps.push(self.against_offset(slot.as_ref(), &reading).await);
@@ -187,7 +192,7 @@ impl Facts<'_> {
 
     async fn against_offset(&self, slot: Option<&SlotHealth>, reading: &SourceReading) -> Step {
         let Some(slot) = slot else { return position::unknown() };
-        let connector = self.asked.as_ref().ok();
+        let connector = self.asked.connector();
         let catalog = &reading.catalog;
         position::against_offset(self.config, self.access, slot, catalog, connector).await
     }

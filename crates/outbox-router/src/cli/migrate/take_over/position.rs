@@ -33,9 +33,7 @@ pub(super) async fn against_offset(
     let waiting = count(config, access, slot, catalog, offset.map(Delivered::Offset)).await;
     let at = at(slot);
     let step = match (&waiting, offset) {
-        (Ok(Waiting { all, delivered }), Some(_)) => {
-            Step::ready(NAME, format!("{at}; {delivered} of {all} waiting events come twice"))
-        }
+        (Ok(waiting), Some(_)) => come_twice(&at, *waiting),
         (Ok(Waiting { all, .. }), None) => {
             Step::ready(NAME, format!("{at}; of {all} waiting events at most all come twice"))
                 .detail("what the connector has stored is not known; --connect-url asks for it")
@@ -78,11 +76,14 @@ pub(super) async fn against_witness(
     let waiting = count(config, access, slot, catalog, acknowledged).await;
     let at = at(slot);
     match waiting {
-        Ok(Waiting { all, delivered }) => {
-            Step::ready(NAME, format!("{at}; {delivered} of {all} waiting events come twice"))
-        }
+        Ok(waiting) => come_twice(&at, waiting),
         Err(why) => Step::ready(NAME, at).detail(format!("how many come twice: {why}")),
     }
+}
+
+fn come_twice(at: &str, Waiting { all, delivered }: Waiting) -> Step {
+    Step::ready(NAME, format!("{at}; {delivered} of {all} waiting events come twice"))
+        .twice(delivered)
 }
 
 fn at(slot: &SlotHealth) -> String {

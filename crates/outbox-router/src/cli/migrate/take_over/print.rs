@@ -56,6 +56,7 @@ impl Outcome {
                 "text": step.text,
                 "details": step.details,
                 "commands": step.commands,
+                "twice": step.twice,
             })
         };
         json!({

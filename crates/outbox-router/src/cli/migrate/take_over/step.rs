@@ -36,11 +36,14 @@ pub(super) struct Step {
     pub(super) details: Vec<String>,
     /// What to type, a line each.
     pub(super) commands: Vec<String>,
+    /// How many events come twice, where the step counts them.
+    pub(super) twice: Option<u64>,
 }
 
 impl Step {
     fn new(name: &'static str, state: StepState, text: impl Into<String>) -> Self {
-        Self { name, state, text: text.into(), details: Vec::new(), commands: Vec::new() }
+        let (details, commands) = (Vec::new(), Vec::new());
+        Self { name, state, text: text.into(), details, commands, twice: None }
     }
 
     pub(super) fn ready(name: &'static str, text: impl Into<String>) -> Self {
@@ -64,6 +67,12 @@ impl Step {
     pub(super) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
+    }
+
+    /// Adds how many events come twice.
+    #[must_use]
+    pub(super) fn twice(self, events: u64) -> Self {
+        Self { twice: Some(events), ..self }
     }
 
     /// Adds what to type.

@@ -12,16 +12,38 @@ const OFFSETS: &str = "offsets";
 /// Everything that a connector drops with its slot would be missing for ever.
 const DROPS_SLOT: &str = "slot.drop.on.stop";
 
-/// What Kafka Connect has said, or why it was not asked.
-pub(super) type Asked = Result<Connector, String>;
+/// What Kafka Connect has said of the connector.
+pub(super) enum Asked {
+    /// It has answered.
+    Known(Box<Connector>),
+    /// It was asked, and why there is no answer.
+    Silent(String),
+    /// Nobody said where it is.
+    No,
+}
+
+impl Asked {
+    /// The connector, where it is known.
+    pub(super) fn connector(&self) -> Option<&Connector> {
+        match self {
+            Self::Known(connector) => Some(connector),
+            Self::Silent(_) | Self::No => None,
+        }
+    }
+}
+
+const NOT_ASKED: &str = "Kafka Connect was not asked; --connect-url says where it is";
 
 /// Whether the connector is stopped and stays so.
 pub(super) fn stopped(asked: &Asked, migration: &Migration) -> Step {
     let connector = match asked {
-        Ok(connector) => connector,
-        Err(why) => {
-            return Step::not_checked(CONNECTOR, why.as_str())
-                .detail("the slot alone shows whether the connector runs");
+        Asked::Known(connector) => connector,
+        Asked::Silent(why) => return Step::not_checked(CONNECTOR, why.as_str()),
+        // The next step shows whether it runs.
+        Asked::No => {
+            return Step::ready(CONNECTOR, NOT_ASKED).detail(
+                "see that the connector is stopped, and not only down: it would come back",
+            );
         }
     };
     let of_file = migration.different.iter().any(|finding| finding.property.ends_with(DROPS_SLOT));
@@ -43,8 +65,12 @@ pub(super) fn stopped(asked: &Asked, migration: &Migration) -> Step {
 /// Whether the connector has forgotten where it was, and will begin at the slot's position.
 pub(super) fn forgotten(asked: &Asked) -> Step {
     let connector = match asked {
-        Ok(connector) => connector,
-        Err(why) => return Step::not_checked(OFFSETS, why.as_str()),
+        Asked::Known(connector) => connector,
+        Asked::Silent(why) => return Step::not_checked(OFFSETS, why.as_str()),
+        Asked::No => {
+            return Step::not_checked(OFFSETS, NOT_ASKED)
+                .detail("Debezium Server: delete its offsets (debezium.source.offset.storage)");
+        }
     };
     match (&connector.status, connector.offset) {
         (Status::Stopped, None) => Step::ready(OFFSETS, "none is stored: it begins at the slot"),
@@ -65,8 +91,12 @@ pub(super) fn forgotten(asked: &Asked) -> Step {
 /// Whether the connector reads the slot without a snapshot.
 pub(super) fn configured(asked: &Asked, config: &Config) -> Step {
     let connector = match asked {
-        Ok(connector) => connector,
-        Err(why) => return Step::not_checked(CONNECTOR, why.as_str()),
+        Asked::Known(connector) => connector,
+        Asked::Silent(why) => return Step::not_checked(CONNECTOR, why.as_str()),
+        Asked::No => {
+            return Step::not_checked(CONNECTOR, NOT_ASKED)
+                .detail("Debezium Server: debezium.source.snapshot.mode=no_data");
+        }
     };
     if connector.status == Status::Absent {
         return Step::not_checked(CONNECTOR, "Kafka Connect has none of this name");
