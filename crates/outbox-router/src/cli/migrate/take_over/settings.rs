@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use super::step::Step;
 use crate::{
-    cli::migrate::MigrateArgs,
+    cli::migrate::{MigrateArgs, Unsupported},
     config::{self, Config, ConfigErrors, Environment, Loaded},
     migrate::Migration,
     prepare::Prepared,
@@ -97,7 +99,9 @@ fn of_translation(
     let prepared = loaded.and_then(|loaded: Loaded| Prepared::build(loaded, environment));
     let (config, step) = match prepared {
         Err(errors) => (None, wrong(&errors)),
-        Ok(Prepared { config, .. }) if missing.is_empty() => {
+        Ok(Prepared { config, .. })
+            if missing.is_empty() || args.unsupported == Unsupported::Accept =>
+        {
             (Some(config), Step::to_do(NAME, "it is translated, and not written yet"))
         }
         Ok(Prepared { config, .. }) => {
@@ -115,6 +119,15 @@ fn given(args: &MigrateArgs) -> String {
         given.push(format!("--bootstrap-servers {servers}"));
     }
     given.extend(args.tables.iter().map(|table| format!("--table {table}")));
+    let converters = [("key", args.key_converter), ("value", args.value_converter)];
+    for (part, converter) in converters {
+        if let Some(name) = converter.as_ref().and_then(ValueEnum::to_possible_value) {
+            given.push(format!("--{part}-converter {}", name.get_name()));
+        }
+    }
+    if args.unsupported == Unsupported::Accept {
+        given.push("--accept".to_owned());
+    }
     given.join(" ")
 }
 

@@ -3,7 +3,7 @@
 use relay::{
     Failure,
     source::{
-        Catalog, SlotHealth, SlotReading,
+        Catalog, CatalogRelation, SlotHealth, SlotReading,
         publication::{Watched, compare},
         slot_checks,
     },
@@ -38,7 +38,7 @@ pub(super) async fn slot<'r>(
         let holder = Box::pin(holder(access, pid)).await;
         let holder = holder.map(|name| format!(", {name}")).unwrap_or_default();
         let step = Step::to_do(SLOT, format!("{name} is in use by pid {pid}{holder}"))
-            .detail("stop what reads it, and do not end the process alone: it would come back");
+            .detail("stop who reads it; a process that is only ended comes back");
         return (step, None);
     }
     let step =
@@ -71,7 +71,7 @@ pub(super) fn publication(config: &Config, catalog: &Catalog) -> Step {
     failures.retain(|failure| !failure.is_note());
     let Some((first, others)) = failures.split_first() else {
         let tables: Vec<String> =
-            config.outbox.iter().map(|outbox| outbox.name.to_string()).collect();
+            outbox_tables(config, catalog).map(|table| table.name.to_string()).collect();
         return Step::ready(
             PUBLICATION,
             format!("{name} publishes inserts on {}", tables.join(", ")),
@@ -79,6 +79,17 @@ pub(super) fn publication(config: &Config, catalog: &Catalog) -> Step {
     };
     let step = of_failure(PUBLICATION, first);
     others.iter().fold(step, |step, failure| step.detail(failure.to_string()))
+}
+
+/// The outbox tables as they are: those of the configuration, else all that are published.
+pub(super) fn outbox_tables<'c>(
+    config: &'c Config,
+    catalog: &'c Catalog,
+) -> impl Iterator<Item = &'c CatalogRelation> {
+    let is_outbox = |relation: &&CatalogRelation| {
+        config.outbox.is_empty() || config.outbox.iter().any(|table| table.name == relation.name)
+    };
+    catalog.relations.iter().filter(is_outbox)
 }
 
 /// A failure as a step.

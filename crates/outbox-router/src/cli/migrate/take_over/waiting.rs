@@ -10,7 +10,7 @@ use relay::{
 };
 use tokio_postgres::Client;
 
-use super::connector::StoredOffset;
+use super::{connector::StoredOffset, source::outbox_tables};
 use crate::{
     cli::{
         TaskError,
@@ -61,12 +61,8 @@ pub(super) async fn count(
         let (behind, limit) = (wording::bytes(behind), wording::bytes(BYTES_MAX));
         return Err(format!("events are counted up to {limit} of WAL, and there are {behind}"));
     }
-    let tables: Vec<i64> = config
-        .outbox
-        .iter()
-        .filter_map(|outbox| catalog.named(&outbox.name))
-        .map(|relation| i64::from(relation.oid.as_u32()))
-        .collect();
+    let tables = outbox_tables(config, catalog);
+    let tables: Vec<i64> = tables.map(|relation| i64::from(relation.oid.as_u32())).collect();
     let counted = with_connection(access, "migrate", async |client| {
         client.batch_execute(TIMEOUT).await?;
         ask(client, config, &tables, delivered).await

@@ -43,6 +43,10 @@ fn open(failure: &Failure, file: &str) -> Step {
         return of_failure(NAME, failure);
     }
     let step = Step::to_do(NAME, format!("{failure:#}")).command(accept);
+    if failure.code == Code::SlotMoved {
+        return step
+            .detail("if only the connector had the slot since, the step before is the answer");
+    }
     match hint(failure) {
         Some(hint) => step.detail(hint),
         None => step,
