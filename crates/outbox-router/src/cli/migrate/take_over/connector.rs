@@ -11,7 +11,8 @@ use super::rest::ConnectorUrl;
 pub(super) struct Connector {
     pub(super) url: ConnectorUrl,
     pub(super) status: Status,
-    pub(super) offset: Option<StoredOffset>,
+    /// Where it is, as it has stored it; `Ok(None)` only where nothing is stored.
+    pub(super) offset: Result<Option<StoredOffset>, String>,
     /// The topics that it has written to.
     pub(super) topics: Vec<TopicName>,
     /// Its configuration; `Null` where it does not exist.
@@ -47,13 +48,17 @@ impl Connector {
     /// Why it does not answer.
     pub(super) async fn ask(url: ConnectorUrl) -> Result<Self, String> {
         let status = url.get("status").await?;
-        // A worker answers this only for a connector that exists.
-        let offsets = url.get("offsets").await.unwrap_or_default();
+        let offset = match url.get("offsets").await {
+            // A worker shows them only of a connector that exists.
+            Ok(None) => Ok(None),
+            Ok(Some(offsets)) => stored(&offsets),
+            Err(why) => Err(why),
+        };
         let topics = url.get("topics").await.unwrap_or_default();
         let config = url.get("config").await.unwrap_or_default().unwrap_or_default();
         Ok(Self {
             status: status.as_ref().map_or(Status::Absent, state),
-            offset: offsets.as_ref().and_then(stored),
+            offset,
             topics: topics.iter().flat_map(topic_names).collect(),
             config,
             url,
@@ -81,16 +86,20 @@ fn state(status: &Value) -> Status {
     }
 }
 
-/// The offset of `GET …/offsets`; a connector of PostgreSQL has one.
-fn stored(offsets: &Value) -> Option<StoredOffset> {
-    let offsets = offsets.get("offsets")?.as_array()?;
-    let offset = offsets.iter().find_map(|one| one.get("offset").filter(|one| !one.is_null()))?;
+/// The offset of `GET …/offsets`; a connector of PostgreSQL has one at most.
+fn stored(offsets: &Value) -> Result<Option<StoredOffset>, String> {
+    let list = offsets.get("offsets").and_then(Value::as_array);
+    let list = list.ok_or_else(|| format!("its offsets cannot be read: {offsets}"))?;
+    let one = list.iter().find_map(|one| one.get("offset").filter(|one| !one.is_null()));
+    let Some(offset) = one else { return Ok(None) };
     let number = |name: &str| offset.get(name)?.as_u64();
-    Some(StoredOffset {
-        lsn: Lsn::from_u64(number("lsn_proc").or_else(|| number("lsn"))?),
+    let lsn = number("lsn").or_else(|| number("lsn_proc"));
+    let lsn = lsn.ok_or_else(|| format!("its offset has no position: {offset}"))?;
+    Ok(Some(StoredOffset {
+        lsn: Lsn::from_u64(lsn),
         events: number("lsn_events_processed").unwrap_or(u64::MAX),
         commit: number("lsn_commit").map(Lsn::from_u64),
-    })
+    }))
 }
 
 fn topic_names(topics: &Value) -> Vec<TopicName> {
@@ -122,10 +131,18 @@ mod tests {
             "lsn": 33_792_128, "lsn_commit": 33_785_584, "lsn_events_processed": 7,
             "lsn_proc": 33_792_128, "messageType": "INSERT", "txId": 2407
         } }] });
-        let stored = stored(&offset).unwrap();
+        let stored = stored(&offset).unwrap().unwrap();
         assert_eq!((stored.lsn.to_string().as_str(), stored.events), ("0/203A080", 7));
         assert_eq!(stored.commit.unwrap().to_string(), "0/20386F0");
-        assert_eq!(super::stored(&json!({ "offsets": [] })), None);
+    }
+
+    /// Else a connector that has an offset would be taken for one that begins at the slot.
+    #[test]
+    fn an_offset_that_is_not_understood_is_not_taken_for_none() {
+        assert_eq!(stored(&json!({ "offsets": [] })), Ok(None));
+        assert_eq!(stored(&json!({ "offsets": [{ "offset": null }] })), Ok(None));
+        stored(&json!({ "offsets": [{ "offset": { "file": "x", "pos": 4 } }] })).unwrap_err();
+        stored(&json!({ "error_code": 404 })).unwrap_err();
     }
 
     #[test]

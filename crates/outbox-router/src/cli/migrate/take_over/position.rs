@@ -6,7 +6,7 @@ use relay::{
 };
 
 use super::{
-    connector::{Connector, Status},
+    connector::{Connector, Status, StoredOffset},
     step::Step,
     waiting::{Delivered, Waiting, count},
 };
@@ -22,7 +22,8 @@ pub(super) async fn against_offset(
     catalog: &Catalog,
     connector: Option<&Connector>,
 ) -> Step {
-    let offset = connector.and_then(|connector| connector.offset);
+    let known = connector.map(|connector| &connector.offset);
+    let offset = known.and_then(|offset| *offset.as_ref().ok()?);
     let position = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
     if let Some(offset) = offset {
         let stored = offset.commit.map_or(offset.lsn, |commit| commit.max(offset.lsn));
@@ -36,7 +37,7 @@ pub(super) async fn against_offset(
         (Ok(waiting), Some(_)) => come_twice(&at, *waiting),
         (Ok(Waiting { all, .. }), None) => {
             Step::ready(NAME, format!("{at}; of {all} waiting events at most all come twice"))
-                .detail("what the connector has stored is not known; --connect-url asks for it")
+                .detail(unknown_offset(known))
         }
         (Err(why), _) => Step::ready(NAME, at).detail(format!("how many come twice: {why}")),
     };
@@ -52,6 +53,15 @@ pub(super) async fn against_offset(
         Some(Status::Stopped) => step,
         Some(Status::Absent | Status::Up(_)) | None => step
             .detail("it was not stopped: it may have sent more than that, which comes twice, too"),
+    }
+}
+
+/// Why it is not known what the connector has stored.
+fn unknown_offset(known: Option<&Result<Option<StoredOffset>, String>>) -> String {
+    match known {
+        Some(Err(why)) => why.clone(),
+        Some(Ok(_)) => "Kafka Connect has no offset of the connector".to_owned(),
+        None => "what the connector has stored is not known; --connect-url asks for it".to_owned(),
     }
 }
 

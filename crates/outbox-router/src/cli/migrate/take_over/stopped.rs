@@ -72,9 +72,12 @@ pub(super) fn forgotten(asked: &Asked) -> Step {
                 .detail("Debezium Server: delete its offsets (debezium.source.offset.storage)");
         }
     };
-    match (&connector.status, connector.offset) {
-        (Status::Stopped, None) => Step::ready(OFFSETS, "none is stored: it begins at the slot"),
-        (Status::Stopped, Some(offset)) => {
+    match (&connector.status, &connector.offset) {
+        (Status::Stopped, Err(why)) => Step::failed(OFFSETS, why.as_str()),
+        (Status::Stopped, Ok(None)) => {
+            Step::ready(OFFSETS, "none is stored: it begins at the slot")
+        }
+        (Status::Stopped, Ok(Some(offset))) => {
             Step::to_do(OFFSETS, format!("{} is stored, from before the router", offset.lsn))
                 .command(connector.url.curl("DELETE", "offsets"))
                 .detail("with it Debezium ends when the server has no WAL from there any more")

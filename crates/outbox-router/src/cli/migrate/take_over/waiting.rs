@@ -78,7 +78,8 @@ fn message(failure: &Failure) -> String {
 }
 
 /// `n` numbers the messages in the order in which they are sent. An Insert begins with an `I` and
-/// the table's OID; the position of a Commit, a `C`, is the end of its transaction.
+/// the table's OID; the position of a Commit, a `C`, is the end of its transaction. The last event
+/// of an offset may be of another table.
 const QUERY: &str = "\
     with message as materialized ( \
       select n, lsn, get_byte(data, 0) as kind, \
@@ -92,7 +93,9 @@ const QUERY: &str = "\
       from message where is_event), \
     delivered as ( \
       select greatest( \
-        (select max(n) from event where lsn = $4::text::pg_lsn and nth <= $5), \
+        (select max(m.n) from message m left join event e on e.n = m.n \
+         where m.lsn = $4::text::pg_lsn and m.kind <> ascii('C') \
+           and coalesce(e.nth, 0) <= $5), \
         (select max(n) from message where kind = ascii('C') and lsn <= $6::text::pg_lsn)) as upto) \
     select count(*), count(*) filter (where n <= upto) from event, delivered";
 
