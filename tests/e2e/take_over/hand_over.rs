@@ -50,6 +50,9 @@ impl HandOver {
         .await?;
         let file = connector.file(fixture.router.dir())?;
         fixture.router.set_env("POSTGRES_PASSWORD", Some("unused"));
+        // Scenarios share a cluster, and all have the same name, database and slot.
+        let state_topic = format!("{}router-state", fixture.mapping.topic_prefix);
+        fixture.router.set_env("OUTBOX_ROUTER__KAFKA__STATE_TOPIC", Some(&state_topic));
         let load = Load { events_per_second: Some(EVENTS_PER_SECOND), ..Load::default() };
         let load = fixture.load(load);
         let interruptions = Interruptions::default();
