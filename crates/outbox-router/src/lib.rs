@@ -17,6 +17,7 @@ pub mod block_on;
 mod blocking;
 pub mod cli;
 pub mod codes;
+pub mod compare;
 pub mod config;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;

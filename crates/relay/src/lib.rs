@@ -17,6 +17,7 @@
 //! * `protocol`: what core and shell exchange: settings, inputs, actions, the status update.
 //! * `machine`: [`Relay`], the states between sessions, and what follows from each input.
 //! * `session`: one replication connection, from its first frame to its last status update.
+//! * `dry_run`: [`DryRun`], the records of a stream that is only looked at.
 //! * `routing`: from a row to a record: table, columns, route, headers, partition, topic.
 //! * `ports`: records out, acknowledgements in.
 //! * `witness`: the record in the state topic: how far everything is acknowledged, and where.
@@ -53,6 +54,7 @@
 compile_error!("failpoints are for tests: build without them, or with debug assertions");
 
 mod clock;
+mod dry_run;
 pub mod failpoint;
 mod failure;
 mod machine;
@@ -70,6 +72,7 @@ pub mod witness;
 pub mod wording;
 
 pub use clock::{Moment, Now};
+pub use dry_run::{DryFrame, DryRun, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};

@@ -46,7 +46,8 @@ pub fn try_open(settings: &KafkaSettings, state_topic: Option<&TopicName>) -> Re
     Producer::open(&without_brokers(config)).map_err(|error| reason(&error))?;
     if let Some(topic) = state_topic {
         let config = settings.reader_config().map_err(|refused| refused.to_string())?;
-        Reader::open(&without_brokers(config), topic, 0).map_err(|error| reason(&error))?;
+        let mut reader = Reader::open(&without_brokers(config)).map_err(|error| reason(&error))?;
+        reader.add(topic).map_err(|error| reason(&error))?;
     }
     Ok(())
 }

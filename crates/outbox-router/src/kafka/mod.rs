@@ -18,6 +18,7 @@ mod settings;
 mod sink;
 mod state;
 mod timestamps;
+mod topic_reader;
 mod topics;
 
 pub use bound::Identity;
@@ -31,6 +32,7 @@ pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
 };
+pub use topic_reader::{PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
 pub use topics::{TopicDescription, TopicDirectory, TopicLookup, TopicReading};
 
 #[cfg(test)]

@@ -154,16 +154,11 @@ impl Source {
         };
         let (history, wal_end) = identify(&mut connection).await?;
         let server = Server { version, encoding, history: history.clone(), wal_end };
-        let encoding = match server.encoding {
-            // The server cannot convert from SQL_ASCII: the first row that is not UTF-8 would end
-            // every stream.
-            ServerEncoding::SqlAscii => ClientEncoding::SqlAscii,
-            ServerEncoding::Known(_) => ClientEncoding::Utf8,
-        };
+        let encoding = client_encoding(&server);
         Ok((OpenConnection { connection, version, encoding, history, pids }, server))
     }
 
-    async fn connect(
+    pub(super) async fn connect(
         &self,
         client_encoding: ClientEncoding,
     ) -> Result<ReplicationConnection, Failure> {
@@ -326,7 +321,18 @@ fn other_server_failure(here: &History, stream: &History) -> Failure {
     )
 }
 
-async fn identify(connection: &mut ReplicationConnection) -> Result<(History, Lsn), Failure> {
+pub(super) fn client_encoding(server: &Server) -> ClientEncoding {
+    match server.encoding {
+        // The server cannot convert from SQL_ASCII: the first row that is not UTF-8 would end every
+        // stream.
+        ServerEncoding::SqlAscii => ClientEncoding::SqlAscii,
+        ServerEncoding::Known(_) => ClientEncoding::Utf8,
+    }
+}
+
+pub(super) async fn identify(
+    connection: &mut ReplicationConnection,
+) -> Result<(History, Lsn), Failure> {
     let identity = connection.identify_system().await.map_err(command_failure)?;
     let wal_end = identity.flush_lsn.parse().map_err(|_| {
         Failure::new(Code::Protocol, "the answer to IDENTIFY_SYSTEM has no position")

@@ -25,6 +25,7 @@ mod jobs;
 mod parts;
 mod pass;
 mod ports;
+mod slot_copy;
 mod state_topic;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,7 @@ pub use self::{
     connect::{Endpoint, Source},
     parts::{Parts, Running},
     ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
+    slot_copy::{CopyFrame, SlotCopy},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},

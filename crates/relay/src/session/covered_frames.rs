@@ -56,7 +56,7 @@ impl Session {
                 Ok(true)
             }
             Message::Relation(relation) => {
-                self.relations.describe(&settings.outboxes, relation);
+                self.rows.describe(&settings.outboxes, relation);
                 Ok(true)
             }
             Message::Insert(_)

@@ -9,38 +9,36 @@ use pgoutput::{Frame, Insert, Lsn, Message, Oid, PgTimestamp, ReplyRequest, XLog
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Class, Code, Failure, Name},
+    failure::{Class, Failure},
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         WitnessStore,
         feedback::{Feedback, Timing},
-        ledger::{Carried, Ledger},
+        ledger::{Carried, Disorder, Ledger},
         ticket::SessionId,
         transaction::LastTransaction,
         window::Window,
     },
     protocol::{FrameOutcome, ReadPace},
     routing::{
-        columns::Event,
-        mapping::MappedRow,
-        record::{Size, TopicId},
-        route::{FormatHeaders, Scratch, described},
-        table::{OnUpdate, Outboxes},
-        topic::TopicName,
-        topics::{Readiness, TopicFacts, Topics},
+        record::TopicId,
+        table::Outboxes,
+        topics::{TopicFacts, Topics},
     },
     source::TableOids,
     telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
 use pace::Traffic;
-use relations::{Binding, Relations};
+use rows::RefusedRow;
+pub(crate) use rows::{Row, Rows};
 
 mod covered;
 mod covered_frames;
 mod oversized;
 mod pace;
 mod relations;
+mod rows;
 mod status;
 mod wait_reason;
 mod waiting;
@@ -73,9 +71,7 @@ pub(crate) struct Session {
     /// When the session began; one that lasts resets the back-off.
     pub(crate) since: Moment,
     feedback: Feedback,
-    relations: Relations,
-    scratch: Scratch,
-    mapped: MappedRow,
+    rows: Rows,
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
     pub(crate) wait_reason: Option<WaitReason>,
@@ -133,6 +129,14 @@ pub(crate) enum Resume {
     After(Covered),
 }
 
+/// Why a record was not enqueued.
+enum NotProduced {
+    /// No transaction is open.
+    Disorder(Disorder),
+    /// The sink refused it; the ledger has its ticket back.
+    Refused(RefusalReason),
+}
+
 impl Session {
     pub(crate) fn new(start: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
         let SessionStart { id, slot_at, isolate_at, tables, store, resume } = start;
@@ -149,9 +153,7 @@ impl Session {
             ledger,
             since: at,
             feedback: Feedback::new(settings.timing, at),
-            relations: Relations::new(tables),
-            scratch: Scratch::default(),
-            mapped: MappedRow::default(),
+            rows: Rows::new(tables),
             received: Lsn::ZERO,
             wait_reason: None,
             retried_failure: None,
@@ -252,7 +254,7 @@ impl Session {
                 failpoint::reached(Failpoint::CommitTaken);
             }
             Message::Relation(relation) => {
-                self.relations.describe(&settings.outboxes, relation);
+                self.rows.describe(&settings.outboxes, relation);
                 failpoint::reached(Failpoint::RelationTaken);
             }
             // The transaction was replicated from another server, and its commit time is that
@@ -285,74 +287,45 @@ impl Session {
         topics: &mut Topics,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
-        let router = match self.relations.of_row(insert.relation)? {
-            Binding::Outbox(router) => router,
-            Binding::NotOutbox => {
-                self.rows_ignored.insert += 1;
-                return Ok(FrameOutcome::Taken);
-            }
-            Binding::Broken(_, failure) => {
-                let failure = failure.clone();
-                return Ok(self.wait_at_row(failure, None, now.at));
-            }
-        };
-        let mut event = Event::default();
-        router.columns().read(insert.tuple.iter(), &mut event)?;
-        self.scratch.headers.clear();
-        let mut mapped = None;
-        if router.columns().mapping().is_some() {
-            let (row, headers) = (insert.tuple.iter(), &mut self.scratch.headers);
-            mapped = match router.map_row(row, &mut event, &mut self.mapped, headers) {
-                Ok(Some(mapped)) => Some(mapped),
-                Ok(None) => return self.pass_row(),
-                Err(failure) => return self.refused(failure, now.at),
-            };
-        }
-        let mut format_headers = FormatHeaders::default();
-        let routed = match router.route(&event, topics, &mut self.scratch, &mut format_headers) {
-            Ok(routed) => routed,
-            Err(failure) => return self.refused(failure, now.at),
-        };
-        let topic = routed.topic;
-        let Readiness::Ready(facts) = topics.readiness(topic) else {
-            return Ok(self.wait(WaitReason::Topic(topic)));
-        };
-        let mut placed = routed.placed(facts.partitions, self.committed_at);
-        if let Some(mapped) = mapped {
-            placed = match mapped.placed(placed, facts.partitions) {
-                Ok(placed) => placed,
-                Err(partition) => {
-                    let failure = no_such_partition(topic, partition, &event, facts, topics);
-                    return Ok(self.wait_at_row(failure, Some(topic), now.at));
-                }
-            };
-        }
-        let record = routed.record(&format_headers, placed);
-        let size = record.size();
-        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
-            return Ok(self.wait_at_row(failure, Some(topic), now.at));
-        }
-        let ticket = self.ledger.issue(size.held_bytes())?;
-        failpoint::reached(Failpoint::BeforeEnqueue);
-        match sink.produce(&record, ticket) {
-            Ok(()) => {
+        let ledger = &mut self.ledger;
+        let row = self.rows.route(insert, self.committed_at, topics, |record, size| {
+            let ticket = ledger.issue(size.held_bytes()).map_err(NotProduced::Disorder)?;
+            failpoint::reached(Failpoint::BeforeEnqueue);
+            sink.produce(record, ticket).map_err(|Refusal { ticket, reason }| {
+                ledger.withdraw(ticket);
+                NotProduced::Refused(reason)
+            })?;
+            Ok(record.topic)
+        });
+        match row {
+            Row::Event(Ok(topic)) => {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 topics.produced(topic);
                 self.retried_failure = None;
                 Ok(FrameOutcome::Taken)
             }
-            Err(Refusal { ticket, reason }) => {
-                self.ledger.withdraw(ticket);
-                Ok(match reason {
-                    RefusalReason::Full => {
-                        failpoint::reached(Failpoint::QueueFull);
-                        self.wait_until_room(now.at)
-                    }
-                    RefusalReason::PartitionWaits => self.wait_until_room(now.at),
-                    RefusalReason::Closed => self.wait(WaitReason::SinkClosed),
-                })
+            Row::Event(Err(why)) => self.not_produced(why, now.at),
+            Row::NotOutbox => {
+                self.rows_ignored.insert += 1;
+                Ok(FrameOutcome::Taken)
             }
+            Row::FilteredOut => self.pass_row(),
+            Row::TopicPending(topic) => Ok(self.wait(WaitReason::Topic(topic))),
+            Row::Refused(refused) => self.refused(*refused, now.at),
         }
+    }
+
+    #[cold]
+    fn not_produced(&mut self, why: NotProduced, at: Moment) -> Result<FrameOutcome, Failure> {
+        Ok(match why {
+            NotProduced::Disorder(disorder) => return Err(disorder.into()),
+            NotProduced::Refused(RefusalReason::Full) => {
+                failpoint::reached(Failpoint::QueueFull);
+                self.wait_until_room(at)
+            }
+            NotProduced::Refused(RefusalReason::PartitionWaits) => self.wait_until_room(at),
+            NotProduced::Refused(RefusalReason::Closed) => self.wait(WaitReason::SinkClosed),
+        })
     }
 
     /// A row that the configuration leaves out.
@@ -363,13 +336,9 @@ impl Session {
         Ok(FrameOutcome::Taken)
     }
 
-    /// An UPDATE: the event that a row is has been sent when it was inserted.
+    /// An UPDATE.
     pub(super) fn take_update(&mut self, relation: Oid, now: Now) -> Result<FrameOutcome, Failure> {
-        if let Binding::Outbox(router) = self.relations.of_row(relation)?
-            && router.table().on_update == OnUpdate::Error
-        {
-            let what = format!("a row of {} was updated", router.table().name);
-            let failure = Failure::new(Code::RowUpdated, what);
+        if let Some(failure) = self.rows.refuse_update(relation)? {
             return Ok(self.wait_at_row(failure, None, now.at));
         }
         self.rows_ignored.update += 1;
@@ -379,9 +348,10 @@ impl Session {
     /// A row cannot be routed: the session waits at it, or ends, depending on the class of the
     /// failure.
     #[cold]
-    fn refused(&mut self, failure: Failure, at: Moment) -> Result<FrameOutcome, Failure> {
+    fn refused(&mut self, row: RefusedRow, at: Moment) -> Result<FrameOutcome, Failure> {
+        let RefusedRow { failure, topic } = row;
         match failure.class() {
-            Class::Mendable => Ok(self.wait_at_row(failure, None, at)),
+            Class::Mendable => Ok(self.wait_at_row(failure, topic, at)),
             Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }
@@ -393,49 +363,4 @@ impl Session {
             is_amid_transaction: self.ledger.is_open(),
         })
     }
-}
-
-/// Why the topic would refuse the record, if it would. The session waits at the row here, since a
-/// refusal by the broker would also fail the other records in flight.
-#[inline]
-fn too_large(
-    topic: TopicId,
-    size: Size,
-    event: &Event<'_>,
-    facts: TopicFacts,
-    topics: &Topics,
-) -> Option<Failure> {
-    let limit = facts.max_message_bytes?;
-    let size = size.batch_bytes();
-    if size <= limit {
-        return None;
-    }
-    topics.name(topic).map(|name| record_too_large(name, size, limit, event))
-}
-
-#[cold]
-fn no_such_partition(
-    topic: TopicId,
-    partition: i32,
-    event: &Event<'_>,
-    facts: TopicFacts,
-    topics: &Topics,
-) -> Failure {
-    let name = topics.name(topic).map_or("", TopicName::as_str);
-    let (described, partitions) = (described(event), facts.partitions);
-    Failure::new(
-        Code::PartitionUnusable,
-        format!("{described} names partition {partition} of topic {name}, which has {partitions} partitions"),
-    )
-    .naming(Name::Topic, name)
-}
-
-#[cold]
-fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<'_>) -> Failure {
-    Failure::new(
-        Code::RecordTooLarge,
-        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
-    )
-    .naming(Name::Topic, topic)
-    .naming(Name::Bytes, size.next_power_of_two())
 }

@@ -2,12 +2,11 @@
 
 use pgoutput::{Frame, Oid, parse_insert_prefix};
 
-use super::{Session, SessionPhase, SessionSettings, relations::Binding};
+use super::{Session, SessionPhase, SessionSettings};
 use crate::{
     clock::Now,
-    failure::{Code, Failure, Name},
+    failure::{Code, Failure},
     protocol::FrameOutcome,
-    routing::{columns::Event, route::described},
 };
 
 impl Session {
@@ -64,26 +63,9 @@ impl Session {
             self.cover_row(row.relation)?;
             return Ok(FrameOutcome::Taken);
         }
-        let failure = match self.relations.of_row(row.relation)? {
-            Binding::NotOutbox => {
-                self.rows_ignored.insert += 1;
-                return Ok(FrameOutcome::Taken);
-            }
-            Binding::Outbox(router) => {
-                let mut event = Event::default();
-                router.columns().read_partial(row.columns(), &mut event)?;
-                let limit = settings.row_bytes;
-                Failure::new(
-                    Code::RowTooLarge,
-                    format!(
-                        "{} of {}: {announced} bytes are more than a row may have ({limit})",
-                        described(&event),
-                        router.table().name
-                    ),
-                )
-                .naming(Name::Bytes, announced)
-            }
-            Binding::Broken(_, failure) => failure.clone(),
+        let Some(failure) = self.rows.refuse_oversized(announced, &row, settings.row_bytes)? else {
+            self.rows_ignored.insert += 1;
+            return Ok(FrameOutcome::Taken);
         };
         Ok(self.wait_at_row(failure, None, now.at))
     }

@@ -89,17 +89,16 @@ impl Relations {
         by_name.or_else(by_oid).or_else(by_memory).cloned()
     }
 
-    /// What a row's relation is.
-    ///
-    /// # Errors
-    /// No Relation message described it (P007).
+    /// What a row's relation is; `None` if no Relation message described it.
     #[inline]
-    pub(super) fn of_row(&mut self, relation: Oid) -> Result<&mut Binding, Failure> {
-        self.by_oid.get_mut(&relation).ok_or_else(|| {
-            Failure::new(
-                Code::Protocol,
-                format!("a row of relation {relation}, which was never described"),
-            )
-        })
+    pub(super) fn of_row(&mut self, relation: Oid) -> Option<&mut Binding> {
+        self.by_oid.get_mut(&relation)
     }
+}
+
+/// The failure for a row without a Relation message before it (P007).
+#[cold]
+pub(super) fn not_described(relation: Oid) -> Failure {
+    let what = format!("a row of relation {relation}, which was never described");
+    Failure::new(Code::Protocol, what)
 }

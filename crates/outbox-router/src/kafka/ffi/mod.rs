@@ -16,6 +16,7 @@ mod client;
 mod events;
 mod message;
 mod metadata;
+mod offsets;
 mod producer;
 mod raw;
 mod reader;

@@ -1,6 +1,6 @@
 //! Some symbols of the bindings, declared with the integer that C returns instead of a Rust enum.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 
 use rdkafka_sys as sys;
 
@@ -17,5 +17,21 @@ unsafe extern "C" {
     -> c_int;
     pub(super) fn rd_kafka_ConfigResource_error(
         resource: *const sys::rd_kafka_ConfigResource_t,
+    ) -> c_int;
+    pub(super) fn rd_kafka_message_headers(
+        message: *const sys::rd_kafka_message_t,
+        headers: *mut *mut sys::rd_kafka_headers_t,
+    ) -> c_int;
+    pub(super) fn rd_kafka_header_get_all(
+        headers: *const sys::rd_kafka_headers_t,
+        index: usize,
+        name: *mut *const c_char,
+        value: *mut *const c_void,
+        size: *mut usize,
+    ) -> c_int;
+    pub(super) fn rd_kafka_offsets_for_times(
+        client: *mut sys::rd_kafka_t,
+        offsets: *mut sys::rd_kafka_topic_partition_list_t,
+        timeout_ms: c_int,
     ) -> c_int;
 }

@@ -1,10 +1,10 @@
-//! A short-lived consumer of one partition, without a group and without commits.
+//! A short-lived consumer of chosen partitions, without a group and without commits.
 //!
 //! rdkafka's `BaseConsumer` was rejected: it assigns partitions only to a member of a group, and
 //! librdkafka asks for the coordinator of that group as soon as the client exists. That needs a
 //! permission on a group that is never used, and on a new cluster it creates the topic
-//! `__consumer_offsets`. librdkafka's simple consumer (`rd_kafka_consume_start_queue`) reads a
-//! partition and requests nothing else.
+//! `__consumer_offsets`. librdkafka's simple consumer (`rd_kafka_consume_start_queue`) reads
+//! partitions and requests nothing else.
 
 use std::{
     ffi::{CString, c_int},
@@ -24,68 +24,82 @@ use relay::TopicName;
 
 use super::{
     client::{MainQueue, NoCallbacks},
-    events::{ClientError, Events, NativeEvent, Report},
+    events::{ClientError, Events, NativeEvent, Report, text_of},
+    raw,
 };
 use crate::kafka::log;
 
-/// A client that reads one partition of one topic.
+/// A client that reads partitions.
 pub(in super::super) struct Reader {
-    partition: i32,
-    phase: ReaderPhase,
-    topic: NonNull<sys::rd_kafka_topic_t>,
-    // Dropped in this order, after `Drop` has destroyed the topic.
+    topics: Vec<Handle>,
+    // Dropped in this order, after `Drop` has destroyed the topics.
     queue: MainQueue,
     client: Client<NoCallbacks>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReaderPhase {
-    Idle,
-    Reading,
+/// A topic by its number in a [`Reader`].
+pub(in super::super) type TopicIndex = usize;
+
+struct Handle {
+    name: TopicName,
+    topic: NonNull<sys::rd_kafka_topic_t>,
+    /// The partitions that are read.
+    started: Vec<i32>,
 }
+
+// SAFETY: librdkafka's topic objects are locked inside and have no thread affinity.
+unsafe impl Send for Handle {}
 
 /// The result of [`Reader::next`].
 pub(in super::super) enum Fetched {
     Record(FetchedRecord),
     /// There is no further record at present: according to the broker, the log ends at this offset.
     End {
+        topic: TopicIndex,
+        partition: i32,
         offset: i64,
     },
-    /// An error of the client or of the partition's leader.
+    /// An error of the client or of a partition's leader.
     Error(ClientError),
 }
 
 /// A record as the broker stores it.
 pub(in super::super) struct FetchedRecord {
+    pub(in super::super) topic: TopicIndex,
+    pub(in super::super) partition: i32,
     pub(in super::super) offset: i64,
     pub(in super::super) timestamp_ms: i64,
     pub(in super::super) key: Option<Vec<u8>>,
     pub(in super::super) value: Option<Vec<u8>>,
+    pub(in super::super) headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl Reader {
     /// Makes the client, which connects in the background.
-    pub(in super::super) fn open(
-        config: &ClientConfig,
-        topic: &TopicName,
-        partition: i32,
-    ) -> KafkaResult<Self> {
+    pub(in super::super) fn open(config: &ClientConfig) -> KafkaResult<Self> {
         let native = config.create_native_config()?;
         let events =
             sys::RD_KAFKA_EVENT_FETCH | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_LOG;
         // SAFETY: `native` holds a configuration that is not yet given away.
         unsafe { sys::rd_kafka_conf_set_events(native.ptr(), events) };
         let client = Client::new(config, native, RDKafkaType::RD_KAFKA_CONSUMER, NoCallbacks)?;
-        let name = CString::new(topic.as_str())?;
-        // SAFETY: the client is alive, `name` ends with NUL and is copied, a null configuration
+        let queue = MainQueue::of(&client);
+        Ok(Self { topics: Vec::new(), queue, client })
+    }
+
+    /// Adds a topic, of which nothing is read yet.
+    pub(in super::super) fn add(&mut self, name: &TopicName) -> KafkaResult<TopicIndex> {
+        let text = CString::new(name.as_str())?;
+        // SAFETY: the client is alive, `text` ends with NUL and is copied, a null configuration
         // means the default.
-        let topic =
-            unsafe { sys::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut()) };
+        let topic = unsafe {
+            sys::rd_kafka_topic_new(self.client.native_ptr(), text.as_ptr(), ptr::null_mut())
+        };
         let Some(topic) = NonNull::new(topic) else {
             return Err(KafkaError::Global(RDKafkaErrorCode::InvalidTopic));
         };
-        let queue = MainQueue::of(&client);
-        Ok(Self { partition, phase: ReaderPhase::Idle, topic, queue, client })
+        self.topics.push(Handle { name: name.clone(), topic, started: Vec::new() });
+        Ok(self.topics.len() - 1)
     }
 
     /// rdkafka's client, for watermarks and the cluster's id.
@@ -93,13 +107,19 @@ impl Reader {
         &self.client
     }
 
-    /// Starts reading at this offset. Called once.
-    pub(in super::super) fn start(&mut self, offset: i64) -> Result<(), RDKafkaErrorCode> {
+    /// Starts reading a partition at this offset. Called once per partition.
+    pub(in super::super) fn start(
+        &mut self,
+        topic: TopicIndex,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), RDKafkaErrorCode> {
+        let handle = self.topics.get_mut(topic).ok_or(RDKafkaErrorCode::UnknownTopic)?;
         // SAFETY: topic and queue are alive; the partition's events go to the client's own queue.
         let outcome = unsafe {
             sys::rd_kafka_consume_start_queue(
-                self.topic.as_ptr(),
-                self.partition,
+                handle.topic.as_ptr(),
+                partition,
                 offset,
                 self.queue.0.as_ptr(),
             )
@@ -107,7 +127,7 @@ impl Reader {
         if outcome != 0 {
             return Err(RDKafkaErrorCode::InvalidArgument);
         }
-        self.phase = ReaderPhase::Reading;
+        handle.started.push(partition);
         Ok(())
     }
 
@@ -119,9 +139,9 @@ impl Reader {
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), timeout_ms) };
         let event = NonNull::new(event).map(NativeEvent)?;
         match event.kind() {
-            sys::RD_KAFKA_EVENT_FETCH => record_of(&event).map(Fetched::Record),
+            sys::RD_KAFKA_EVENT_FETCH => self.record_of(&event).map(Fetched::Record),
             sys::RD_KAFKA_EVENT_ERROR => Some(match event.error() {
-                Some(RDKafkaErrorCode::PartitionEOF) => Fetched::End { offset: offset_of(&event)? },
+                Some(RDKafkaErrorCode::PartitionEOF) => self.end_of(&event)?,
                 _ => Fetched::Error(event.client_error()),
             }),
             sys::RD_KAFKA_EVENT_LOG => {
@@ -131,47 +151,87 @@ impl Reader {
             _ => None,
         }
     }
-}
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // SAFETY: the topic is alive and its client too; the reference that `open` got is returned
-        // once.
+    /// A fetch event holds one message.
+    fn record_of(&self, event: &NativeEvent) -> Option<FetchedRecord> {
+        // SAFETY: the event is alive; a message it returns lives as long.
+        let message =
+            NonNull::new(unsafe { sys::rd_kafka_event_message_next(event.0.as_ptr()) }.cast_mut())?;
+        let message = message.as_ptr();
+        // SAFETY: as above; key, payload and headers are part of the message and are copied here.
+        // Fields are read one by one, so that no reference to an error code comes into being.
         unsafe {
-            if self.phase == ReaderPhase::Reading {
-                sys::rd_kafka_consume_stop(self.topic.as_ptr(), self.partition);
-            }
-            sys::rd_kafka_topic_destroy(self.topic.as_ptr());
+            let topic = (*message).rkt;
+            let topic = self.topics.iter().position(|handle| handle.topic.as_ptr() == topic)?;
+            Some(FetchedRecord {
+                topic,
+                partition: (*message).partition,
+                offset: (*message).offset,
+                timestamp_ms: sys::rd_kafka_message_timestamp(message, ptr::null_mut()),
+                key: bytes((*message).key.cast(), (*message).key_len),
+                value: bytes((*message).payload.cast(), (*message).len),
+                headers: headers_of(message),
+            })
+        }
+    }
+
+    /// The partition and offset at which a partition ends.
+    fn end_of(&self, event: &NativeEvent) -> Option<Fetched> {
+        // SAFETY: the event is alive; what it returns is ours, and destroyed once, after its name
+        // was copied.
+        unsafe {
+            let found = NonNull::new(sys::rd_kafka_event_topic_partition(event.0.as_ptr()))?;
+            let (partition, offset) = ((*found.as_ptr()).partition, (*found.as_ptr()).offset);
+            let name = text_of((*found.as_ptr()).topic);
+            sys::rd_kafka_topic_partition_destroy(found.as_ptr());
+            let topic = self.topics.iter().position(|handle| handle.name.as_str() == name)?;
+            Some(Fetched::End { topic, partition, offset })
         }
     }
 }
 
-/// A fetch event holds one message.
-fn record_of(event: &NativeEvent) -> Option<FetchedRecord> {
-    // SAFETY: the event is alive; a message it returns lives as long.
-    let message =
-        NonNull::new(unsafe { sys::rd_kafka_event_message_next(event.0.as_ptr()) }.cast_mut())?;
-    let message = message.as_ptr();
-    // SAFETY: as above; key and payload are part of the message and are copied here. Fields are
-    // read one by one, so that no reference to an error code comes into being.
-    unsafe {
-        Some(FetchedRecord {
-            offset: (*message).offset,
-            timestamp_ms: sys::rd_kafka_message_timestamp(message, ptr::null_mut()),
-            key: bytes((*message).key.cast(), (*message).key_len),
-            value: bytes((*message).payload.cast(), (*message).len),
-        })
+impl Drop for Reader {
+    fn drop(&mut self) {
+        for handle in &self.topics {
+            // SAFETY: the topic is alive and its client too; the reference that `add` got is
+            // returned once.
+            unsafe {
+                for partition in &handle.started {
+                    sys::rd_kafka_consume_stop(handle.topic.as_ptr(), *partition);
+                }
+                sys::rd_kafka_topic_destroy(handle.topic.as_ptr());
+            }
+        }
     }
 }
 
-/// The offset at which an error event occurred.
-fn offset_of(event: &NativeEvent) -> Option<i64> {
-    // SAFETY: the event is alive; what it returns is ours, and destroyed once.
-    unsafe {
-        let partition = NonNull::new(sys::rd_kafka_event_topic_partition(event.0.as_ptr()))?;
-        let offset = (*partition.as_ptr()).offset;
-        sys::rd_kafka_topic_partition_destroy(partition.as_ptr());
-        Some(offset)
+/// The headers of a message, in their order.
+///
+/// # Safety
+/// `message` is alive.
+unsafe fn headers_of(message: *const sys::rd_kafka_message_t) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut headers = ptr::null_mut();
+    // SAFETY: by the contract of this function; the list belongs to the message.
+    if unsafe { raw::rd_kafka_message_headers(message, &mut headers) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    loop {
+        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+        // SAFETY: as above; name and value belong to the list, and are copied here.
+        unsafe {
+            let outcome = raw::rd_kafka_header_get_all(
+                headers,
+                found.len(),
+                &mut name,
+                &mut value,
+                &mut size,
+            );
+            if outcome != 0 {
+                return found;
+            }
+            found.push((text_of(name), bytes(value.cast(), size)));
+        }
     }
 }
 

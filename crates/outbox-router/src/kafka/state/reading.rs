@@ -86,8 +86,7 @@ impl StateTopic {
             .settings
             .reader_config()
             .map_err(|refused| Failure::of(Case::ProducerSettings, refused.to_string()))?;
-        Reader::open(&config, &self.name, PARTITION)
-            .map_err(|error| self.failure(code_of(&error), &error.to_string()))
+        Reader::open(&config).map_err(|error| self.failure(code_of(&error), &error.to_string()))
     }
 
     fn watermarks(&self, reader: &Reader) -> Result<(i64, i64), Failure> {
@@ -126,7 +125,10 @@ impl StateTopic {
         end: i64,
         reading: &mut Reading<'_>,
     ) -> Result<FetchOutcome, Failure> {
-        reader.start(from).map_err(|error| self.failure(error, ""))?;
+        let topic = reader
+            .add(&self.name)
+            .map_err(|error| self.failure(code_of(&error), &error.to_string()))?;
+        reader.start(topic, PARTITION, from).map_err(|error| self.failure(error, ""))?;
         let mut client_errors = ClientErrors::default();
         let mut deadline = Instant::now() + READ_TIMEOUT;
         loop {
@@ -136,7 +138,7 @@ impl StateTopic {
                     deadline = Instant::now() + READ_TIMEOUT;
                     reading.record(record)
                 }
-                Some(Fetched::End { offset }) => reading.ends(offset),
+                Some(Fetched::End { offset, .. }) => reading.ends(offset),
                 Some(Fetched::Error(error)) => {
                     let failure = self.failure(error.code, &error.text);
                     if let Code::TopicForbidden | Code::TopicMissing = failure.code {

@@ -133,6 +133,9 @@ mod tests {
 
     fn record(offset: i64, key: &str, value: Option<&str>) -> FetchedRecord {
         FetchedRecord {
+            topic: 0,
+            partition: 0,
+            headers: Vec::new(),
             offset,
             timestamp_ms: 1_000 + offset,
             key: Some(key.into()),

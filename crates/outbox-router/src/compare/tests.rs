@@ -1,0 +1,299 @@
+//! Whatever differs is found, and nothing else, in whatever order the two sides are read.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use relay::{Code, Failure, TopicName};
+
+use super::*;
+use crate::kafka::{PartitionId, StoredRecord};
+
+const PARTITIONS: i32 = 3;
+
+fn at(partition: i32) -> PartitionId {
+    PartitionId { topic: 0, partition }
+}
+
+fn event(number: usize, key: usize) -> Expected {
+    Expected {
+        id: format!("event-{number}").into_bytes(),
+        partition: at(i32::try_from(key).unwrap() % PARTITIONS),
+        key: format!("key-{key}").into_bytes(),
+        value: Some(format!("{{\"number\": {number}}}").into_bytes()),
+        headers: vec![
+            ("id".to_owned(), Some(format!("event-{number}").into_bytes())),
+            ("type".to_owned(), Some(b"made".to_vec())),
+        ],
+        time: Time::Row(1_000),
+    }
+}
+
+fn record_of(expected: &Expected) -> StoredRecord {
+    StoredRecord {
+        partition: expected.partition,
+        offset: 0,
+        timestamp_ms: 1_000,
+        key: Some(expected.key.clone()),
+        value: expected.value.clone(),
+        headers: expected.headers.clone(),
+    }
+}
+
+/// What can be wrong with one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Planted {
+    Nothing,
+    Dropped,
+    Doubled,
+    /// Changes places with the next record of its key.
+    Swapped,
+    Value,
+    Null,
+    Header,
+    HeaderOrder,
+    Key,
+    Partition,
+    Timestamp,
+    /// A record that is no event follows it.
+    Foreign,
+}
+
+fn planted() -> impl Strategy<Value = Planted> {
+    use Planted::{
+        Doubled, Dropped, Foreign, Header, HeaderOrder, Key, Nothing, Null, Swapped, Timestamp,
+        Value,
+    };
+    let some = [
+        Dropped,
+        Doubled,
+        Swapped,
+        Value,
+        Null,
+        Header,
+        HeaderOrder,
+        Key,
+        Planted::Partition,
+        Timestamp,
+        Foreign,
+    ];
+    prop_oneof![20 => Just(Nothing), 1 => prop::sample::select(some.to_vec())]
+}
+
+/// The partitions of Kafka, and what must be found there.
+fn write(events: &[(usize, Planted)]) -> (Vec<Vec<StoredRecord>>, BTreeMap<&'static str, u64>) {
+    let mut logs: Vec<Vec<StoredRecord>> = vec![Vec::new(); PARTITIONS as usize];
+    let mut findings = BTreeMap::new();
+    let mut find = |name| *findings.entry(name).or_default() += 1;
+    // A swapped record, by key, until the next one of its key was written.
+    let mut held: BTreeMap<usize, StoredRecord> = BTreeMap::new();
+    for (number, (key, planted)) in events.iter().enumerate() {
+        let expected = event(number, *key);
+        let mut record = record_of(&expected);
+        let mut copies = 1;
+        let mut foreign = false;
+        let swaps = held.remove(key);
+        match planted {
+            // One change at a time: a record that waits for this one follows it.
+            _ if swaps.is_some() => {}
+            Planted::Nothing => {}
+            Planted::Dropped => {
+                copies = 0;
+                find("missing")
+            }
+            Planted::Doubled => {
+                copies = 2;
+                find("doubled")
+            }
+            Planted::Swapped => {
+                held.insert(*key, record);
+                continue;
+            }
+            Planted::Value => {
+                record.value = Some(b"other".to_vec());
+                find("value")
+            }
+            Planted::Null => {
+                record.value = None;
+                find("value")
+            }
+            Planted::Header => {
+                record.headers[1].1 = None;
+                find("headers")
+            }
+            Planted::HeaderOrder => {
+                record.headers.swap(0, 1);
+                find("headers")
+            }
+            Planted::Key => {
+                record.key = None;
+                find("key")
+            }
+            Planted::Partition => {
+                record.partition = at((record.partition.partition + 1) % PARTITIONS);
+                find("partition");
+            }
+            Planted::Timestamp => {
+                record.timestamp_ms = 5;
+                find("timestamp")
+            }
+            Planted::Foreign => {
+                foreign = true;
+                find("additional")
+            }
+        }
+        let log = &mut logs[record.partition.partition as usize];
+        log.extend(std::iter::repeat_n(record.clone(), copies));
+        if foreign {
+            record.headers[0].1 = Some(format!("foreign-{number}").into_bytes());
+            log.push(record.clone());
+        }
+        if let Some(swapped) = swaps {
+            logs[swapped.partition.partition as usize].push(swapped);
+            find("order");
+        }
+    }
+    // The last of its key has nothing to change places with.
+    for record in held.into_values() {
+        logs[record.partition.partition as usize].push(record);
+    }
+    for log in &mut logs {
+        for (offset, record) in (0..).zip(log) {
+            record.offset = offset;
+        }
+    }
+    (logs, findings)
+}
+
+/// Reads both sides in turns: of each side as much as `turns` says, within the limits.
+fn compare(
+    events: &[(usize, Planted)],
+    logs: Vec<Vec<StoredRecord>>,
+    turns: &[(u8, u8)],
+    limits: Limits,
+) -> Report {
+    let mut comparison = Comparison::new("id", limits);
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0; PARTITIONS as usize]);
+    let mut expected =
+        events.iter().enumerate().map(|(number, (key, _))| event(number, *key)).peekable();
+    let mut logs: Vec<_> = logs.into_iter().map(|log| log.into_iter().peekable()).collect();
+    let mut turns = turns.iter().cycle();
+    let mut partition = 0;
+    while expected.peek().is_some() || logs.iter_mut().any(|log| log.peek().is_some()) {
+        let (wal, kafka) = turns.next().unwrap();
+        for _ in 0..*wal {
+            if comparison.is_full() {
+                comparison.decide_overtaking();
+                break;
+            }
+            if let Some(expected) = expected.next() {
+                comparison.expect(expected);
+            }
+        }
+        comparison.take_all();
+        if expected.peek().is_none() {
+            comparison.mark();
+            comparison.decide_marked();
+        }
+        for _ in 0..*kafka {
+            partition = (partition + 1) % logs.len();
+            if !comparison.is_ahead(at(i32::try_from(partition).unwrap()))
+                && let Some(record) = logs[partition].next()
+            {
+                comparison.stored(record);
+            }
+        }
+        let load = comparison.load();
+        assert!(load.events <= limits.waiting && load.records <= limits.waiting, "{load:?}");
+    }
+    comparison.finish()
+}
+
+fn found(report: &Report) -> BTreeMap<&'static str, u64> {
+    report.findings().map(|(finding, count, _)| (finding.as_str(), count)).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_planted_difference_is_found_and_none_is_invented(
+        events in prop::collection::vec((0_usize..6, planted()), 1..200),
+        turns in prop::collection::vec((0_u8..20, 1_u8..20), 1..20),
+    ) {
+        let turns = [&[(1, 1)], turns.as_slice()].concat();
+        let (logs, planted) = write(&events);
+        let limits = Limits { waiting: 200, ..Limits::default() };
+        let report = compare(&events, logs, &turns, limits);
+        prop_assert_eq!(found(&report), planted);
+        prop_assert_eq!(report.events, u64::try_from(events.len()).unwrap());
+    }
+
+    #[test]
+    fn a_long_comparison_keeps_only_what_one_side_is_ahead(
+        turns in prop::collection::vec((0_u8..50, 1_u8..50), 1..20),
+        key in 1_usize..40,
+    ) {
+        let events: Vec<_> = (0..2_000).map(|number| (number * 7 % key, Planted::Nothing)).collect();
+        let turns = [&[(1, 1)], turns.as_slice()].concat();
+        let limits = Limits { waiting: 60, ..Limits::default() };
+        let report = compare(&events, write(&events).0, &turns, limits);
+        prop_assert!(report.is_clean(), "{report:?}");
+        prop_assert_eq!(report.same, 2_000);
+    }
+}
+
+#[test]
+fn records_from_before_the_slots_position_are_no_difference() {
+    let mut comparison = Comparison::new("id", Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [2, 0, 0]);
+    for (offset, number) in [(0, 100), (1, 101), (2, 0)] {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+    }
+    comparison.expect(event(0, 0));
+    let report = comparison.finish();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.earlier, report.same), (2, 1));
+}
+
+#[test]
+fn a_record_written_after_the_reading_began_is_additional_even_if_nothing_was_paired() {
+    let mut comparison = Comparison::new("id", Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [2]);
+    comparison.stored(StoredRecord { offset: 2, ..record_of(&event(100, 0)) });
+    assert_eq!(comparison.finish().count(Finding::Additional), 1);
+}
+
+#[test]
+fn a_record_of_an_event_that_is_not_compared_is_no_difference_unless_it_is_there_twice() {
+    let mut comparison = Comparison::new("id", Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.skip(b"event-7");
+    comparison.stored(record_of(&event(7, 0)));
+    comparison.stored(StoredRecord { offset: 1, ..record_of(&event(7, 0)) });
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("doubled", 1)].into());
+}
+
+#[test]
+fn a_row_at_which_run_would_stop_is_a_finding_and_its_record_no_second_one() {
+    let mut comparison = Comparison::new("id", Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.refuse(&Failure::new(Code::KeyIsNull, "its key is NULL"), Some(b"event-7"));
+    comparison.stored(record_of(&event(7, 0)));
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("refused", 1)].into());
+}
+
+#[test]
+fn an_example_says_where_and_what() {
+    let mut comparison = Comparison::new("id", Limits::default());
+    comparison.begin_topic(&TopicName::new("orders").unwrap(), [0]);
+    let expected = Expected { value: Some(br#"{"a": 1, "b": 2}"#.to_vec()), ..event(1, 0) };
+    comparison.expect(expected.clone());
+    let value = Some(br#"{"a": 1, "b": 3}"#.to_vec());
+    comparison.stored(StoredRecord { value, offset: 9, ..record_of(&expected) });
+    let report = comparison.finish();
+    let (_, _, [example]) = report.findings().next().unwrap() else { panic!("{report:?}") };
+    assert_eq!(example.id, "event-1");
+    assert_eq!(example.at, "orders-0@9");
+    assert_eq!(example.ours.as_deref(), Some(r#""{\"a\": 1, \"b\": 2}""#));
+    assert_eq!(example.theirs.as_deref(), Some(r#""{\"a\": 1, \"b\": 3}""#));
+}

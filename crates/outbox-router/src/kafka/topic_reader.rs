@@ -1,0 +1,188 @@
+//! Reads whole topics, for commands that compare them with what the slot holds. It produces
+//! nothing, joins no group and commits no offset.
+
+use std::{num::NonZeroI32, time::Duration};
+
+use rdkafka::{types::RDKafkaErrorCode as E, util::Timeout};
+use relay::{Case, Failure, TopicName};
+
+use super::{
+    KafkaSettings,
+    errors::Cluster,
+    ffi::{Fetched, Reader},
+    topics::code_of,
+};
+
+/// How long the cluster may take to answer one request.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A client that reads all partitions of the topics that it is given.
+pub struct TopicReader {
+    cluster: Cluster,
+    reader: Reader,
+    topics: Vec<TopicName>,
+}
+
+/// A partition of a topic, the topic by its number in the order of [`TopicReader::read`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionId {
+    /// The topic's number.
+    pub topic: usize,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+/// A record as the broker stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRecord {
+    /// Where it is.
+    pub partition: PartitionId,
+    /// Its offset.
+    pub offset: i64,
+    /// Its timestamp.
+    pub timestamp_ms: i64,
+    /// Its key; `None` is Kafka's null.
+    pub key: Option<Vec<u8>>,
+    /// Its value; `None` is Kafka's null.
+    pub value: Option<Vec<u8>>,
+    /// Its headers, in their order.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// What a poll brought.
+#[derive(Debug)]
+pub enum Polled {
+    /// A record.
+    Record(StoredRecord),
+    /// The partition has no further record at present.
+    End(PartitionId),
+}
+
+/// Where the reading of a partition begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// The first offset that is read.
+    pub offset: i64,
+    /// Where the partition ended when the reading began.
+    pub end: i64,
+}
+
+impl TopicReader {
+    /// Makes the client, which connects in the background.
+    ///
+    /// # Errors
+    /// A property is refused.
+    pub fn open(settings: &KafkaSettings) -> Result<Self, Failure> {
+        let refused = |why: String| Failure::of(Case::ProducerSettings, why);
+        let mut config = settings.reader_config().map_err(|error| refused(error.to_string()))?;
+        // A record of an aborted transaction is none.
+        config.set("isolation.level", "read_committed");
+        let reader = Reader::open(&config).map_err(|error| refused(error.to_string()))?;
+        let cluster = Cluster::new(&settings.bootstrap_servers);
+        Ok(Self { cluster, reader, topics: Vec::new() })
+    }
+
+    /// The topic's partition count.
+    ///
+    /// # Errors
+    /// The topic is missing or forbidden, or no broker answers.
+    pub fn partitions(&self, topic: &TopicName) -> Result<NonZeroI32, Failure> {
+        let failure = |error: E| self.failure(error, topic);
+        let metadata = self
+            .reader
+            .client()
+            .fetch_metadata(Some(topic.as_str()), Timeout::After(ANSWER_WITHIN))
+            .map_err(|error| failure(code_of(&error)))?;
+        let found = metadata.topics().first().ok_or_else(|| failure(E::UnknownTopic))?;
+        if let Some(error) = found.error() {
+            return Err(failure(error.into()));
+        }
+        let count = i32::try_from(found.partitions().len()).ok().and_then(NonZeroI32::new);
+        count.ok_or_else(|| failure(E::UnknownTopicOrPartition))
+    }
+
+    /// Begins to read a topic at the first records that are not older than `millis`, and returns
+    /// where each partition begins. A topic that is read already gives an empty list.
+    ///
+    /// # Errors
+    /// No broker answers, or the topic cannot be read.
+    pub fn read(
+        &mut self,
+        topic: &TopicName,
+        partitions: NonZeroI32,
+        millis: i64,
+    ) -> Result<Vec<ReadFrom>, Failure> {
+        if self.topics.contains(topic) {
+            return Ok(Vec::new());
+        }
+        let offsets = self
+            .reader
+            .offsets_at(topic, partitions.get(), millis, ANSWER_WITHIN)
+            .map_err(|error| self.failure(error, topic))?;
+        let number =
+            self.reader.add(topic).map_err(|error| self.failure(code_of(&error), topic))?;
+        self.topics.push(topic.clone());
+        let mut begun = Vec::with_capacity(offsets.len());
+        for (partition, offset) in (0..).zip(offsets) {
+            let (low, end) = self
+                .reader
+                .client()
+                .fetch_watermarks(topic.as_str(), partition, Timeout::After(ANSWER_WITHIN))
+                .map_err(|error| self.failure(code_of(&error), topic))?;
+            let offset = offset.unwrap_or(end).clamp(low, end);
+            self.reader
+                .start(number, partition, offset)
+                .map_err(|error| self.failure(error, topic))?;
+            begun.push(ReadFrom { offset, end });
+        }
+        Ok(begun)
+    }
+
+    /// The number of a topic that is read.
+    pub fn number(&self, topic: &TopicName) -> Option<usize> {
+        self.topics.iter().position(|known| known == topic)
+    }
+
+    /// The names of the topics that are read, by number.
+    pub fn topics(&self) -> &[TopicName] {
+        &self.topics
+    }
+
+    /// Waits up to `limit` for the next record or end of a partition. An error that librdkafka
+    /// retries is not shown: it ends in silence, or passes.
+    ///
+    /// # Errors
+    /// A topic was deleted, or may no longer be read.
+    pub fn poll(&self, limit: Duration) -> Result<Option<Polled>, Failure> {
+        Ok(match self.reader.next(limit) {
+            None => None,
+            Some(Fetched::Record(record)) => Some(Polled::Record(StoredRecord {
+                partition: PartitionId { topic: record.topic, partition: record.partition },
+                offset: record.offset,
+                timestamp_ms: record.timestamp_ms,
+                key: record.key,
+                value: record.value,
+                headers: record.headers,
+            })),
+            Some(Fetched::End { topic, partition, .. }) => {
+                Some(Polled::End(PartitionId { topic, partition }))
+            }
+            Some(Fetched::Error(error)) => match error.code {
+                E::UnknownTopic
+                | E::UnknownTopicOrPartition
+                | E::UnknownPartition
+                | E::TopicAuthorizationFailed => {
+                    return Err(self.cluster.failure(error.code, None, &error.text));
+                }
+                _ => {
+                    tracing::debug!(code = %error.code, "Kafka says: {}", error.text);
+                    None
+                }
+            },
+        })
+    }
+
+    fn failure(&self, error: E, topic: &TopicName) -> Failure {
+        self.cluster.failure(error, Some(topic.as_str()), "")
+    }
+}

@@ -1,0 +1,180 @@
+//! A temporary copy of the slot, for commands that only look: what the slot holds is read from the
+//! copy, and the slot itself stays where it is, even while another process streams from it.
+//!
+//! `pg_copy_logical_replication_slot` needs no more than the attribute REPLICATION. PostgreSQL
+//! drops a temporary slot when its session ends, for whatever reason (manual, section "Replication
+//! Management Functions"); so nothing has to be cleaned up. Only the session that made it can
+//! stream from it.
+
+use std::{future::poll_fn, task::Poll, time::Duration};
+
+use pgoutput::StandbyStatusUpdate;
+use relay::{
+    Case, Code, Failure, Lsn, Outboxes, PgTimestamp, ReplyRequest,
+    source::{TableOids, slot_checks},
+};
+use tokio::time::Instant;
+
+use super::{
+    connect::{Source, SourceReading, client_encoding, identify},
+    translate,
+};
+use crate::postgres::{
+    Fill, Incoming, ReplicationStream, WAL_SENDER_TIMEOUT, command_failure, protocol_failure,
+    quote_literal, stream_failure,
+};
+
+/// How many bytes of the slot's name its copy bears; a name has at most 63.
+const NAME_BYTES: usize = 40;
+
+/// A stream from a temporary copy of the slot.
+pub struct SlotCopy {
+    stream: ReplicationStream,
+    /// Where the copy began: the slot's `confirmed_flush_lsn`.
+    begins_at: Lsn,
+    /// Everything before it was read, so the server need not keep it for the copy.
+    passed: Lsn,
+    status_due: Instant,
+}
+
+/// What the stream holds next.
+#[derive(Debug)]
+pub enum CopyFrame<'a> {
+    /// The payload of a CopyData frame.
+    Whole(&'a [u8]),
+    /// The beginning of one that is larger than `limits.row_bytes`.
+    Oversized {
+        /// The payload's whole length.
+        announced: usize,
+        /// Its beginning.
+        prefix: &'a [u8],
+    },
+}
+
+impl Source {
+    /// Reads slot, publication and tables, copies the slot and starts to stream from the copy.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
+    pub(crate) async fn copy_slot(&self) -> Result<(SlotCopy, SourceReading), Failure> {
+        let reading = self.read(None).await?;
+        let slot = slot_checks::fit(&self.slot, &reading.slot_reading)?;
+        let begins_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+        // No SQL on tables may run on the connection that streams; see `Source::start`.
+        let mut connection = self.connect(client_encoding(&reading.server)).await?;
+        if identify(&mut connection).await?.0 != reading.server.history {
+            let what = "another server answers than a moment ago, or it was promoted";
+            return Err(Failure::new(Code::ServerUnreachable, what));
+        }
+        let copy = copy_name(&self.slot);
+        let statement = format!(
+            "select from pg_catalog.pg_copy_logical_replication_slot({}, {}, true)",
+            quote_literal(&self.slot),
+            quote_literal(&copy)
+        );
+        connection.query("the copy of the slot", &statement).await.map_err(|error| {
+            let failure = command_failure(error);
+            match failure.code {
+                Code::ServerFull => failure.with_case(Case::NoFreeSlot),
+                _ => failure,
+            }
+        })?;
+        let publications = [self.publication.as_str()];
+        let stream =
+            connection.start_replication(&copy, &publications).await.map_err(command_failure)?;
+        let copy = SlotCopy { stream, begins_at, passed: Lsn::ZERO, status_due: Instant::now() };
+        Ok((copy, reading))
+    }
+
+    /// Which OIDs are the configured tables, as the catalog shows them now.
+    pub(crate) fn table_oids(&self, reading: &SourceReading) -> TableOids {
+        TableOids::of(&self.outboxes, &reading.catalog, None)
+    }
+
+    /// The configured outbox tables.
+    pub(crate) fn outboxes(&self) -> &Outboxes {
+        &self.outboxes
+    }
+}
+
+impl SlotCopy {
+    /// The slot's `confirmed_flush_lsn` when it was copied; nothing that was committed before it
+    /// comes.
+    pub fn begins_at(&self) -> Lsn {
+        self.begins_at
+    }
+
+    /// Everything before this position was read.
+    pub fn pass(&mut self, position: Lsn) {
+        self.passed = self.passed.max(position);
+    }
+
+    /// Sends what is due, and waits up to `limit` for the next bytes. To be called at least every
+    /// few seconds, also while nothing is to be read: otherwise the server ends the connection.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn fill(&mut self, limit: Duration) -> Result<(), Failure> {
+        if self.status_due <= Instant::now() {
+            self.status_due = Instant::now() + WAL_SENDER_TIMEOUT / 3;
+            self.queue_status();
+        }
+        let stream = &mut self.stream;
+        let exchange = poll_fn(|cx| {
+            if let Poll::Ready(Err(error)) = stream.poll_flush_out(cx) {
+                return Poll::Ready(Err(error));
+            }
+            stream.poll_fill(cx)
+        });
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(Ok(Fill::Bytes(_) | Fill::NoRoom)) | Err(_) => Ok(()),
+            // What arrived before the end is still to be read; `next` shows the end after it.
+            Ok(Ok(Fill::Closed)) => Ok(()),
+            Ok(Err(error)) => Err(translate::broken(error)),
+        }
+    }
+
+    /// The next frame that has arrived, the same until [`Self::consume`]; `None` until more
+    /// arrives.
+    ///
+    /// # Errors
+    /// The server ended the stream or violates the protocol.
+    pub fn next(&mut self) -> Result<Option<CopyFrame<'_>>, Failure> {
+        // Notices are not shown; the loop is left with a frame, or when nothing is buffered.
+        while let Some(Incoming::Notice(_)) = self.stream.peek().map_err(protocol_failure)? {
+            self.stream.consume();
+        }
+        Ok(match self.stream.peek().map_err(protocol_failure)? {
+            None | Some(Incoming::Notice(_)) => None,
+            Some(Incoming::Frame(payload)) => Some(CopyFrame::Whole(payload)),
+            Some(Incoming::Oversized { announced, prefix }) => {
+                Some(CopyFrame::Oversized { announced, prefix })
+            }
+            Some(Incoming::Error(message)) => return Err(stream_failure(&message)),
+            Some(Incoming::CopyDone | Incoming::Closed) => return Err(translate::closed()),
+        })
+    }
+
+    /// Steps past what [`Self::next`] showed.
+    pub fn consume(&mut self) {
+        self.stream.consume();
+    }
+
+    fn queue_status(&mut self) {
+        let update = StandbyStatusUpdate {
+            write: self.passed,
+            flush: self.passed,
+            apply: self.passed,
+            clock: PgTimestamp::from_micros(0),
+            reply: ReplyRequest::Optional,
+        };
+        self.stream.queue_status(&update.encode());
+    }
+}
+
+/// A name that no other slot has; a slot's name has lower-case letters, digits and underscores.
+fn copy_name(slot: &str) -> String {
+    let own = uuid::Uuid::new_v4().simple().to_string();
+    let beginning: String = slot.chars().take(NAME_BYTES).collect();
+    format!("{beginning}_copy_{}", own.get(..8).unwrap_or(&own))
+}

@@ -1,0 +1,240 @@
+//! From a row of the stream to a record: which table the row belongs to, what the table's mapping
+//! makes of it, and where the record goes. The session produces the record, and a dry run only
+//! shows it; so both decide alike about every row.
+
+use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation};
+
+use super::relations::{Binding, Relations, not_described};
+use crate::{
+    failure::{Code, Failure, Name},
+    routing::{
+        columns::{Event, Value},
+        mapping::MappedRow,
+        record::{Record, Size, TopicId},
+        route::{FormatHeaders, Scratch, described},
+        table::{OnUpdate, Outboxes, Role},
+        topic::TopicName,
+        topics::{Readiness, TopicFacts, Topics},
+    },
+    source::TableOids,
+};
+
+/// The relations of a stream, and the buffers for one row.
+pub(crate) struct Rows {
+    relations: Relations,
+    scratch: Scratch,
+    mapped: MappedRow,
+}
+
+/// What a row is.
+pub(crate) enum Row<T> {
+    /// An event, whose record was taken with this result.
+    Event(T),
+    /// A row of a table that is no outbox.
+    NotOutbox,
+    /// A row of an outbox that the configuration leaves out.
+    FilteredOut,
+    /// An event whose topic's partition count is not known yet.
+    TopicPending(TopicId),
+    /// A row that cannot become a record, or whose record the topic would refuse.
+    Refused(Box<RefusedRow>),
+}
+
+/// Why a row is refused.
+pub(crate) struct RefusedRow {
+    pub(crate) failure: Failure,
+    /// The topic that would refuse its record.
+    pub(crate) topic: Option<TopicId>,
+}
+
+impl<T> From<Failure> for Row<T> {
+    #[cold]
+    fn from(failure: Failure) -> Self {
+        Self::Refused(Box::new(RefusedRow { failure, topic: None }))
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(tables: TableOids) -> Self {
+        Self {
+            relations: Relations::new(tables),
+            scratch: Scratch::default(),
+            mapped: MappedRow::default(),
+        }
+    }
+
+    /// Notes a Relation message.
+    pub(crate) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
+        self.relations.describe(outboxes, relation);
+    }
+
+    /// Routes one row, and gives its record to `take`: the record borrows from buffers that this
+    /// call fills, and to return it would cost 150 instructions. A row without its Relation message
+    /// (P007), and one with a value in an unexpected form (R010), are refused, too.
+    #[inline(always)]
+    pub(crate) fn route<T>(
+        &mut self,
+        insert: &Insert<'_>,
+        committed_at: PgTimestamp,
+        topics: &mut Topics,
+        take: impl FnOnce(&Record<'_>, Size) -> T,
+    ) -> Row<T> {
+        let router = match self.relations.of_row(insert.relation) {
+            Some(Binding::Outbox(router)) => router,
+            Some(Binding::NotOutbox) => return Row::NotOutbox,
+            Some(Binding::Broken(_, failure)) => return failure.clone().into(),
+            None => return not_described(insert.relation).into(),
+        };
+        let mut event = Event::default();
+        if let Err(failure) = router.columns().read(insert.tuple.iter(), &mut event) {
+            return failure.into();
+        }
+        self.scratch.headers.clear();
+        let mut mapped = None;
+        if router.columns().mapping().is_some() {
+            let (row, headers) = (insert.tuple.iter(), &mut self.scratch.headers);
+            mapped = match router.map_row(row, &mut event, &mut self.mapped, headers) {
+                Ok(Some(mapped)) => Some(mapped),
+                Ok(None) => return Row::FilteredOut,
+                Err(failure) => return failure.into(),
+            };
+        }
+        let mut format_headers = FormatHeaders::default();
+        let routed = match router.route(&event, topics, &mut self.scratch, &mut format_headers) {
+            Ok(routed) => routed,
+            Err(failure) => return failure.into(),
+        };
+        let topic = routed.topic;
+        let Readiness::Ready(facts) = topics.readiness(topic) else {
+            return Row::TopicPending(topic);
+        };
+        let mut placed = routed.placed(facts.partitions, committed_at);
+        if let Some(mapped) = mapped {
+            placed = match mapped.placed(placed, facts.partitions) {
+                Ok(placed) => placed,
+                Err(partition) => {
+                    let failure = no_such_partition(topic, partition, &event, facts, topics);
+                    return refused_by(topic, failure);
+                }
+            };
+        }
+        let record = routed.record(&format_headers, placed);
+        let size = record.size();
+        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
+            return refused_by(topic, failure);
+        }
+        Row::Event(take(&record, size))
+    }
+
+    /// The id of a row, where it can be read.
+    pub(crate) fn id<'a>(&mut self, insert: &Insert<'a>) -> Option<&'a [u8]> {
+        let Some(Binding::Outbox(router)) = self.relations.of_row(insert.relation) else {
+            return None;
+        };
+        let mut event = Event::default();
+        router.columns().read(insert.tuple.iter(), &mut event).ok()?;
+        match event.get(Role::Id) {
+            Value::Some(id, _) => Some(id),
+            Value::Null | Value::Absent => None,
+        }
+    }
+
+    /// Why a row in a frame of `announced` bytes is refused, when only the frame's beginning was
+    /// kept; `None` for a row of another table.
+    ///
+    /// # Errors
+    /// The row's relation was not described (P007), or a value has an unexpected form (R010).
+    pub(crate) fn refuse_oversized(
+        &mut self,
+        announced: usize,
+        row: &InsertPrefix<'_>,
+        row_bytes: usize,
+    ) -> Result<Option<Failure>, Failure> {
+        Ok(match self.binding(row.relation)? {
+            Binding::NotOutbox => None,
+            Binding::Outbox(router) => {
+                let mut event = Event::default();
+                router.columns().read_partial(row.columns(), &mut event)?;
+                let failure = Failure::new(
+                    Code::RowTooLarge,
+                    format!(
+                        "{} of {}: {announced} bytes are more than a row may have ({row_bytes})",
+                        described(&event),
+                        router.table().name
+                    ),
+                );
+                Some(failure.naming(Name::Bytes, announced))
+            }
+            Binding::Broken(_, failure) => Some(failure.clone()),
+        })
+    }
+
+    fn binding(&mut self, relation: Oid) -> Result<&mut Binding, Failure> {
+        self.relations.of_row(relation).ok_or_else(|| not_described(relation))
+    }
+
+    /// Why an UPDATE is refused, where it is: the event that a row is was sent when it was
+    /// inserted.
+    ///
+    /// # Errors
+    /// The row's relation was not described (P007).
+    pub(crate) fn refuse_update(&mut self, relation: Oid) -> Result<Option<Failure>, Failure> {
+        Ok(match self.binding(relation)? {
+            Binding::Outbox(router) if router.table().on_update == OnUpdate::Error => {
+                let what = format!("a row of {} was updated", router.table().name);
+                Some(Failure::new(Code::RowUpdated, what))
+            }
+            Binding::Outbox(_) | Binding::NotOutbox | Binding::Broken(..) => None,
+        })
+    }
+}
+
+#[cold]
+fn refused_by<T>(topic: TopicId, failure: Failure) -> Row<T> {
+    Row::Refused(Box::new(RefusedRow { failure, topic: Some(topic) }))
+}
+
+/// Why the topic would refuse the record, if it would. The session waits at the row here, since a
+/// refusal by the broker would also fail the other records in flight.
+#[inline]
+fn too_large(
+    topic: TopicId,
+    size: Size,
+    event: &Event<'_>,
+    facts: TopicFacts,
+    topics: &Topics,
+) -> Option<Failure> {
+    let limit = facts.max_message_bytes?;
+    let size = size.batch_bytes();
+    if size <= limit {
+        return None;
+    }
+    topics.name(topic).map(|name| record_too_large(name, size, limit, event))
+}
+
+#[cold]
+fn no_such_partition(
+    topic: TopicId,
+    partition: i32,
+    event: &Event<'_>,
+    facts: TopicFacts,
+    topics: &Topics,
+) -> Failure {
+    let name = topics.name(topic).map_or("", TopicName::as_str);
+    let (described, partitions) = (described(event), facts.partitions);
+    Failure::new(
+        Code::PartitionUnusable,
+        format!("{described} names partition {partition} of topic {name}, which has {partitions} partitions"),
+    )
+    .naming(Name::Topic, name)
+}
+
+#[cold]
+fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<'_>) -> Failure {
+    Failure::new(
+        Code::RecordTooLarge,
+        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
+    )
+    .naming(Name::Topic, topic)
+    .naming(Name::Bytes, size.next_power_of_two())
+}
