@@ -12,6 +12,7 @@ mod settings;
 mod source;
 mod step;
 mod stopped;
+mod tally;
 mod topics;
 mod waiting;
 mod witness;
@@ -38,6 +39,7 @@ use rest::ConnectorUrl;
 use settings::{Settings, settings};
 use step::Step;
 use stopped::Asked;
+use tally::Delivered;
 
 /// Where the configuration comes from, beside the file of the connector.
 pub(super) struct Given<'a> {
@@ -152,10 +154,7 @@ impl Facts<'_> {
         steps.extend([step, source::publication(self.config, &reading.catalog)]);
         match direction {
             Direction::TakeOver => {
-                let connector = self.asked.connector();
-                let written = connector.map_or(&[][..], |connector| &connector.topics);
-                steps.push(topics::topics(self.config, written).await);
-                steps.push(self.against_offset(slot.as_ref(), &reading).await);
+                steps.extend(self.rows(slot.as_ref()).await);
                 steps.push(match &stored {
                     Ok(stored) => {
                         witness::for_router(self.config, stored.as_ref(), reading, self.file)
@@ -164,7 +163,7 @@ impl Facts<'_> {
                 });
             }
             Direction::GiveBack => {
-                steps.push(self.against_witness(slot.as_ref(), &reading, &stored).await);
+                steps.push(self.against_witness(slot.as_ref(), &stored).await);
                 steps.push(stopped::forgotten(self.asked));
                 steps.push(stopped::configured(self.asked, self.config));
             }
@@ -190,30 +189,48 @@ impl Facts<'_> {
         Box::pin(source.read(known)).await
     }
 
-    async fn against_offset(&self, slot: Option<&SlotHealth>, reading: &SourceReading) -> Step {
-        let Some(slot) = slot else { return position::unknown() };
+    /// The topics and the position, by what the slot has still to send; and a row at which `run`
+    /// would stop.
+    async fn rows(&self, slot: Option<&SlotHealth>) -> Vec<Step> {
         let connector = self.asked.connector();
-        let catalog = &reading.catalog;
-        position::against_offset(self.config, self.access, slot, catalog, connector).await
+        let waiting = match slot {
+            Some(_) => {
+                let delivered = position::delivered(connector);
+                Some(waiting::read(self.config, self.access, delivered).await)
+            }
+            None => None,
+        };
+        let read = waiting.as_ref().and_then(|waiting| waiting.as_ref().ok());
+        let written = connector.into_iter().flat_map(|connector| &connector.topics);
+        let in_use = written.chain(read.into_iter().flat_map(|read| &read.topics)).cloned();
+        let mut steps = vec![topics::topics(self.config, in_use).await];
+        if let Some(failure) = read.and_then(|read| read.refused.as_ref()) {
+            steps.push(source::of_failure("rows", failure).detail("run would stop at this row"));
+        }
+        steps.push(match (slot, &waiting) {
+            (Some(slot), Some(waiting)) => position::against_offset(slot, waiting, connector),
+            _ => position::unknown(),
+        });
+        steps
     }
 
     async fn against_witness(
         &self,
         slot: Option<&SlotHealth>,
-        reading: &SourceReading,
         stored: &Result<Option<PipelineRecords>, Failure>,
     ) -> Step {
         let Some(slot) = slot else { return position::unknown() };
         let stored = match stored {
             Ok(stored) => stored.as_ref(),
-            Err(failure) => return source::of_failure("position", failure),
+            Err(failure) => return source::of_failure(position::NAME, failure),
         };
-        let catalog = &reading.catalog;
         let witness = stored.and_then(|stored| stored.record.as_ref());
         if let Some(failure) = witness.and_then(witness::open_gap) {
-            return source::of_failure("position", &failure);
+            return source::of_failure(position::NAME, &failure);
         }
-        let acknowledged = witness.map(|witness| witness.position);
-        position::against_witness(self.config, self.access, slot, catalog, acknowledged).await
+        let delivered =
+            witness.map_or(Delivered::Unknown, |witness| Delivered::Commit(witness.position));
+        let waiting = waiting::read(self.config, self.access, delivered).await;
+        position::come_twice(slot, &waiting)
     }
 }

@@ -1,25 +1,27 @@
 //! How much comes twice: what was delivered past the slot's position.
 
-use relay::{
-    Lsn,
-    source::{Catalog, SlotHealth},
-};
+use relay::{Lsn, source::SlotHealth};
 
 use super::{
     connector::{Connector, Status, StoredOffset},
     step::Step,
-    waiting::{Delivered, Waiting, count},
+    tally::Delivered,
+    waiting::Waiting,
 };
-use crate::{cli::connect::Access, config::Config, wording};
+use crate::wording;
 
-const NAME: &str = "position";
+pub(super) const NAME: &str = "position";
+
+/// How far a connector has delivered.
+pub(super) fn delivered(connector: Option<&Connector>) -> Delivered {
+    let offset = connector.and_then(|connector| *connector.offset.as_ref().ok()?);
+    offset.map_or(Delivered::Unknown, Delivered::Offset)
+}
 
 /// The slot's position against what the connector has stored.
-pub(super) async fn against_offset(
-    config: &Config,
-    access: Access<'_>,
+pub(super) fn against_offset(
     slot: &SlotHealth,
-    catalog: &Catalog,
+    waiting: &Result<Waiting, String>,
     connector: Option<&Connector>,
 ) -> Step {
     let known = connector.map(|connector| &connector.offset);
@@ -31,19 +33,18 @@ pub(super) async fn against_offset(
             return past_offset(position, stored);
         }
     }
-    let waiting = count(config, access, slot, catalog, offset.map(Delivered::Offset)).await;
-    let at = at(slot);
-    let step = match (&waiting, offset) {
-        (Ok(waiting), Some(_)) => come_twice(&at, *waiting),
-        (Ok(Waiting { all, .. }), None) => {
-            Step::ready(NAME, format!("{at}; of {all} waiting events at most all come twice"))
-                .detail(unknown_offset(known))
-        }
-        (Err(why), _) => Step::ready(NAME, at).detail(format!("how many come twice: {why}")),
+    let Some(offset) = offset else {
+        let step = match waiting {
+            Ok(Waiting { all, .. }) => Step::ready(
+                NAME,
+                format!("{}; of {all} waiting events at most all come twice", at(slot)),
+            ),
+            Err(why) => uncounted(slot, why),
+        };
+        return step.detail(unknown_offset(known));
     };
-    let Some(offset) = offset else { return step };
     let commit = offset.commit.map(|commit| format!("after the commit {commit}, "));
-    let step = step.detail(format!(
+    let step = come_twice(slot, waiting).detail(format!(
         "the connector has stored that it delivered, {}the event {}",
         commit.unwrap_or_default(),
         offset.lsn
@@ -74,26 +75,19 @@ fn past_offset(position: Lsn, stored: Lsn) -> Step {
         .detail("see that the outbox has no id from between that is missing in the topics")
 }
 
-/// The slot's position against what the router has had acknowledged.
-pub(super) async fn against_witness(
-    config: &Config,
-    access: Access<'_>,
-    slot: &SlotHealth,
-    catalog: &Catalog,
-    witness: Option<Lsn>,
-) -> Step {
-    let acknowledged = witness.map(Delivered::Commit);
-    let waiting = count(config, access, slot, catalog, acknowledged).await;
-    let at = at(slot);
+/// How many events come twice, by what was counted.
+pub(super) fn come_twice(slot: &SlotHealth, waiting: &Result<Waiting, String>) -> Step {
     match waiting {
-        Ok(waiting) => come_twice(&at, waiting),
-        Err(why) => Step::ready(NAME, at).detail(format!("how many come twice: {why}")),
+        Ok(Waiting { all, delivered, .. }) => {
+            let text = format!("{}; {delivered} of {all} waiting events come twice", at(slot));
+            Step::ready(NAME, text).twice(*delivered)
+        }
+        Err(why) => uncounted(slot, why),
     }
 }
 
-fn come_twice(at: &str, Waiting { all, delivered }: Waiting) -> Step {
-    Step::ready(NAME, format!("{at}; {delivered} of {all} waiting events come twice"))
-        .twice(delivered)
+fn uncounted(slot: &SlotHealth, why: &str) -> Step {
+    Step::ready(NAME, at(slot)).detail(format!("how many come twice: {why}"))
 }
 
 fn at(slot: &SlotHealth) -> String {

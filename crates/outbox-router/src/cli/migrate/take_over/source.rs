@@ -70,8 +70,12 @@ pub(super) fn publication(config: &Config, catalog: &Catalog) -> Step {
     let mut failures = compare(watched, None, catalog);
     failures.retain(|failure| !failure.is_note());
     let Some((first, others)) = failures.split_first() else {
-        let tables: Vec<String> =
-            outbox_tables(config, catalog).map(|table| table.name.to_string()).collect();
+        // Without a configured table, all that are published are outboxes.
+        let is_outbox = |table: &&CatalogRelation| {
+            config.outbox.is_empty() || config.outbox.iter().any(|outbox| outbox.name == table.name)
+        };
+        let tables = catalog.relations.iter().filter(is_outbox);
+        let tables: Vec<String> = tables.map(|table| table.name.to_string()).collect();
         return Step::ready(
             PUBLICATION,
             format!("{name} publishes inserts on {}", tables.join(", ")),
@@ -79,17 +83,6 @@ pub(super) fn publication(config: &Config, catalog: &Catalog) -> Step {
     };
     let step = of_failure(PUBLICATION, first);
     others.iter().fold(step, |step, failure| step.detail(failure.to_string()))
-}
-
-/// The outbox tables as they are: those of the configuration, else all that are published.
-pub(super) fn outbox_tables<'c>(
-    config: &'c Config,
-    catalog: &'c Catalog,
-) -> impl Iterator<Item = &'c CatalogRelation> {
-    let is_outbox = |relation: &&CatalogRelation| {
-        config.outbox.is_empty() || config.outbox.iter().any(|table| table.name == relation.name)
-    };
-    catalog.relations.iter().filter(is_outbox)
 }
 
 /// A failure as a step.

@@ -14,13 +14,13 @@ use crate::{
 
 const NAME: &str = "topics";
 
-/// Looks up the topics that the configuration names and those that the connector has written to.
-pub(super) async fn topics(config: &Config, written: &[TopicName]) -> Step {
+/// Looks up the topics that the configuration names, and others that are in use.
+pub(super) async fn topics(config: &Config, in_use: impl Iterator<Item = TopicName>) -> Step {
     let templates: Vec<String> = config.outbox.iter().filter_map(template).collect();
     let constant = templates.iter().filter_map(|topic| TopicName::new(topic).ok());
-    let names: BTreeSet<TopicName> = constant.chain(written.iter().cloned()).collect();
+    let names: BTreeSet<TopicName> = constant.chain(in_use).collect();
     if names.is_empty() {
-        return Step::ready(NAME, "they depend on the rows, and the connector names none")
+        return Step::ready(NAME, "they depend on the rows, and none is in use")
             .detail("a topic that is missing blocks the router, which names it");
     }
     let settings = prepare::kafka_settings(config);

@@ -1,125 +1,148 @@
-//! The events that the slot has still to send, and how many of them Kafka has already.
-//!
-//! The server is asked without moving the slot. It counts by itself, so that only numbers come
-//! back; but it keeps on its disk what it has decoded until it answers, so a slot that is far behind
-//! is not counted.
+//! The events that the slot has still to send: how many, to which topics, and whether `run` would
+//! stop at one. They are read from a temporary copy of the slot, which itself stays where it is.
 
-use relay::{
-    Failure, Lsn,
-    source::{Catalog, SlotHealth},
-};
-use tokio_postgres::Client;
+use std::{collections::BTreeSet, num::NonZeroI32, time::Duration};
 
-use super::{connector::StoredOffset, source::outbox_tables};
+use pgoutput::Frame;
+use relay::{DryFrame, DryRun, Failure, Lsn, TopicFacts, TopicName};
+
+use super::tally::{Delivered, RowKind, Tally};
 use crate::{
-    cli::{
-        TaskError,
-        connect::{Access, with_connection},
-    },
+    cli::connect::Access,
     config::Config,
-    postgres::quote_identifier,
-    wording,
+    prepare,
+    shell::{CopyFrame, SlotCopy},
 };
 
-/// What is decoded for a count at most.
-const BYTES_MAX: u64 = 1 << 30;
+/// Someone waits for the count.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Limit for the count: someone waits for it.
-const TIMEOUT: &str = "set statement_timeout = '120s'";
+/// How long to wait for more to arrive before looking again.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// How far somebody has delivered.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Delivered {
-    /// Up to an event, by what a connector has stored.
-    Offset(StoredOffset),
-    /// Up to the end of a transaction.
-    Commit(Lsn),
-}
-
-/// Numbers of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What waits.
+#[derive(Debug)]
 pub(super) struct Waiting {
-    /// Those that the slot has still to send.
+    /// Events that the slot has still to send.
     pub(super) all: u64,
     /// Those of them that were delivered.
     pub(super) delivered: u64,
+    /// The topics that they go to.
+    pub(super) topics: BTreeSet<TopicName>,
+    /// The first row at which `run` would stop.
+    pub(super) refused: Option<Failure>,
 }
 
-/// Counts what the slot has still to send.
+/// Reads what the slot has still to send, up to the present end of WAL.
 ///
 /// # Errors
-/// The server refuses, or it is too much to count.
-pub(super) async fn count(
+/// The slot cannot be copied, or there is too much to read.
+pub(super) async fn read(
     config: &Config,
     access: Access<'_>,
-    slot: &SlotHealth,
-    catalog: &Catalog,
-    delivered: Option<Delivered>,
+    delivered: Delivered,
 ) -> Result<Waiting, String> {
-    let behind = slot.bytes_behind();
-    if behind > BYTES_MAX {
-        let (behind, limit) = (wording::bytes(behind), wording::bytes(BYTES_MAX));
-        return Err(format!("events are counted up to {limit} of WAL, and there are {behind}"));
+    match tokio::time::timeout(TIMEOUT, Box::pin(read_all(config, access, delivered))).await {
+        Ok(read) => read.map_err(|failure| format!("{failure:#}")),
+        Err(_) => Err(format!("not all of it was read within {} s", TIMEOUT.as_secs())),
     }
-    let tables = outbox_tables(config, catalog);
-    let tables: Vec<i64> = tables.map(|relation| i64::from(relation.oid.as_u32())).collect();
-    let counted = with_connection(access, "migrate", async |client| {
-        client.batch_execute(TIMEOUT).await?;
-        ask(client, config, &tables, delivered).await
-    });
-    Box::pin(counted).await.map_err(|error| match error {
-        TaskError::Failure(failure) => message(&failure),
-        TaskError::Output(error) => error.to_string(),
-    })
 }
 
-fn message(failure: &Failure) -> String {
-    format!("{failure:#}")
-}
-
-/// `n` numbers the messages in the order in which they are sent. An Insert begins with an `I` and
-/// the table's OID; the position of a Commit, a `C`, is the end of its transaction. The last event
-/// of an offset may be of another table.
-const QUERY: &str = "\
-    with message as materialized ( \
-      select n, lsn, get_byte(data, 0) as kind, \
-        get_byte(data, 0) = ascii('I') and (get_byte(data, 1)::int8 << 24) + \
-          (get_byte(data, 2) << 16) + (get_byte(data, 3) << 8) + get_byte(data, 4) \
-          = any($3::int8[]) as is_event \
-      from pg_logical_slot_peek_binary_changes($1::text::name, null, null, 'proto_version', '1', \
-        'publication_names', $2) with ordinality as m(lsn, xid, data, n)), \
-    event as ( \
-      select n, lsn, row_number() over (partition by lsn order by n) as nth \
-      from message where is_event), \
-    delivered as ( \
-      select greatest( \
-        (select max(m.n) from message m left join event e on e.n = m.n \
-         where m.lsn = $4::text::pg_lsn and m.kind <> ascii('C') \
-           and coalesce(e.nth, 0) <= $5), \
-        (select max(n) from message where kind = ascii('C') and lsn <= $6::text::pg_lsn)) as upto) \
-    select count(*), count(*) filter (where n <= upto) from event, delivered";
-
-async fn ask(
-    client: &Client,
+async fn read_all(
     config: &Config,
-    tables: &[i64],
-    delivered: Option<Delivered>,
-) -> Result<Waiting, TaskError> {
-    let (event, nth, commit) = match delivered {
-        Some(Delivered::Offset(StoredOffset { lsn, events, commit })) => {
-            (Some(lsn), i64::try_from(events).unwrap_or(i64::MAX), commit)
+    access: Access<'_>,
+    delivered: Delivered,
+) -> Result<Waiting, Failure> {
+    let source = prepare::source(config, access.endpoint("migrate")?);
+    let (mut copy, reading) = source.copy_slot().await?;
+    let tables = source.table_oids(&reading);
+    let mut reader = Reader {
+        run: DryRun::new(source.outboxes().clone(), tables, source.row_bytes),
+        tally: Tally::new(delivered),
+        topics: BTreeSet::new(),
+        refused: None,
+    };
+    let end = reading.slot_reading.current_wal_lsn;
+    let mut passed = Lsn::ZERO;
+    while passed < end {
+        match reader.next(&mut copy)? {
+            Next::Passed(position) => {
+                passed = position;
+                copy.pass(position);
+            }
+            Next::Read => {}
+            Next::Empty => copy.fill(PAUSE).await?,
         }
-        Some(Delivered::Commit(commit)) => (None, 0, Some(commit)),
-        None => (None, 0, None),
-    };
-    let [event, commit] = [event, commit].map(|lsn| lsn.map(|lsn| lsn.to_string()));
-    let slot = config.postgres.slot.as_str();
-    let publication = quote_identifier(config.postgres.publication.as_str());
-    let row =
-        client.query_one(QUERY, &[&slot, &publication, &tables, &event, &nth, &commit]).await?;
-    let number = |column: usize| -> Result<u64, tokio_postgres::Error> {
-        let number: i64 = row.try_get(column)?;
-        Ok(u64::try_from(number).unwrap_or_default())
-    };
-    Ok(Waiting { all: number(0)?, delivered: number(1)? })
+    }
+    let Reader { tally: Tally { all, delivered, .. }, topics, refused, .. } = reader;
+    Ok(Waiting { all, delivered, topics, refused })
+}
+
+struct Reader {
+    run: DryRun,
+    tally: Tally,
+    topics: BTreeSet<TopicName>,
+    refused: Option<Failure>,
+}
+
+/// What was read.
+enum Next {
+    /// Nothing has arrived.
+    Empty,
+    /// A frame.
+    Read,
+    /// A frame, and everything before this position.
+    Passed(Lsn),
+}
+
+impl Reader {
+    fn next(&mut self, copy: &mut SlotCopy) -> Result<Next, Failure> {
+        let (position, frame) = match copy.next()? {
+            None => return Ok(Next::Empty),
+            Some(CopyFrame::Whole(payload)) => {
+                (position(payload)?, self.run.frame(payload, |_| ())?)
+            }
+            Some(CopyFrame::Oversized { announced, prefix }) => {
+                (position(prefix)?, self.run.oversized(announced, prefix)?)
+            }
+        };
+        let step = match frame {
+            // The same frame is offered again. Its partition does not matter here.
+            DryFrame::LookUpTopic(id, name) => {
+                let facts = TopicFacts { partitions: NonZeroI32::MIN, max_message_bytes: None };
+                self.run.topic(id, facts);
+                self.topics.insert(name);
+                return Ok(Next::Read);
+            }
+            DryFrame::Event => self.row(position, RowKind::Event),
+            DryFrame::FilteredOut => self.row(position, RowKind::LeftOut),
+            DryFrame::Other => {
+                self.tally.other(position);
+                Next::Read
+            }
+            DryFrame::Refused(failure, _) => {
+                self.refused.get_or_insert(*failure);
+                self.row(position, RowKind::Event)
+            }
+            DryFrame::Passed(position) => {
+                self.tally.passed(position);
+                Next::Passed(position)
+            }
+        };
+        copy.consume();
+        Ok(step)
+    }
+
+    fn row(&mut self, position: Lsn, kind: RowKind) -> Next {
+        self.tally.row(position, kind);
+        Next::Read
+    }
+}
+
+/// Where the WAL record lies that a frame comes from.
+fn position(payload: &[u8]) -> Result<Lsn, Failure> {
+    Ok(match Frame::parse(payload)? {
+        Frame::XLogData(data) => data.wal_start,
+        Frame::Keepalive(_) => Lsn::ZERO,
+    })
 }
