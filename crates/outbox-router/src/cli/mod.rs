@@ -86,7 +86,9 @@ pub async fn migrate(
     let done = match args.direction() {
         None => migrate::debezium(args, terminal),
         Some(direction) => {
-            Box::pin(migrate::hand_over(direction, args, cli, environment, terminal)).await
+            let file = config_file(cli, environment);
+            let origin = migrate::Origin { file, flags: cli.flags(), environment };
+            Box::pin(migrate::hand_over(direction, args, origin, terminal)).await
         }
     };
     done.unwrap_or_else(|error| output_failed(&error, terminal))

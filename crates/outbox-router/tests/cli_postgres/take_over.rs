@@ -31,23 +31,47 @@ fn step(output: &CommandOutput, name: &str) -> (String, String) {
     (of(found, "state").expect("a state"), of(found, "text").expect("a text"))
 }
 
+/// A table that Debezium's documentation shows.
+const TABLE: &str = "create table outbox (id int, aggregatetype text, aggregateid text, type text, \
+                     payload text); create publication outbox_router for table outbox";
+const SLOT: &str = "select pg_create_logical_replication_slot('outbox_router', 'pgoutput')";
+
 #[tokio::test]
-async fn a_free_slot_and_a_fitting_publication_are_ready_and_what_waits_is_counted() {
+async fn a_free_slot_is_ready_and_what_waits_is_counted_without_moving_it() {
     let server = Server::start();
-    server.sql("create table outbox (id int); create table other (id int)");
-    server.sql("create publication outbox_router for table outbox");
-    server.sql("select pg_create_logical_replication_slot('outbox_router', 'pgoutput')");
-    server.sql("insert into other values (1); insert into outbox values (2), (3)");
+    server.sql(TABLE);
+    server.sql(SLOT);
+    server.sql("create table other (id int); insert into other values (1)");
     let output = take_over(&server, &[]).await;
     assert_eq!(output.exit, Exit::Done, "{output:?}");
-    assert!(output.out.contains("of 2 waiting events at most all come twice"), "{}", output.out);
     assert!(
         output.out.contains("\nready  outbox-router run --config /dev/null\n"),
         "{}",
         output.out
     );
+    let row = "insert into outbox select n, 'order', 'o', 't', '{}' from generate_series(1, 2) n";
+    server.sql(row);
+    let waits = take_over(&server, &["--json"]).await;
+    let (position, text) = step(&waits, "position");
+    assert_eq!(position, "ok");
+    assert!(text.ends_with("of 2 waiting events at most all come twice"), "{text}");
+    // There is no Kafka here, so the topic of the two rows is not found.
+    assert!(waits.out.contains("outbox.event.order"), "{}", waits.out);
     let left = "select confirmed_flush_lsn < pg_current_wal_lsn() from pg_replication_slots";
-    assert_eq!(server.sql(left), "t", "the count has moved the slot");
+    assert_eq!(server.sql(left), "t", "the count has moved the slot, or left its copy");
+}
+
+#[tokio::test]
+async fn a_row_at_which_run_would_stop_is_a_failed_step() {
+    let server = Server::start();
+    server.sql(TABLE);
+    server.sql(SLOT);
+    server.sql("insert into outbox values (1, 'order', null, 't', '{}')");
+    let output = take_over(&server, &["--json"]).await;
+    assert_eq!(output.exit, Exit::Failure, "{output:?}");
+    let (rows, why) = step(&output, "rows");
+    assert_eq!(rows, "failed");
+    assert!(why.starts_with("R001"), "{why}");
 }
 
 #[tokio::test]

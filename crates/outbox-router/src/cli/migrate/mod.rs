@@ -13,11 +13,13 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub(super) use take_over::Origin;
+
 pub use args::{Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported};
 
-use super::{Cli, Exit, Form, Terminal, config_file};
+use super::{Exit, Form, Terminal};
 use crate::{
-    config::{ConfigCode, ConfigError, Environment},
+    config::{ConfigCode, ConfigError},
     migrate::{self, FILE_BYTES_MAX, Finding, Given, GivenConverter, Migration},
 };
 
@@ -54,26 +56,23 @@ pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::R
 pub(super) async fn hand_over(
     direction: Direction,
     args: &MigrateArgs,
-    cli: &Cli,
-    environment: &Environment,
+    mut origin: Origin<'_>,
     terminal: &mut Terminal<'_>,
 ) -> io::Result<Exit> {
     let migration = match translated(args, terminal)? {
         Ok(migration) => migration,
         Err(exit) => return Ok(exit),
     };
-    let file = match (&args.out, usable(args, &migration)) {
-        (Some(out), Some(toml)) => {
+    if let Some(out) = &args.out {
+        origin.file = None;
+        if let Some(toml) = usable(args, &migration) {
             if let Err(error) = write_new(out, toml) {
                 return not_written(out, &error, terminal);
             }
-            Some(out.clone())
+            origin.file = Some(out.clone());
         }
-        (Some(_), None) => None,
-        (None, _) => config_file(cli, environment),
-    };
-    let given = take_over::Given { file, flags: cli.flags(), environment };
-    take_over::hand_over(direction, args, &migration, given, terminal).await
+    }
+    take_over::hand_over(direction, args, &migration, origin, terminal).await
 }
 
 /// The configuration, unless something of the file is missing in it that nobody has accepted.

@@ -42,11 +42,11 @@ use stopped::Asked;
 use tally::Delivered;
 
 /// Where the configuration comes from, beside the file of the connector.
-pub(super) struct Given<'a> {
+pub(in crate::cli) struct Origin<'a> {
     /// The file that `run` would read; `None` where there is none.
-    pub(super) file: Option<PathBuf>,
-    pub(super) flags: Vec<String>,
-    pub(super) environment: &'a Environment,
+    pub(in crate::cli) file: Option<PathBuf>,
+    pub(in crate::cli) flags: Vec<String>,
+    pub(in crate::cli) environment: &'a Environment,
 }
 
 /// Checks every step and prints them.
@@ -54,10 +54,10 @@ pub(super) async fn hand_over(
     direction: Direction,
     args: &MigrateArgs,
     migration: &Migration,
-    given: Given<'_>,
+    origin: Origin<'_>,
     terminal: &mut Terminal<'_>,
 ) -> io::Result<Exit> {
-    let Given { file, flags, environment } = given;
+    let Origin { file, flags, environment } = origin;
     let Settings { config, step, file } =
         settings(args, migration, file.as_deref(), environment, &flags);
     let asked = ask(args, migration).await;
