@@ -45,7 +45,10 @@ fn command(cli: &Cli) -> Exit {
     };
     match &cli.command {
         Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
-        Command::Migrate(from) => with_terminal(|terminal| cli::migrate(from, terminal)),
+        Command::Migrate(from) => with_terminal(|terminal| {
+            block_on(cli::migrate(cli, from, &environment, terminal))
+                .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+        }),
         Command::Run(args) => {
             with_configuration(&|loaded| run(loaded, args.on_failed, &environment))
         }

@@ -54,7 +54,9 @@ impl Cli {
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
-            Command::Explain(_) | Command::Migrate(_) => return Vec::new(),
+            // Its translation takes no keys; its checks take those before the command.
+            Command::Migrate(_) => return self.overrides.set.clone(),
+            Command::Explain(_) => return Vec::new(),
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
@@ -90,7 +92,8 @@ pub enum Command {
     /// Explain an error code and what to type, without a configuration or a connection
     #[command(after_help = "Example:\n  outbox-router explain K010")]
     Explain(ExplainArgs),
-    /// Translate the configuration of another program into ours, without connecting
+    /// Translate the configuration of another program into ours, and check whether its slot can be
+    /// taken over
     #[command(
         subcommand,
         after_help = "Example:\n  \

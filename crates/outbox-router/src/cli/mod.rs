@@ -35,7 +35,9 @@ pub use args::{
 pub use compare::CompareArgs;
 pub use exit::Exit;
 pub use form::Form;
-pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
+pub use migrate::{
+    Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
+};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
 
@@ -75,10 +77,23 @@ pub fn explain(args: &ExplainArgs, terminal: &mut Terminal<'_>) -> Exit {
     }
 }
 
-/// Translates another program's configuration. Needs none of ours.
-pub fn migrate(from: &MigrateFrom, terminal: &mut Terminal<'_>) -> Exit {
+/// Translates another program's configuration, or checks whether its slot can be handed over.
+pub async fn migrate(
+    cli: &Cli,
+    from: &MigrateFrom,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
     let MigrateFrom::Debezium(args) = from;
-    migrate::debezium(args, terminal).unwrap_or_else(|error| output_failed(&error, terminal))
+    let done = match args.direction() {
+        None => migrate::debezium(args, terminal),
+        Some(direction) => {
+            let file = config_file(cli, environment);
+            let origin = migrate::Origin { file, flags: cli.flags(), environment };
+            Box::pin(migrate::hand_over(direction, args, origin, terminal)).await
+        }
+    };
+    done.unwrap_or_else(|error| output_failed(&error, terminal))
 }
 
 /// The output of a command could not be written.

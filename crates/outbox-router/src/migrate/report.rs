@@ -49,6 +49,8 @@ impl Finding {
 pub struct Migration {
     /// What was read, in words: the form and the connector's name.
     pub source: String,
+    /// The connector's name, where the file has it.
+    pub connector: Option<String>,
     /// The configuration; `None` where there is nothing to translate, such as a connector of
     /// another database. With findings in `unsupported` it is not the whole of the file.
     pub toml: Option<String>,

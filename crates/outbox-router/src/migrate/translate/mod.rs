@@ -39,11 +39,13 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
         report: Report::default(),
     };
     context.report.different.extend(source.remark);
-    let name = context.input.get("name").map(|name| format!(", connector {}", name.value));
+    let connector = context.input.get("name").map(|name| name.value.clone());
+    let name = connector.as_ref().map(|name| format!(", connector {name}"));
     let source = format!("{}{}", context.form.as_str(), name.unwrap_or_default());
     match refuse::refusal(&context).map_or_else(|| chain::take(&mut context), Err) {
         Err(finding) => Migration {
             source,
+            connector,
             toml: None,
             carried: Vec::new(),
             different: Vec::new(),
@@ -58,6 +60,7 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
             Migration {
                 toml: Some(draft.toml(&format!("{} ({})", given.file, context.form.as_str()))),
                 source,
+                connector,
                 carried: report.carried,
                 different: report.different,
                 unsupported: report.unsupported,
