@@ -28,6 +28,7 @@ use relay::{Failure, TopicName};
 
 use super::{
     difference::{differences, sides},
+    fingerprint::Fingerprint,
     recent::Recent,
     record::{Expected, id_of, place},
     report::{Example, Finding, Report},
@@ -76,6 +77,8 @@ pub struct Comparison {
     seen: Recent<Seen>,
     /// The number of the latest paired event of each key, by the hash of partition and key.
     latest: Recent<u64>,
+    /// Events that count as missing, by the hash of their ids; their records may still come.
+    given_up: HashMap<u64, Fingerprint>,
     partitions: HashMap<PartitionId, Partition>,
     report: Report,
 }
@@ -96,8 +99,6 @@ enum Seen {
     Skipped,
     /// A record was found so far ahead of the WAL that it was taken for an additional one.
     Early,
-    /// It was taken for missing.
-    Missing,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -155,8 +156,6 @@ impl Partition {
 /// How many events of a partition a record has to precede before it is decided that it has none of
 /// its own, where there is room for so many.
 const PRECEDED: u64 = 100;
-/// How many later events of a partition have to be found before an event is missing.
-const OVERTAKEN_BY: u64 = 1_000;
 
 impl Comparison {
     /// `id_header` is the name of the header that holds the event's id.
@@ -172,6 +171,7 @@ impl Comparison {
             records: Size::default(),
             seen: Recent::new(limits.remembered),
             latest: Recent::new(limits.remembered),
+            given_up: HashMap::new(),
             partitions: HashMap::new(),
             report: Report::default(),
         }
@@ -276,7 +276,13 @@ impl Comparison {
         let room = self.limits.waiting / (2 * self.partitions.len().max(1));
         let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, PRECEDED);
         self.decide_while(|partition| partition.expected - partition.latest >= enough);
-        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, OVERTAKEN_BY);
+        if self.given_up.len() < self.limits.remembered {
+            self.give_up(enough);
+        }
+    }
+
+    /// Counts events as missing that so many later ones of their partition have overtaken.
+    fn give_up(&mut self, enough: u64) {
         let partitions = &self.partitions;
         let is_overtaken = |event: &Waiting| {
             let partition = partitions.get(&event.expected.partition);
@@ -290,9 +296,10 @@ impl Comparison {
             !events.is_empty()
         });
         overtaken.sort_unstable_by_key(|event| event.number);
-        for Waiting { expected, .. } in overtaken {
+        for Waiting { number, expected, .. } in overtaken {
             self.events.remove(expected.bytes());
-            self.seen.insert(self.hasher.hash_one(expected.id.as_slice()), Seen::Missing);
+            let fingerprint = Fingerprint::of(number, &expected, &self.hasher);
+            self.given_up.insert(self.hasher.hash_one(expected.id.as_slice()), fingerprint);
             self.missing(&expected);
         }
     }
@@ -360,19 +367,18 @@ impl Comparison {
             let waits = self.waiting.contains_key(event);
             let hash = self.hasher.hash_one(event);
             let seen = self.seen.get(hash);
-            if !waits && seen.is_none() {
+            let given_up = self.given_up.get(&hash).copied();
+            if !waits && seen.is_none() && given_up.is_none() {
                 return;
             }
             let Some(record) = pop(partition, &mut self.records) else { return };
+            if let (false, Some(fingerprint)) = (waits, given_up) {
+                self.pair_given_up(&record, hash, fingerprint);
+                continue;
+            }
             match seen {
                 _ if waits => self.pair(&record, hash),
                 Some(Seen::Found | Seen::Early) => self.add(Finding::Doubled, &record, None),
-                Some(Seen::Missing) => {
-                    self.seen.insert(hash, Seen::Found);
-                    self.report.found += 1;
-                    self.report.withdraw(Finding::Missing);
-                    self.add(Finding::Order, &record, None);
-                }
                 Some(Seen::Skipped) | None => self.seen.insert(hash, Seen::Found),
             }
         }
@@ -399,28 +405,43 @@ impl Comparison {
             self.waiting.remove(event);
         }
         self.events.remove(expected.bytes());
-        if let Some(partition) = self.partitions.get_mut(&expected.partition) {
-            partition.latest = partition.latest.max(position);
-        }
         self.seen.insert(hash, Seen::Found);
         self.report.found += 1;
         if let Some(partition) = self.partitions.get_mut(&record.partition) {
             partition.first.get_or_insert(record.offset);
+            // A record in a wrong partition says nothing about how far its own was read.
+            if expected.partition == record.partition {
+                partition.latest = partition.latest.max(position);
+            }
         }
         let differences = differences(&expected, record);
-        let key = self.hasher.hash_one((record.partition, &record.key));
-        let is_late = self.latest.get(key).is_some_and(|latest| latest > number);
-        if is_late {
-            self.add(Finding::Order, record, None);
-        } else {
-            self.latest.insert(key, number);
-        }
-        if differences.is_empty() && !is_late {
-            self.report.same += 1;
-        }
+        self.check_order(record, number, differences.is_empty());
         for difference in differences {
             let (ours, theirs) = self.sides(difference, &expected, record);
             self.add(Finding::Differs(difference), record, Some((ours, theirs)));
+        }
+    }
+
+    /// The record of an event that counts as missing: so it is not.
+    fn pair_given_up(&mut self, record: &StoredRecord, hash: u64, fingerprint: Fingerprint) {
+        self.given_up.remove(&hash);
+        self.report.withdraw(Finding::Missing);
+        self.seen.insert(hash, Seen::Found);
+        self.report.found += 1;
+        let differences = fingerprint.differences(record, &self.hasher);
+        self.check_order(record, fingerprint.number, differences.is_empty());
+        for difference in differences {
+            self.add(Finding::Differs(difference), record, None);
+        }
+    }
+
+    fn check_order(&mut self, record: &StoredRecord, number: u64, is_same: bool) {
+        let key = self.hasher.hash_one((record.partition, &record.key));
+        if self.latest.get(key).is_some_and(|latest| latest > number) {
+            self.add(Finding::Order, record, None);
+        } else {
+            self.latest.insert(key, number);
+            self.report.same += u64::from(is_same);
         }
     }
 
