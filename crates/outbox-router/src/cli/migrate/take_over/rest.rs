@@ -3,9 +3,13 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::cli::http::get_from;
+
+/// What a name may not have as a part of a path (RFC 3986, section 2.3).
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The port of `http` where the URL names none.
 const HTTP_PORT: u16 = 80;
@@ -23,7 +27,7 @@ impl ConnectorUrl {
     /// # Errors
     /// The URL is none of plain HTTP.
     pub(super) fn of(url: &str, connector: &str) -> Result<Self, String> {
-        let path = format!("connectors/{}", encoded(connector));
+        let path = format!("connectors/{}", utf8_percent_encode(connector, IN_PATH));
         let Some(rest) = url.strip_prefix("http://").filter(|rest| !rest.contains('@')) else {
             return Err(format!(
                 "only http:// without a password is supported; ask it yourself: curl {}/{path}/status",
@@ -69,16 +73,6 @@ impl fmt::Display for ConnectorUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}{}", self.address, self.path)
     }
-}
-
-/// A name as a part of a path.
-fn encoded(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    name.bytes().map(encode).collect()
 }
 
 #[cfg(test)]
