@@ -13,10 +13,10 @@ use super::{
     form::{DecimalAs, Element, Form, Unit, Width},
     interval::Interval,
     java::{self, Decimal, NoNumber},
-    render::{self, Unwritable},
+    simple::{Unwritable, simple_json, string},
 };
 use crate::routing::{
-    table::{Format, Intervals},
+    table::Intervals,
     timestamp::{Timepoint, micros_of_day},
 };
 
@@ -55,7 +55,7 @@ pub(super) fn json(form: Form, text: &str, out: &mut String) -> Result<(), Unwri
             // JSON has no such numbers, so Jackson makes texts of them.
             if out.ends_with(['N', 'y']) {
                 let name = out.split_off(start);
-                render::string(&name, out);
+                string(&name, out);
             }
             Ok(())
         }
@@ -79,7 +79,7 @@ pub(super) fn json(form: Form, text: &str, out: &mut String) -> Result<(), Unwri
         | Form::Other => {
             let mut written = String::new();
             characters(form, text, &mut written)?;
-            render::string(&written, out);
+            string(&written, out);
             Ok(())
         }
     }
@@ -250,7 +250,7 @@ fn member(
             Ok(())
         }
         (Notation::Header, Element::Float(_)) => characters(form, value, out),
-        (_, _) => render::json(form, value.as_bytes(), Format::Debezium, out),
+        (_, _) => simple_json(form, value, out).unwrap_or_else(|| json(form, value, out)),
     }
 }
 

@@ -20,6 +20,7 @@ mod plan;
 mod render;
 mod resolve;
 mod row;
+mod simple;
 mod type_names;
 mod value;
 

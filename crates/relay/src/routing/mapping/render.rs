@@ -4,28 +4,14 @@
 //! ([`debezium`]): its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without
 //! schemas. With `format = "plain"` a value is what PostgreSQL writes.
 
-use std::fmt::Write as _;
-
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-
 use super::{
     debezium,
     form::{DecimalAs, Form},
+    simple::{boolean, bytea, simple_json, string},
 };
-use crate::routing::{hex, table::Format, timestamp::NoTime};
+use crate::routing::table::Format;
 
-/// Why a value cannot be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unwritable {
-    #[error("{0}")]
-    Time(#[from] NoTime),
-    #[error("its text has another form than its type")]
-    Form,
-    #[error("Debezium does not write such a number: it is not finite")]
-    NotFinite,
-    #[error("Debezium does not write such an array: it has several dimensions")]
-    Dimensions,
-}
+pub(crate) use super::simple::Unwritable;
 
 /// Whether a value of this form can be written in a format.
 pub(super) fn can_write(form: Form, format: Format) -> bool {
@@ -84,88 +70,15 @@ pub(super) fn json(
     format: Format,
     out: &mut String,
 ) -> Result<(), Unwritable> {
-    match (form, format) {
-        (Form::Integer | Form::Boolean, _) => characters(form, text, format, out),
-        (Form::Text | Form::Json, _) | (_, Format::Plain) if form != Form::Bytea => {
-            string(str::from_utf8(text).map_err(|_| Unwritable::Form)?, out);
+    let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
+    match simple_json(form, text, out) {
+        Some(written) => written,
+        None if format == Format::Debezium => debezium::json(form, text, out),
+        None => {
+            string(text, out);
             Ok(())
         }
-        (Form::Bytea, _) => {
-            let mut written = String::new();
-            characters(form, text, format, &mut written)?;
-            string(&written, out);
-            Ok(())
-        }
-        (_, _) => {
-            let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
-            debezium::json(form, text, out)
-        }
     }
-}
-
-/// Appends a JSON string as Jackson writes it, which Connect's `JsonConverter` uses: `"`, `\` and
-/// control characters are escaped, and characters beyond U+FFFF are two escaped surrogates.
-/// Hexadecimal digits are capital letters, and nothing else is changed.
-pub(super) fn string(text: &str, out: &mut String) {
-    out.push('"');
-    // What lies between two escapes is copied at once.
-    let mut rest = text;
-    while let Some(at) = escaped_at(rest.as_bytes())
-        && let Some((plain, after)) = rest.split_at_checked(at)
-        && let Some(escaped) = after.chars().next()
-    {
-        out.push_str(plain);
-        match escaped {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            // Writing to a `String` cannot fail.
-            other => {
-                for unit in other.encode_utf16(&mut [0; 2]) {
-                    write!(out, "\\u{unit:04X}").unwrap_or_default();
-                }
-            }
-        }
-        rest = after.get(escaped.len_utf8()..).unwrap_or_default();
-    }
-    out.push_str(rest);
-    out.push('"');
-}
-
-/// Where the first character is that a JSON string escapes: a character beyond U+FFFF begins with a
-/// byte from 0xF0 on. A block of bytes is looked at together, without a branch, which the compiler
-/// vectorises.
-fn escaped_at(text: &[u8]) -> Option<usize> {
-    let is_escaped =
-        |byte: &u8| (*byte < b' ') | (*byte == b'"') | (*byte == b'\\') | (*byte >= 0xF0);
-    let has_one = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_escaped(byte));
-    let mut start = 0;
-    for block in text.chunks(32) {
-        if has_one(block) {
-            return block.iter().position(is_escaped).map(|at| start + at);
-        }
-        start += block.len();
-    }
-    None
-}
-
-fn boolean(text: &str) -> Result<&'static str, Unwritable> {
-    match text {
-        "t" => Ok("true"),
-        "f" => Ok("false"),
-        _ => Err(Unwritable::Form),
-    }
-}
-
-fn bytea(text: &str, out: &mut String) -> Result<(), Unwritable> {
-    let mut bytes = Vec::new();
-    hex::decode(text.as_bytes(), &mut bytes).ok_or(Unwritable::Form)?;
-    BASE64.encode_string(&bytes, out);
-    Ok(())
 }
 
 #[cfg(test)]
