@@ -11,7 +11,7 @@ use crate::{
     failure::{Code, Failure},
     routing::{
         mapping::{self, Column, Mapping, TypeNames},
-        table::{OutboxTable, Role, RoleNames, Slot},
+        table::{OutboxTable, Role, RoleNames, ValueIndex},
         topic::TopicTemplate,
     },
 };
@@ -36,7 +36,7 @@ pub(crate) struct Columns {
     /// The role of each column, up to the last column that has one.
     uses: Vec<Option<Use>>,
     /// Roles that share a column: the one in `uses`, and the other.
-    shared: Vec<(Slot, Slot)>,
+    shared: Vec<(ValueIndex, ValueIndex)>,
     /// The columns' names by role, for messages.
     names: RoleNames,
     /// What is to be done with a row beside this; `None`: nothing.
@@ -124,11 +124,11 @@ impl Columns {
         event: &mut Event<'a>,
     ) -> Result<(), Failure> {
         for (use_, data) in self.uses.iter().zip(row) {
-            let Some(Use { slot, encoding }) = *use_ else { continue };
+            let Some(Use { index, encoding }) = *use_ else { continue };
             match data {
-                TupleData::Text(bytes) => event.set(slot, Value::Some(bytes, encoding)),
-                TupleData::Null => event.set(slot, Value::Null),
-                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(slot)),
+                TupleData::Text(bytes) => event.set(index, Value::Some(bytes, encoding)),
+                TupleData::Null => event.set(index, Value::Null),
+                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(index)),
             }
         }
         for (from, to) in &self.shared {
@@ -144,8 +144,8 @@ fn misfit(columns: usize, width: usize) -> Failure {
 }
 
 #[cold]
-fn unreadable(slot: Slot) -> Failure {
-    let role = Role::ALL.into_iter().find(|role| role.slot() == Some(slot));
+fn unreadable(index: ValueIndex) -> Failure {
+    let role = Role::ALL.into_iter().find(|role| role.value_index() == Some(index));
     let role = role.map_or("value", Role::as_str);
     Failure::new(Code::ValueForm, format!("the {role} of a row came neither as text nor as NULL"))
 }

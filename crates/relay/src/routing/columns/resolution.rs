@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     routing::{
         mapping::{Column, Fit, Input, ResolvedTemplate},
-        table::{OutboxTable, Preset, Role, RoleNames, Slot},
+        table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
     },
 };
 
@@ -15,7 +15,7 @@ pub(super) struct Resolution<'r> {
     /// The role of each column.
     pub(super) uses: Vec<Option<Use>>,
     /// Roles that share a column: the one in `uses`, and the other.
-    pub(super) shared: Vec<(Slot, Slot)>,
+    pub(super) shared: Vec<(ValueIndex, ValueIndex)>,
     pub(super) names: RoleNames,
     pub(super) fit: Fit<'r>,
 }
@@ -86,11 +86,11 @@ impl<'r> Resolution<'r> {
             | Role::TraceParent
             | Role::TraceState => {}
         }
-        let Some(slot) = role.slot() else { return Ok(()) };
+        let Some(index) = role.value_index() else { return Ok(()) };
         let encoding = types::encoding(table, role, column)?;
         match place {
-            Some(first) => self.shared.push((first.slot, slot)),
-            None => *place = Some(Use { slot, encoding }),
+            Some(first) => self.shared.push((first.index, index)),
+            None => *place = Some(Use { index, encoding }),
         }
         Ok(())
     }
