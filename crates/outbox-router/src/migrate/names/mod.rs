@@ -3,13 +3,13 @@
 //! that is in no table is reported as not supported, because it may matter.
 
 mod connector;
+mod event_router;
 mod producer;
-mod router;
 mod rule;
 
 pub(super) use connector::CONNECTOR;
+pub(super) use event_router::EVENT_ROUTER_OPTIONS;
 pub(super) use producer::{AsProperty, PRODUCER, as_property};
-pub(super) use router::ROUTER;
 use rule::Rule;
 pub(super) use rule::{Fate, Verdict};
 
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn no_name_has_two_fates() {
-        for table in [CONNECTOR, ROUTER, PRODUCER] {
+        for table in [CONNECTOR, EVENT_ROUTER_OPTIONS, PRODUCER] {
             let names: Vec<&str> = table.iter().flat_map(|rule| rule.names).copied().collect();
             let distinct: BTreeSet<&str> = names.iter().copied().collect();
             assert_eq!(names.len(), distinct.len());
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn a_slip_is_recognised() {
-        let payload = nearest(ROUTER, "table.field.payload");
+        let payload = nearest(EVENT_ROUTER_OPTIONS, "table.field.payload");
         assert_eq!(payload, Some("table.field.event.payload"));
-        let placement = nearest(ROUTER, "additional.placement");
+        let placement = nearest(EVENT_ROUTER_OPTIONS, "additional.placement");
         assert_eq!(placement, Some("table.fields.additional.placement"));
-        assert_eq!(nearest(ROUTER, "table.field.event.aggregate.type"), None);
+        assert_eq!(nearest(EVENT_ROUTER_OPTIONS, "table.field.event.aggregate.type"), None);
     }
 }

@@ -4,7 +4,7 @@ use relay::{JavaRegex, UnsupportedRegex};
 
 use super::{
     super::{draft::Text, placeholder, properties::Property, read::Form, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
     regex::{self, Part},
 };
@@ -12,7 +12,7 @@ use super::{
 const REGEX: &str = "(?<routedByValue>.*)";
 const REPLACEMENT: &str = "outbox.event.${routedByValue}";
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
+pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     let given = router.carry(context, "route.topic.regex");
     let pattern = given.as_ref().map_or(REGEX, |regex| regex.value.as_str());
     let replacement = router.carry(context, "route.topic.replacement");
