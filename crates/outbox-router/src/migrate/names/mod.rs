@@ -11,16 +11,16 @@ pub(super) use connector::CONNECTOR;
 pub(super) use event_router::EVENT_ROUTER_OPTIONS;
 pub(super) use producer::{AsProperty, PRODUCER, as_property};
 use rule::Rule;
-pub(super) use rule::{Fate, Verdict};
+pub(super) use rule::{Outcome, Treatment};
 
-/// The fate of a name; `None` where it is not known. A whole name goes before a prefix.
-pub(super) fn fate(table: &[Rule], name: &str) -> Option<Fate> {
+/// The treatment of a name; `None` where it is not known. A whole name goes before a prefix.
+pub(super) fn treatment(table: &[Rule], name: &str) -> Option<Treatment> {
     let whole = |rule: &&Rule| rule.names.contains(&name);
     let prefix = |rule: &&Rule| {
         let fits = |known: &&str| known.strip_suffix('*').is_some_and(|p| name.starts_with(p));
         rule.names.iter().any(fits)
     };
-    table.iter().find(whole).or_else(|| table.iter().find(prefix)).map(|rule| rule.fate)
+    table.iter().find(whole).or_else(|| table.iter().find(prefix)).map(|rule| rule.treatment)
 }
 
 /// The known name that is most like this one, or that ends with it.
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_has_two_fates() {
+    fn no_name_has_two_treatments() {
         for table in [CONNECTOR, EVENT_ROUTER_OPTIONS, PRODUCER] {
             let names: Vec<&str> = table.iter().flat_map(|rule| rule.names).copied().collect();
             let distinct: BTreeSet<&str> = names.iter().copied().collect();
@@ -53,13 +53,13 @@ mod tests {
 
     #[test]
     fn a_whole_name_goes_before_a_prefix_and_a_value_decides() {
-        let fate_of = |name| fate(CONNECTOR, name);
-        assert_eq!(fate_of("slot.name"), Some(Fate::Carried("postgres.slot")));
-        assert_eq!(fate_of("no.such.name"), None);
-        let tolerance = fate_of("errors.tolerance").unwrap();
-        assert!(matches!(tolerance.of("NONE"), Some(Verdict::Same(_))));
-        assert!(matches!(tolerance.of("all"), Some(Verdict::Different(_))));
-        assert_eq!(fate_of("slot.name").unwrap().of("x"), None);
+        let treatment_of = |name| treatment(CONNECTOR, name);
+        assert_eq!(treatment_of("slot.name"), Some(Treatment::Carried("postgres.slot")));
+        assert_eq!(treatment_of("no.such.name"), None);
+        let tolerance = treatment_of("errors.tolerance").unwrap();
+        assert!(matches!(tolerance.of("NONE"), Some(Outcome::Same(_))));
+        assert!(matches!(tolerance.of("all"), Some(Outcome::Different(_))));
+        assert_eq!(treatment_of("slot.name").unwrap().of("x"), None);
     }
 
     #[test]

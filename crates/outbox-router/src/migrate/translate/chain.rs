@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        names::{self, Fate},
+        names::{self, Treatment},
         properties::{Properties, Property},
         report::Finding,
     },
@@ -43,7 +43,7 @@ impl EventRouter {
     /// Takes an option that is carried over, and says so.
     pub(super) fn carry(&mut self, context: &mut Context<'_>, name: &str) -> Option<Property> {
         let option = self.options.take(name)?;
-        if let Some(Fate::Carried(key)) = names::fate(names::EVENT_ROUTER_OPTIONS, name) {
+        if let Some(Treatment::Carried(key)) = names::treatment(names::EVENT_ROUTER_OPTIONS, name) {
             context.report.carried(&option, key);
         }
         Some(option)
@@ -57,10 +57,10 @@ impl EventRouter {
     /// Says what becomes of the options that no translation has taken.
     pub(super) fn finish(self, context: &mut Context<'_>) {
         for option in self.options.into_rest() {
-            match names::fate(names::EVENT_ROUTER_OPTIONS, &option.name)
-                .and_then(|fate| fate.of(&option.value))
+            match names::treatment(names::EVENT_ROUTER_OPTIONS, &option.name)
+                .and_then(|treatment| treatment.of(&option.value))
             {
-                Some(verdict) => context.report.decided(&option, verdict),
+                Some(outcome) => context.report.decided(&option, outcome),
                 // Kafka Connect does not refuse an option that a transform does not know.
                 None => {
                     let text = "EventRouter has no such option, so it has no effect in Debezium \

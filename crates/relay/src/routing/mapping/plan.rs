@@ -67,9 +67,9 @@ pub(crate) enum Input {
     Template,
 }
 
-/// Whether a row is an event.
+/// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RowIs {
     Event,
     FilteredOut,
 }
@@ -90,12 +90,12 @@ impl Mapping {
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
         headers: &mut RowHeaders,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<RowIs, Refusal> {
         mapped.clear();
         if let Some(filter) = &self.filter
             && !filter.takes(text(row, filter.position))
         {
-            return Ok(Verdict::FilteredOut);
+            return Ok(RowIs::FilteredOut);
         }
         self.fill_templates(names, row, mapped)?;
         self.read_time(names, row, mapped)?;
@@ -103,7 +103,7 @@ impl Mapping {
         self.write_headers(row, headers)?;
         self.render(names, row, mapped)?;
         self.write_value(row, mapped)?;
-        Ok(Verdict::Event)
+        Ok(RowIs::Event)
     }
 
     fn fill_templates(
