@@ -5,7 +5,7 @@ use super::{event::Use, types};
 use crate::{
     failure::Failure,
     routing::{
-        mapping::{Column, Fit, Input, ResolvedTemplate},
+        mapping::{Column, Fit, ResolvedTemplate, TextSource},
         table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
     },
 };
@@ -39,9 +39,9 @@ impl<'r> Resolution<'r> {
                 partition: None,
                 tracing: None,
                 pairs: None,
-                id: Input::Template,
-                key: Input::Template,
-                payload: Input::Template,
+                id: TextSource::Template,
+                key: TextSource::Template,
+                payload: TextSource::Template,
             },
         }
     }
@@ -65,8 +65,8 @@ impl<'r> Resolution<'r> {
         };
         self.names.set(role, types::lossy(column.name));
         match role {
-            Role::AggregateId => self.fit.key = Input::Column(position),
-            Role::Payload => self.fit.payload = Input::Column(position),
+            Role::AggregateId => self.fit.key = TextSource::Column(position),
+            Role::Payload => self.fit.payload = TextSource::Column(position),
             Role::Headers if types::is_text_array(column) => {
                 self.fit.pairs = Some(position);
                 return Ok(());
@@ -79,7 +79,7 @@ impl<'r> Resolution<'r> {
                 self.fit.partition = Some(position);
             }
             Role::Tracing => self.fit.tracing = Some(position),
-            Role::Id => self.fit.id = Input::Column(position),
+            Role::Id => self.fit.id = TextSource::Column(position),
             Role::AggregateType
             | Role::EventType
             | Role::Headers

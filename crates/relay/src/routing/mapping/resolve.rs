@@ -6,7 +6,7 @@ use super::{
     form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
     places::ResolvedTemplate,
-    plan::{Input, Mapping, Rendered, WrittenAs},
+    plan::{Mapping, Rendered, TextSource, WrittenAs},
     render,
     type_names::Column,
     value::{Member, ValueRule, ValueShape},
@@ -32,11 +32,11 @@ pub(crate) struct Fit<'f> {
     /// The column of [`Role::Headers`], where it is an array.
     pub(crate) pairs: Option<usize>,
     /// Where the id's text comes from.
-    pub(crate) id: Input,
+    pub(crate) id: TextSource,
     /// Where the key's text comes from.
-    pub(crate) key: Input,
+    pub(crate) key: TextSource,
     /// Where the payload's text comes from.
-    pub(crate) payload: Input,
+    pub(crate) payload: TextSource,
 }
 
 /// What is to be done for each row; `None`: nothing.
@@ -156,10 +156,10 @@ impl<'f> Fit<'f> {
         self.columns.get(position).map_or(Form::Text, |column| column.form)
     }
 
-    fn form_of(&self, input: Input) -> Form {
-        match input {
-            Input::Template => Form::Text,
-            Input::Column(position) => self.form_at(position),
+    fn form_of(&self, source: TextSource) -> Form {
+        match source {
+            TextSource::Template => Form::Text,
+            TextSource::Column(position) => self.form_at(position),
         }
     }
 
@@ -169,18 +169,18 @@ impl<'f> Fit<'f> {
         let form = self.form_of(self.id);
         if is_written(self.table, Role::Id, form) {
             let written_as = WrittenAs::Characters;
-            rendered.push(Rendered { role: Role::Id, input: self.id, form, written_as });
+            rendered.push(Rendered { role: Role::Id, source: self.id, form, written_as });
         }
         let form = self.form_of(self.key);
         let is_json = self.check_bytes("key_format", self.table.key_format, form)?;
         if is_written(self.table, Role::AggregateId, form) {
             let written_as = if is_json { WrittenAs::Json } else { WrittenAs::Characters };
-            rendered.push(Rendered { role: Role::AggregateId, input: self.key, form, written_as });
+            rendered.push(Rendered { role: Role::AggregateId, source: self.key, form, written_as });
         }
         Ok(rendered)
     }
 
-    fn value(&self) -> Result<Option<(Input, ValueRule)>, Failure> {
+    fn value(&self) -> Result<Option<(TextSource, ValueRule)>, Failure> {
         let table = self.table;
         let form = self.form_of(self.payload);
         let is_json = self.check_bytes("value_format", table.value_format, form)?;
