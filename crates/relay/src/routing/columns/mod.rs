@@ -10,7 +10,7 @@ use pgoutput::{Relation, TupleColumns, TupleData};
 use crate::{
     failure::{Code, Failure},
     routing::{
-        mapping::{self, Column, Mapping, TypeNames},
+        mapping::{self, Column, RowPlan, TypeNames},
         table::{OutboxTable, Role, RoleNames, ValueIndex},
         topic::TopicTemplate,
     },
@@ -39,8 +39,8 @@ pub(crate) struct Columns {
     shared: Vec<(ValueIndex, ValueIndex)>,
     /// The columns' names by role, for messages.
     names: RoleNames,
-    /// What is to be done with a row beside this; `None`: nothing.
-    mapping: Option<Box<Mapping>>,
+    /// What the configuration asks for beyond one column for each role; `None`: nothing.
+    plan: Option<Box<RowPlan>>,
     /// The topic of the table under the preset that fits.
     topic: TopicTemplate,
 }
@@ -70,11 +70,11 @@ impl Columns {
         if let Some((template, text)) = topic_by_columns {
             resolution.template(Role::AggregateType, template, text);
         }
-        let Resolution { mut uses, shared, names, fit } = resolution;
+        let Resolution { mut uses, shared, names, plan_input } = resolution;
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
-        let mapping = mapping::resolve(fit)?;
-        Ok(Self { width: columns.len(), uses, shared, names, mapping, topic })
+        let plan = mapping::resolve(plan_input)?;
+        Ok(Self { width: columns.len(), uses, shared, names, plan, topic })
     }
 
     /// The topic of the table's events.
@@ -94,8 +94,8 @@ impl Columns {
 
     /// What is to be done with a row after it was read; `None`: nothing.
     #[inline]
-    pub(crate) fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_deref()
+    pub(crate) fn plan(&self) -> Option<&RowPlan> {
+        self.plan.as_deref()
     }
 
     /// Reads the values of one row into `event`, which must be empty.

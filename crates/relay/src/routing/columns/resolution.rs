@@ -5,7 +5,7 @@ use super::{event::Use, types};
 use crate::{
     failure::Failure,
     routing::{
-        mapping::{Column, Fit, ResolvedTemplate, TextSource},
+        mapping::{Column, PlanInput, ResolvedTemplate, TextSource},
         table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
     },
 };
@@ -17,7 +17,7 @@ pub(super) struct Resolution<'r> {
     /// Roles that share a column: the one in `uses`, and the other.
     pub(super) shared: Vec<(ValueIndex, ValueIndex)>,
     pub(super) names: RoleNames,
-    pub(super) fit: Fit<'r>,
+    pub(super) plan_input: PlanInput<'r>,
 }
 
 impl<'r> Resolution<'r> {
@@ -30,7 +30,7 @@ impl<'r> Resolution<'r> {
             uses: vec![None; columns.len()],
             shared: Vec::new(),
             names: RoleNames::default(),
-            fit: Fit {
+            plan_input: PlanInput {
                 table,
                 columns,
                 preset_headers: preset.headers,
@@ -49,7 +49,7 @@ impl<'r> Resolution<'r> {
     /// A template stands for the role, and for no other column that did.
     pub(super) fn template(&mut self, role: Role, template: ResolvedTemplate, text: String) {
         self.names.set(role, text);
-        self.fit.templates.push((role, template));
+        self.plan_input.templates.push((role, template));
     }
 
     /// The column at this position has the role.
@@ -57,29 +57,29 @@ impl<'r> Resolution<'r> {
     /// # Errors
     /// Its type does not suit the role.
     pub(super) fn column(&mut self, role: Role, position: usize) -> Result<(), Failure> {
-        let table = self.fit.table;
+        let table = self.plan_input.table;
         let (Some(column), Some(place)) =
-            (self.fit.columns.get(position), self.uses.get_mut(position))
+            (self.plan_input.columns.get(position), self.uses.get_mut(position))
         else {
             return Ok(());
         };
         self.names.set(role, types::lossy(column.name));
         match role {
-            Role::AggregateId => self.fit.key = TextSource::Column(position),
-            Role::Payload => self.fit.payload = TextSource::Column(position),
+            Role::AggregateId => self.plan_input.key = TextSource::Column(position),
+            Role::Payload => self.plan_input.payload = TextSource::Column(position),
             Role::Headers if types::is_text_array(column) => {
-                self.fit.pairs = Some(position);
+                self.plan_input.pairs = Some(position);
                 return Ok(());
             }
             Role::Timestamp => {
-                self.fit.time = Some((position, types::time_form(table, column)?));
+                self.plan_input.time = Some((position, types::time_form(table, column)?));
             }
             Role::Partition => {
                 types::require_integer(table, column)?;
-                self.fit.partition = Some(position);
+                self.plan_input.partition = Some(position);
             }
-            Role::Tracing => self.fit.tracing = Some(position),
-            Role::Id => self.fit.id = TextSource::Column(position),
+            Role::Tracing => self.plan_input.tracing = Some(position),
+            Role::Id => self.plan_input.id = TextSource::Column(position),
             Role::AggregateType
             | Role::EventType
             | Role::Headers

@@ -26,8 +26,8 @@ mod value;
 pub use filter::FilterKind;
 pub(crate) use form::Form;
 pub(crate) use places::ResolvedTemplate;
-pub(crate) use plan::{Mapping, RowIs, TextSource};
-pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
+pub(crate) use plan::{RowIs, RowPlan, TextSource};
+pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
 

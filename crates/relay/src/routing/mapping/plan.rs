@@ -25,7 +25,7 @@ use crate::{
 
 /// What is to be done for each row of one relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct RowPlan {
     pub(super) format: Format,
     pub(super) filter: Option<Filter>,
     /// Roles whose text columns fill.
@@ -77,7 +77,7 @@ pub(crate) enum RowIs {
 /// Why a row cannot be mapped: the code, and what is wrong, with no value of the row.
 pub(crate) type Refusal = (Code, String);
 
-impl Mapping {
+impl RowPlan {
     /// Does what the configuration asks for with one row. `headers` has none yet.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::{
     form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
     places::ResolvedTemplate,
-    plan::{Mapping, Rendered, TextSource, WrittenAs},
+    plan::{Rendered, RowPlan, TextSource, WrittenAs},
     render,
     type_names::Column,
     value::{Member, ValueRule, ValueShape},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A table's configuration, the columns of its relation, and what was found of its roles.
-pub(crate) struct Fit<'f> {
+pub(crate) struct PlanInput<'f> {
     pub(crate) table: &'f OutboxTable,
     pub(crate) columns: &'f [Column<'f>],
     /// Headers that the preset adds: the column and the name.
@@ -43,23 +43,23 @@ pub(crate) struct Fit<'f> {
 ///
 /// # Errors
 /// The table lacks a column, or one has a type that cannot be used in this way.
-pub(crate) fn resolve(fit: Fit<'_>) -> Result<Option<Box<Mapping>>, Failure> {
-    let mapping = Mapping {
-        format: fit.table.format,
-        filter: fit.filter()?,
-        headers: fit.headers()?,
-        rendered: fit.rendered()?,
-        value: fit.value()?,
-        templates: fit.templates,
-        time: fit.time,
-        partition: fit.partition,
-        tracing: fit.tracing,
-        pairs: fit.pairs,
+pub(crate) fn resolve(input: PlanInput<'_>) -> Result<Option<Box<RowPlan>>, Failure> {
+    let plan = RowPlan {
+        format: input.table.format,
+        filter: input.filter()?,
+        headers: input.headers()?,
+        rendered: input.rendered()?,
+        value: input.value()?,
+        templates: input.templates,
+        time: input.time,
+        partition: input.partition,
+        tracing: input.tracing,
+        pairs: input.pairs,
     };
-    Ok((!mapping.is_empty()).then(|| Box::new(mapping)))
+    Ok((!plan.is_empty()).then(|| Box::new(plan)))
 }
 
-impl Mapping {
+impl RowPlan {
     fn is_empty(&self) -> bool {
         let Self {
             format: _,
@@ -85,7 +85,7 @@ impl Mapping {
     }
 }
 
-impl<'f> Fit<'f> {
+impl<'f> PlanInput<'f> {
     fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name.as_bytes())
     }

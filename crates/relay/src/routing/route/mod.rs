@@ -101,8 +101,8 @@ impl TableRouter {
         mapped: &'a mut MappedRow,
         headers: &mut RowHeaders,
     ) -> Result<Option<&'a MappedRow>, Failure> {
-        if let Some(mapping) = self.columns.mapping() {
-            let row_is = mapping
+        if let Some(plan) = self.columns.plan() {
+            let row_is = plan
                 .apply(self.columns.names(), row, mapped, headers)
                 .map_err(|(code, what)| self.refuse(event, code, &what))?;
             if row_is == RowIs::FilteredOut {
