@@ -9,8 +9,8 @@ use super::{
     filter::Filter,
     form::Form,
     headers::{self, MappedHeader},
-    places::{ResolvedTemplate, Unfilled},
     render,
+    resolved_template::{ResolvedTemplate, Unfilled},
     row::MappedRow,
     value::{ValueRule, Written},
 };

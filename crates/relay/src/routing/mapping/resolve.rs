@@ -5,9 +5,9 @@ use super::{
     filter::Filter,
     form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
-    places::ResolvedTemplate,
     plan::{Rendered, RowPlan, TextSource, WrittenAs},
     render,
+    resolved_template::ResolvedTemplate,
     type_names::Column,
     value::{Member, ValueRule, ValueShape},
 };
@@ -141,8 +141,8 @@ impl<'f> PlanInput<'f> {
                     match (ResolvedTemplate::new(template, position), self.table.missing_columns) {
                         (Ok(template), _) => MappedHeaderValue::Template(template),
                         (Err(_), MissingColumns::Ignore) => continue,
-                        (Err(place), MissingColumns::Error) => {
-                            return Err(self.lacking(&format!("{place} for {what}")));
+                        (Err(placeholder), MissingColumns::Error) => {
+                            return Err(self.lacking(&format!("{placeholder} for {what}")));
                         }
                     }
                 }
