@@ -61,9 +61,9 @@ fn topic(
         match (&part, is_group(&part)) {
             (Part::Literal(literal), _) => topic.push(literal),
             (Part::Named(_) | Part::Numbered(_), true) if by_value => {
-                topic.push_place("aggregate_type");
+                topic.push_placeholder("aggregate_type");
             }
-            (Part::Named(name), true) => topic.push_place(name),
+            (Part::Named(name), true) => topic.push_placeholder(name),
             (Part::Numbered(number), true) => topic.push(&format!("${number}")),
             (Part::Named(name), false) => {
                 if is_reference(name) {
@@ -71,13 +71,13 @@ fn topic(
                 } else {
                     filled += 1;
                     unknown_group(context, &format!("${{{name}}}"), replacement);
-                    topic.push_place("aggregate_type");
+                    topic.push_placeholder("aggregate_type");
                 }
             }
             (Part::Numbered(number), false) => {
                 filled += 1;
                 unknown_group(context, &format!("${number}"), replacement);
-                topic.push_place("aggregate_type");
+                topic.push_placeholder("aggregate_type");
             }
         }
     }

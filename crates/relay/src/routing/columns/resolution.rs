@@ -1,5 +1,5 @@
-//! The columns of one relation on their way to their places: into the values of an event, or into
-//! the table's mapping.
+//! Where each column of one relation goes: into the values of an event, or into the input of the
+//! row's plan.
 
 use super::{event::Use, types};
 use crate::{
@@ -58,7 +58,7 @@ impl<'r> Resolution<'r> {
     /// Its type does not suit the role.
     pub(super) fn column(&mut self, role: Role, position: usize) -> Result<(), Failure> {
         let table = self.plan_input.table;
-        let (Some(column), Some(place)) =
+        let (Some(column), Some(use_)) =
             (self.plan_input.columns.get(position), self.uses.get_mut(position))
         else {
             return Ok(());
@@ -88,9 +88,9 @@ impl<'r> Resolution<'r> {
         }
         let Some(index) = role.value_index() else { return Ok(()) };
         let encoding = types::encoding(table, role, column)?;
-        match place {
+        match use_ {
             Some(first) => self.shared.push((first.index, index)),
-            None => *place = Some(Use { index, encoding }),
+            None => *use_ = Some(Use { index, encoding }),
         }
         Ok(())
     }

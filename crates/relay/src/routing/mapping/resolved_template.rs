@@ -33,8 +33,8 @@ pub(super) enum Unfilled {
 }
 
 impl ResolvedTemplate {
-    /// Finds the columns of a template. Where a placeholder names several, those that the table lacks are
-    /// left out.
+    /// Finds the columns of a template. Where a placeholder names several, those that the table
+    /// lacks are left out.
     ///
     /// # Errors
     /// A placeholder for which the table has no column, as it is written.

@@ -8,14 +8,14 @@ use super::{
 };
 use crate::routing::template::{MalformedTemplate, Template};
 
-/// A topic's name with places: `${aggregate_type}`, `${column}` or, with a regular expression,
+/// A topic's name with placeholders: `${aggregate_type}`, `${column}` or, with a regular expression,
 /// `${group}` and `$1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicTemplate {
     text: String,
 }
 
-/// A part of a topic whose places are known.
+/// A part of a topic whose placeholders are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
