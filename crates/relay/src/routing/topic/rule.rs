@@ -69,7 +69,7 @@ impl TopicRule {
                 _ => 0,
             };
             return TopicName::new(&self.filled(aggregate_type, None))
-                .map_err(|why| NoTopic::Illegal(why.counted_behind(prefix)));
+                .map_err(|why| NoTopic::Illegal(why.counted_after(prefix)));
         };
         let name = match regex.find(aggregate_type) {
             Some(found) if regex.matches(aggregate_type) => {
