@@ -42,7 +42,7 @@ pub struct Case {
     #[serde(default)]
     pub varies: bool,
     /// Why the records of its rows differ, where they do and a row does not say itself.
-    pub differs: Option<Verdict>,
+    pub differs: Option<Reason>,
     /// The rows, each in a transaction of its own.
     #[serde(default)]
     pub rows: Vec<Row>,
@@ -88,7 +88,7 @@ impl Converter {
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Row {
     /// Why the records differ; else the case's reason counts.
-    pub differs: Option<Verdict>,
+    pub differs: Option<Reason>,
     /// SQL by column.
     #[serde(flatten)]
     pub values: BTreeMap<String, String>,
@@ -97,7 +97,7 @@ pub struct Row {
 /// Why records differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Reason {
     /// The router does more, or what is right.
     Better(String),
     /// On purpose.
@@ -140,7 +140,7 @@ impl Case {
     }
 
     /// The reason that is given for a row's difference.
-    pub fn verdict<'c>(&'c self, row: &'c Row) -> Option<&'c Verdict> {
+    pub fn reason<'c>(&'c self, row: &'c Row) -> Option<&'c Reason> {
         row.differs.as_ref().or(self.differs.as_ref())
     }
 

@@ -96,7 +96,7 @@ impl Rows {
         }
         self.scratch.headers.clear();
         let mut mapped = None;
-        if router.columns().mapping().is_some() {
+        if router.columns().plan().is_some() {
             let (row, headers) = (insert.tuple.iter(), &mut self.scratch.headers);
             mapped = match router.map_row(row, &mut event, &mut self.mapped, headers) {
                 Ok(Some(mapped)) => Some(mapped),

@@ -46,7 +46,7 @@ pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::R
                 terminal.out.flush()?;
             }
             lists(&migration, terminal.err)?;
-            verdict(args, &migration, toml, terminal.err)?;
+            next_step(args, &migration, toml, terminal.err)?;
         }
     }
     Ok(if toml.is_some() { Exit::Done } else { Exit::Failure })
@@ -208,7 +208,7 @@ fn place(finding: &Finding) -> String {
 }
 
 /// What to type next.
-fn verdict(
+fn next_step(
     args: &MigrateArgs,
     migration: &Migration,
     written: Option<&str>,

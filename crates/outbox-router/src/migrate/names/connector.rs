@@ -1,6 +1,6 @@
 //! Properties of the connector, of Kafka Connect's connectors in general, and of Debezium Server.
 
-use super::rule::{Rule, Verdict, by_value, carried, different, same, unsupported};
+use super::rule::{Outcome, Rule, by_value, carried, different, same, unsupported};
 
 const NO_SNAPSHOT: &str = "there is no snapshot";
 const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
@@ -64,14 +64,14 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["slot.drop.on.stop"],
         &["false"],
-        Verdict::Same("the router never drops a slot"),
-        Verdict::Different("the router never drops a slot; outbox-router teardown does"),
+        Outcome::Same("the router never drops a slot"),
+        Outcome::Different("the router never drops a slot; outbox-router teardown does"),
     ),
     by_value(
         &["slot.failover"],
         &["false"],
-        Verdict::Same("an existing slot is used as it is"),
-        Verdict::Different(
+        Outcome::Same("an existing slot is used as it is"),
+        Outcome::Different(
             "setup prints what to add for a failover slot; run uses a slot as it is",
         ),
     ),
@@ -80,8 +80,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["publication.autocreate.mode"],
         &["filtered", "disabled"],
-        Verdict::Same("setup creates a publication of the outbox alone; run uses what is there"),
-        Verdict::Different(
+        Outcome::Same("setup creates a publication of the outbox alone; run uses what is there"),
+        Outcome::Different(
             "setup creates a publication of the outbox alone, never FOR ALL TABLES; run uses one \
              that is there",
         ),
@@ -123,34 +123,34 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["provide.transaction.metadata"],
         &["false"],
-        Verdict::Same("transaction metadata is not written"),
-        Verdict::Unsupported("transaction metadata is not written"),
+        Outcome::Same("transaction metadata is not written"),
+        Outcome::Unsupported("transaction metadata is not written"),
     ),
     same("transaction metadata is not written", &["transaction.*"]),
     by_value(
         &["exactly.once.support"],
         &["requested"],
-        Verdict::Different("delivery is at least once; deduplicate by the header id"),
-        Verdict::Unsupported("delivery is at least once; deduplicate by the header id"),
+        Outcome::Different("delivery is at least once; deduplicate by the header id"),
+        Outcome::Unsupported("delivery is at least once; deduplicate by the header id"),
     ),
     // Errors.
     by_value(
         &["event.processing.failure.handling.mode", "event.deserialization.failure.handling.mode"],
         &["fail"],
-        Verdict::Same("the router stops at a row that it cannot read"),
-        Verdict::Different("the router never skips: it stops at a row that it cannot read"),
+        Outcome::Same("the router stops at a row that it cannot read"),
+        Outcome::Different("the router never skips: it stops at a row that it cannot read"),
     ),
     by_value(
         &["event.converting.failure.handling.mode"],
         &["fail"],
-        Verdict::Same("the router stops at a row that it cannot read"),
-        Verdict::Different("the router never writes null instead: it stops at such a row"),
+        Outcome::Same("the router stops at a row that it cannot read"),
+        Outcome::Different("the router never writes null instead: it stops at such a row"),
     ),
     by_value(
         &["errors.tolerance"],
         &["none"],
-        Verdict::Same("the router stops at a row that cannot become a record"),
-        Verdict::Different(
+        Outcome::Same("the router stops at a row that cannot become a record"),
+        Outcome::Different(
             "Kafka Connect drops a record that fails; the router stops at the row and says why",
         ),
     ),

@@ -69,7 +69,7 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
     }
 }
 
-fn everything(context: &mut Context<'_>, mut router: chain::Router) {
+fn everything(context: &mut Context<'_>, mut router: chain::EventRouter) {
     position::translate(context);
     connection::translate(context);
     position::slot(context);

@@ -2,19 +2,23 @@
 
 use super::{
     super::{draft::Text, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
     converters::Converters,
     given::GivenConverter,
 };
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+pub(super) fn translate(
+    context: &mut Context<'_>,
+    router: &mut EventRouter,
+    converters: Converters,
+) {
     expansion(context, router, converters);
     tombstones(context, router, converters);
     updates(context, router);
 }
 
-fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
     let option = router.carry(context, "table.expand.json.payload");
     let nulls = router.carry(context, "table.json.payload.null.behavior");
     let arrays = router.carry(context, "table.json.payload.empty.array.behavior");
@@ -51,7 +55,7 @@ fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Convert
     context.report.different(Finding::of(&option, text).hint(hint));
 }
 
-fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+fn tombstones(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
     let option = router.carry(context, "route.tombstone.on.empty.payload");
     let is_on = option.is_some_and(|option| option.is("true"));
     match (is_on, converters.value) {
@@ -63,7 +67,7 @@ fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Conver
     }
 }
 
-fn updates(context: &mut Context<'_>, router: &mut Router) {
+fn updates(context: &mut Context<'_>, router: &mut EventRouter) {
     let Some(option) = router.carry(context, "table.op.invalid.behavior") else { return };
     if option.is("fatal") {
         context.draft.outbox.raw("on_update", "\"error\"");

@@ -2,7 +2,7 @@
 
 use super::{
     super::{properties::Property, read::Form, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
 };
 use crate::config::print::quoted;
@@ -21,7 +21,7 @@ impl Placed<'_> {
     }
 }
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
+pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     missing(context, router);
     let Some(option) = router.carry(context, "table.fields.additional.placement") else { return };
     let (mut headers, mut envelope) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ fn list(context: &mut Context<'_>, key: &str, items: &[Placed<'_>]) {
     }
 }
 
-fn missing(context: &mut Context<'_>, router: &mut Router) {
+fn missing(context: &mut Context<'_>, router: &mut EventRouter) {
     let Some(option) = router.carry(context, "table.field.additional.missing") else { return };
     if option.is("ignore") {
         context.draft.outbox.raw("missing_columns", "\"ignore\"");

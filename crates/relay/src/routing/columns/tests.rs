@@ -37,7 +37,7 @@ fn roles(table: &OutboxTable, names: &[&str]) -> Vec<&'static str> {
     let columns = resolve(table, &of_text(names)).unwrap();
     let role = |position| {
         let one: Option<&Option<Use>> = columns.uses.get(position);
-        one.copied().flatten().map_or("-", |one| role_of(one.slot).as_str())
+        one.copied().flatten().map_or("-", |one| role_of(one.index).as_str())
     };
     (0..columns.width).map(role).collect()
 }
@@ -53,16 +53,16 @@ fn read<'a>(columns: &Columns, row: TupleColumns<'a>) -> Result<Event<'a>, Failu
     columns.read(row, &mut event).map(|()| event)
 }
 
-fn role_of(slot: Slot) -> Role {
-    Role::ALL.into_iter().find(|role| role.slot() == Some(slot)).unwrap()
+fn role_of(index: ValueIndex) -> Role {
+    Role::ALL.into_iter().find(|role| role.value_index() == Some(index)).unwrap()
 }
 
 #[test]
-fn each_slot_is_of_one_role() {
-    let mut slots: Vec<usize> =
-        Role::ALL.iter().filter_map(|r| r.slot()).map(Slot::index).collect();
-    slots.sort_unstable();
-    assert_eq!(slots, (0..Slot::COUNT).collect::<Vec<_>>());
+fn each_value_index_is_of_one_role() {
+    let mut indexes: Vec<usize> =
+        Role::ALL.iter().filter_map(|r| r.value_index()).map(ValueIndex::get).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, (0..ValueIndex::COUNT).collect::<Vec<_>>());
 }
 
 #[test]

@@ -15,10 +15,10 @@ mod form;
 mod headers;
 mod interval;
 mod java;
-mod places;
 mod plan;
 mod render;
 mod resolve;
+mod resolved_template;
 mod row;
 mod simple;
 mod type_names;
@@ -26,9 +26,9 @@ mod value;
 
 pub use filter::FilterKind;
 pub(crate) use form::Form;
-pub(crate) use places::ResolvedTemplate;
-pub(crate) use plan::{Input, Mapping, Verdict};
-pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
+pub(crate) use plan::{RowIs, RowPlan, TextSource};
+pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
+pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
 

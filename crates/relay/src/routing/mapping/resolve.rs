@@ -5,9 +5,9 @@ use super::{
     filter::Filter,
     form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
-    places::ResolvedTemplate,
-    plan::{Input, Mapping, Rendered, WrittenAs},
+    plan::{Rendered, RowPlan, TextSource, WrittenAs},
     render,
+    resolved_template::ResolvedTemplate,
     type_names::Column,
     value::{Member, ValueRule, ValueShape},
 };
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A table's configuration, the columns of its relation, and what was found of its roles.
-pub(crate) struct Fit<'f> {
+pub(crate) struct PlanInput<'f> {
     pub(crate) table: &'f OutboxTable,
     pub(crate) columns: &'f [Column<'f>],
     /// Headers that the preset adds: the column and the name.
@@ -32,34 +32,34 @@ pub(crate) struct Fit<'f> {
     /// The column of [`Role::Headers`], where it is an array.
     pub(crate) pairs: Option<usize>,
     /// Where the id's text comes from.
-    pub(crate) id: Input,
+    pub(crate) id: TextSource,
     /// Where the key's text comes from.
-    pub(crate) key: Input,
+    pub(crate) key: TextSource,
     /// Where the payload's text comes from.
-    pub(crate) payload: Input,
+    pub(crate) payload: TextSource,
 }
 
 /// What is to be done for each row; `None`: nothing.
 ///
 /// # Errors
 /// The table lacks a column, or one has a type that cannot be used in this way.
-pub(crate) fn resolve(fit: Fit<'_>) -> Result<Option<Box<Mapping>>, Failure> {
-    let mapping = Mapping {
-        format: fit.table.format,
-        filter: fit.filter()?,
-        headers: fit.headers()?,
-        rendered: fit.rendered()?,
-        value: fit.value()?,
-        templates: fit.templates,
-        time: fit.time,
-        partition: fit.partition,
-        tracing: fit.tracing,
-        pairs: fit.pairs,
+pub(crate) fn resolve(input: PlanInput<'_>) -> Result<Option<Box<RowPlan>>, Failure> {
+    let plan = RowPlan {
+        format: input.table.format,
+        filter: input.filter()?,
+        headers: input.headers()?,
+        rendered: input.rendered()?,
+        value: input.value()?,
+        templates: input.templates,
+        time: input.time,
+        partition: input.partition,
+        tracing: input.tracing,
+        pairs: input.pairs,
     };
-    Ok((!mapping.is_empty()).then(|| Box::new(mapping)))
+    Ok((!plan.is_empty()).then(|| Box::new(plan)))
 }
 
-impl Mapping {
+impl RowPlan {
     fn is_empty(&self) -> bool {
         let Self {
             format: _,
@@ -85,7 +85,7 @@ impl Mapping {
     }
 }
 
-impl<'f> Fit<'f> {
+impl<'f> PlanInput<'f> {
     fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name.as_bytes())
     }
@@ -141,8 +141,8 @@ impl<'f> Fit<'f> {
                     match (ResolvedTemplate::new(template, position), self.table.missing_columns) {
                         (Ok(template), _) => MappedHeaderValue::Template(template),
                         (Err(_), MissingColumns::Ignore) => continue,
-                        (Err(place), MissingColumns::Error) => {
-                            return Err(self.lacking(&format!("{place} for {what}")));
+                        (Err(placeholder), MissingColumns::Error) => {
+                            return Err(self.lacking(&format!("{placeholder} for {what}")));
                         }
                     }
                 }
@@ -156,10 +156,10 @@ impl<'f> Fit<'f> {
         self.columns.get(position).map_or(Form::Text, |column| column.form)
     }
 
-    fn form_of(&self, input: Input) -> Form {
-        match input {
-            Input::Template => Form::Text,
-            Input::Column(position) => self.form_at(position),
+    fn form_of(&self, source: TextSource) -> Form {
+        match source {
+            TextSource::Template => Form::Text,
+            TextSource::Column(position) => self.form_at(position),
         }
     }
 
@@ -169,18 +169,18 @@ impl<'f> Fit<'f> {
         let form = self.form_of(self.id);
         if is_written(self.table, Role::Id, form) {
             let written_as = WrittenAs::Characters;
-            rendered.push(Rendered { role: Role::Id, input: self.id, form, written_as });
+            rendered.push(Rendered { role: Role::Id, source: self.id, form, written_as });
         }
         let form = self.form_of(self.key);
         let is_json = self.check_bytes("key_format", self.table.key_format, form)?;
         if is_written(self.table, Role::AggregateId, form) {
             let written_as = if is_json { WrittenAs::Json } else { WrittenAs::Characters };
-            rendered.push(Rendered { role: Role::AggregateId, input: self.key, form, written_as });
+            rendered.push(Rendered { role: Role::AggregateId, source: self.key, form, written_as });
         }
         Ok(rendered)
     }
 
-    fn value(&self) -> Result<Option<(Input, ValueRule)>, Failure> {
+    fn value(&self) -> Result<Option<(TextSource, ValueRule)>, Failure> {
         let table = self.table;
         let form = self.form_of(self.payload);
         let is_json = self.check_bytes("value_format", table.value_format, form)?;

@@ -12,7 +12,7 @@ use crate::routing::{
 
 pub use preset::{DEBEZIUM, DEFAULT, Example, ExampleRecord, PRESETS, Preset};
 pub use role::{ColumnName, ColumnNames, Role};
-pub(crate) use role::{RoleNames, Slot};
+pub(crate) use role::{RoleNames, ValueIndex};
 pub use shape::{
     BytesFormat, Decimals, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format,
     HeaderNames, HeaderValue, Intervals, MissingColumns, OnNotJson, OnUpdate, Times, Timestamp,
