@@ -156,23 +156,3 @@ debezium.source.value.converter=x.StringConverter
     let option = "debezium.transforms.outbox.route.topic.replacement";
     differs(&single, option, "the dollar has to be doubled");
 }
-
-#[test]
-fn a_mode_of_types_is_carried_over_only_where_the_router_writes_the_same() {
-    let mode = |name: &str, value: &str| migrate(&format!("{name}={value}\n"));
-    for value in ["adaptive", "adaptive_time_microseconds"] {
-        let migration = mode("time.precision.mode", value);
-        assert!(has(&migration.carried, "time.precision.mode", "by its precision"), "{value}");
-    }
-    for value in ["connect", "isostring", "microseconds", "nanoseconds"] {
-        differs(&mode("time.precision.mode", value), "time.precision.mode", "with adaptive");
-    }
-    for (name, value, what) in [
-        ("decimal.handling.mode", "string", "refused (R008)"),
-        ("interval.handling.mode", "string", "refused (R008)"),
-        ("money.fraction.digits", "3", "refused (R008)"),
-        ("hstore.handling.mode", "json", "as PostgreSQL writes it"),
-    ] {
-        differs(&mode(name, value), name, what);
-    }
-}
