@@ -6,8 +6,9 @@
 #   scripts/test.sh --fast        format, lints, unit and property tests, docs
 #   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
 #   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL
-#   scripts/test.sh --debezium    the real Debezium on the cases that the default tests compare with;
-#                                 with the word `record` behind it, what it does is recorded
+#   scripts/test.sh --debezium    the real Debezium: on the cases that the default tests compare
+#                                 with, and handing its slot over and getting it back; with the
+#                                 word `record` behind it, what it does in the cases is recorded
 #
 # Installs what is missing. A server that cannot be installed is a failure, and never a skipped
 # test.
@@ -31,6 +32,13 @@ esac
 export RUST_BACKTRACE=0
 
 step() { printf '\n== %s\n' "$*"; }
+
+# With debug assertions and overflow checks, because the end-to-end scenarios reach rare states.
+build_router() {
+    cargo build --locked --package outbox-router
+    OUTBOX_ROUTER_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/outbox-router"
+    export OUTBOX_ROUTER_BIN
+}
 
 step "missing packages and servers"
 scripts/install.sh build test
@@ -77,12 +85,15 @@ for part in "${parts[@]}"; do
             OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
             export OUTBOX_DEBEZIUM
             cargo run --locked --package differential -- "${2:-check}"
+            if [ "${2:-check}" = check ]; then
+                step "a slot from the real Debezium and back"
+                build_router
+                OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
+                    --ignored take_over --test-threads 2
+            fi
             ;;
         e2e)
-            # With debug assertions and overflow checks, because these scenarios reach rare states.
-            cargo build --locked --package outbox-router
-            OUTBOX_ROUTER_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/outbox-router"
-            export OUTBOX_ROUTER_BIN
+            build_router
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
                 # Five at a time: each scenario has its own servers and waits most of the time. On

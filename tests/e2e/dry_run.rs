@@ -150,7 +150,6 @@ async fn explain(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value, 
 fn as_explained(record: &ConsumedRecord) -> Value {
     let mut shown = as_printed(record);
     let members = shown.as_object_mut().unwrap();
-    members.remove("timestamp_ms");
     members.insert("value".into(), record.value.as_ref().map(Vec::len).into());
     shown
 }
@@ -168,6 +167,7 @@ fn explained_record(answer: &Value) -> Value {
         "key": of("/key/value"),
         "value": of("/value/bytes"),
         "headers": headers,
+        "timestamp_ms": of("/timestamp/milliseconds"),
     })
 }
 
@@ -175,13 +175,15 @@ fn explained_record(answer: &Value) -> Value {
 async fn a_row_is_explained_as_the_router_has_put_it_into_kafka() {
     let mut fixture = Fixture::builder().prepare().await.unwrap();
     // The last section of the file is that of the table.
-    let headers = "extra_headers = [{ name = 'on', column = 'urgent' }, \
-                   { name = 'at', column = 'due' }, { name = 'raw', column = 'raw' }]";
-    fixture.router.set_config(&format!("{}\n{headers}\n", fixture.config)).unwrap();
+    let more = "timestamp = 'column'\ncolumns.timestamp = 'due'\n\
+                extra_headers = [{ name = 'on', column = 'urgent' }, \
+                { name = 'at', column = 'due' }, { name = 'raw', column = 'raw' }]";
+    fixture.router.set_config(&format!("{}\n{more}\n", fixture.config)).unwrap();
     let session = fixture.session().await.unwrap();
     session
         .batch_execute(
-            "ALTER TABLE outbox ADD COLUMN urgent bool, ADD COLUMN due timestamptz, \
+            "CREATE DOMAIN moment AS timestamptz(0); \
+             ALTER TABLE outbox ADD COLUMN urgent bool, ADD COLUMN due moment, \
              ADD COLUMN raw bytea, ADD COLUMN dropped int, \
              ADD COLUMN twice text GENERATED ALWAYS AS (aggregate_id || aggregate_id) STORED; \
              ALTER TABLE outbox DROP COLUMN dropped",

@@ -18,3 +18,4 @@ mod positions;
 mod setup;
 mod shutdown;
 mod tables;
+mod take_over;

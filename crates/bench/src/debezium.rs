@@ -7,11 +7,8 @@
 
 use std::time::Duration;
 
-use tempfile::TempDir;
-use testbed::debezium::jars;
+use testbed::debezium::{Worker, WorkerOptions};
 use testbed::postgres::{DATABASE, SUPERUSER};
-use testbed::process::Signal;
-use testbed::process::{Process, ProcessSpec};
 
 use crate::choices::Tuning;
 use crate::server::{BenchServer, PUBLICATION, ReaderSettings, TuningGoal};
@@ -43,64 +40,17 @@ impl Tuning {
     }
 }
 
-/// A worker with one connector. It ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Debezium {
-    // Before `dir`: fields are dropped in order, and the process has to end before its files are
-    // removed.
-    process: Process,
-    _dir: TempDir,
-}
-
-impl Debezium {
-    pub(crate) fn start(
-        tuning: Tuning,
-        server: &BenchServer,
-        settings: ReaderSettings<'_>,
-    ) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("debezium-").tempdir()?;
-        let (connector, worker) = tuning.properties(settings.goal);
-        let files = [
-            ("worker.properties", worker_properties(&dir, settings, worker)),
-            ("connector.properties", connector_properties(server, settings, connector)),
-        ];
-        for (name, text) in &files {
-            std::fs::write(dir.path().join(name), text)?;
-        }
-        let spec = ProcessSpec::new("java", dir.path().join("log"))
-            .args(["-Xms256m", "-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
-            .args(["-cp", &format!("{}/*", jars()?.display())])
-            .arg("org.apache.kafka.connect.cli.ConnectStandalone")
-            .args(files.map(|(name, _)| dir.path().join(name).display().to_string()));
-        Ok(Self { process: Process::start(&spec)?, _dir: dir })
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.process.output().unwrap_or_default()
-    }
-
-    /// Ends it. The exit code is not checked, because it only reflects the signal.
-    pub(crate) async fn stop(&mut self, deadline: Duration) -> anyhow::Result<()> {
-        self.process.signal(Signal::TERM)?;
-        self.process.wait_exit(deadline).await.map(drop)
-    }
-}
-
-fn worker_properties(dir: &TempDir, settings: ReaderSettings<'_>, more: &str) -> String {
-    format!(
-        "bootstrap.servers={}\n\
-         key.converter=org.apache.kafka.connect.storage.StringConverter\n\
-         value.converter=org.apache.kafka.connect.storage.StringConverter\n\
-         offset.storage.file.filename={}\n\
-         plugin.discovery=only_scan\n\
-         listeners=http://127.0.0.1:0\n{more}",
-        settings.topics.bootstrap(),
-        dir.path().join("offsets").display(),
-    )
+/// Starts a worker with one connector.
+pub(crate) fn start(
+    tuning: Tuning,
+    server: &BenchServer,
+    settings: ReaderSettings<'_>,
+) -> anyhow::Result<Worker> {
+    let (connector, worker) = tuning.properties(settings.goal);
+    let options = WorkerOptions::new(settings.topics.bootstrap())
+        .properties(worker)
+        .connector("bench", connector_properties(server, settings, connector));
+    Worker::start(&options)
 }
 
 fn connector_properties(server: &BenchServer, settings: ReaderSettings<'_>, more: &str) -> String {

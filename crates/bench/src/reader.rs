@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use testbed::debezium::Worker;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 use crate::choices::{Socket, Tuning};
-use crate::debezium::{self, Debezium};
+use crate::debezium;
 use crate::server::{BenchServer, ReaderSettings};
 
 /// How long a reader that has acknowledged everything may take to stop.
@@ -73,7 +74,7 @@ impl Reader {
 #[derive(Debug)]
 pub(crate) enum RunningReader {
     Router(RouterProcess),
-    Debezium(Debezium),
+    Debezium(Worker),
 }
 
 impl RunningReader {
@@ -91,7 +92,7 @@ impl RunningReader {
                 Ok(Self::Router(router))
             }
             Reader::Debezium(tuning) => {
-                Ok(Self::Debezium(Debezium::start(*tuning, server, settings)?))
+                Ok(Self::Debezium(debezium::start(*tuning, server, settings)?))
             }
         }
     }

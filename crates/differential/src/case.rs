@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Deserialize;
 
+use crate::random::RandomRows;
+
 /// A case, as its file has it. Its name is the file's.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,9 +42,16 @@ pub struct Case {
     #[serde(default)]
     pub varies: bool,
     /// Why the records of its rows differ, where they do and a row does not say itself.
-    pub differs: Option<Verdict>,
+    pub differs: Option<Reason>,
     /// The rows, each in a transaction of its own.
+    #[serde(default)]
     pub rows: Vec<Row>,
+    /// Rows of random values, which follow.
+    #[serde(default)]
+    pub random: Option<RandomRows>,
+    /// Statements after the rows, each in a transaction of its own. No record comes of them.
+    #[serde(default)]
+    pub after: Vec<String>,
 }
 
 /// A converter of Kafka Connect.
@@ -79,7 +88,7 @@ impl Converter {
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Row {
     /// Why the records differ; else the case's reason counts.
-    pub differs: Option<Verdict>,
+    pub differs: Option<Reason>,
     /// SQL by column.
     #[serde(flatten)]
     pub values: BTreeMap<String, String>,
@@ -88,7 +97,7 @@ pub struct Row {
 /// Why records differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Reason {
     /// The router does more, or what is right.
     Better(String),
     /// On purpose.
@@ -122,14 +131,16 @@ impl Case {
             let case: Self =
                 toml::from_str(&text).with_context(|| format!("{} is no case", path.display()))?;
             let name = path.file_stem().context("no name")?.to_string_lossy().into_owned();
-            cases.push(Self { name, ..case });
+            let random = case.random.as_ref().map(RandomRows::rows).unwrap_or_default();
+            let rows = case.rows.iter().cloned().chain(random).collect();
+            cases.push(Self { name, rows, ..case });
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(cases)
     }
 
     /// The reason that is given for a row's difference.
-    pub fn verdict<'c>(&'c self, row: &'c Row) -> Option<&'c Verdict> {
+    pub fn reason<'c>(&'c self, row: &'c Row) -> Option<&'c Reason> {
         row.differs.as_ref().or(self.differs.as_ref())
     }
 

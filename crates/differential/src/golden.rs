@@ -13,10 +13,16 @@ pub use crate::bytes::{Bytes, Hex};
 pub struct Golden {
     /// What made it.
     pub recorded_by: RecordedBy,
+    /// The server's messages about the types of its columns that are not built in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<Hex>,
     /// The server's message about the table.
     pub relation: Hex,
     /// One for each row of the case, in the same order.
     pub rows: Vec<RecordedRow>,
+    /// The server's messages about what comes after the rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Hex>,
     /// Why Debezium's task ended, where it did: the rest of the rows has no records then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_failed: Option<String>,

@@ -18,3 +18,4 @@ mod bytes;
 mod connect;
 mod kafka;
 mod postgres;
+mod random;

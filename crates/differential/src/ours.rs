@@ -58,7 +58,7 @@ pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
     let outboxes = outboxes(&migrated(case)?)?;
     let row = |row: &RecordedRow| {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
-        run.route(&golden.relation.0, &row.insert.0)
+        run.route(golden, &row.insert.0)
     };
     golden.rows.iter().map(row).collect()
 }
@@ -88,14 +88,14 @@ impl Run {
         })
     }
 
-    fn route(&mut self, relation: &[u8], insert: &[u8]) -> anyhow::Result<Outcome> {
+    fn route(&mut self, golden: &Golden, insert: &[u8]) -> anyhow::Result<Outcome> {
         self.handle(Input::SinkReady);
-        let frames = [
-            wire::begin(2048, COMMITTED_AT),
-            wire::wal(2048, COMMITTED_AT, relation),
-            wire::wal(2048, COMMITTED_AT, insert),
-            wire::commit(2048, 2096),
-        ];
+        let described = golden.types.iter().chain([&golden.relation]).map(|hex| hex.0.as_slice());
+        let messages =
+            described.chain([insert]).chain(golden.after.iter().map(|hex| hex.0.as_slice()));
+        let mut frames = vec![wire::begin(2048, COMMITTED_AT)];
+        frames.extend(messages.map(|message| wire::wal(2048, COMMITTED_AT, message)));
+        frames.push(wire::commit(2048, 2096));
         for frame in &frames {
             // A frame waits while its topic is looked up.
             while self.relay.wants_wal()
@@ -105,6 +105,7 @@ impl Run {
             }
             self.act();
         }
+        ensure!(self.sink.produced().len() < 2, "more than one record");
         if let Some(record) = self.sink.produced().first() {
             return Ok(Outcome::Record(self.record(record)));
         }

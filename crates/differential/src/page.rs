@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::case::{Case, Verdict};
+use crate::case::{Case, Reason};
 use crate::golden::Golden;
 
 const BEGIN: &str = "<!-- the cases of crates/differential -->\n";
@@ -25,19 +25,19 @@ fn table(cases: &[(Case, Golden)]) -> String {
     let mut text =
         "\n| case | rows | same | better | different | wrong |\n|---|---|---|---|---|---|\n"
             .to_owned();
-    let mut reasons: BTreeMap<&Verdict, Vec<&str>> = BTreeMap::new();
+    let mut reasons: BTreeMap<&Reason, Vec<&str>> = BTreeMap::new();
     for (case, golden) in cases {
         let [mut same, mut better, mut different, mut wrong] = [0; 4];
         for (row, recorded) in case.rows.iter().zip(&golden.rows) {
-            let verdict = recorded.ours.as_ref().and_then(|_| case.verdict(row));
-            match verdict {
+            let reason = recorded.ours.as_ref().and_then(|_| case.reason(row));
+            match reason {
                 None => same += 1,
-                Some(Verdict::Better(_)) => better += 1,
-                Some(Verdict::Different(_)) => different += 1,
-                Some(Verdict::Wrong(_)) => wrong += 1,
+                Some(Reason::Better(_)) => better += 1,
+                Some(Reason::Different(_)) => different += 1,
+                Some(Reason::Wrong(_)) => wrong += 1,
             }
-            if let Some(verdict) = verdict {
-                let names = reasons.entry(verdict).or_default();
+            if let Some(reason) = reason {
+                let names = reasons.entry(reason).or_default();
                 if names.last() != Some(&case.name.as_str()) {
                     names.push(&case.name);
                 }
@@ -47,11 +47,11 @@ fn table(cases: &[(Case, Golden)]) -> String {
         text.push_str(&format!("| {}: {} | {counts} |\n", case.name, case.about));
     }
     text.push('\n');
-    for (verdict, names) in reasons {
-        let (kind, why) = match verdict {
-            Verdict::Better(why) => ("better", why),
-            Verdict::Different(why) => ("different", why),
-            Verdict::Wrong(why) => ("wrong", why),
+    for (reason, names) in reasons {
+        let (kind, why) = match reason {
+            Reason::Better(why) => ("better", why),
+            Reason::Different(why) => ("different", why),
+            Reason::Wrong(why) => ("wrong", why),
         };
         text.push_str(&format!("* **{kind}** ({}): {why}\n", names.join(", ")));
     }

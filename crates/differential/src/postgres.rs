@@ -6,10 +6,14 @@ use testbed::postgres::{PostgresOptions, PostgresServer, create_slot};
 use crate::case::Case;
 use crate::golden::Hex;
 
-/// One Relation message, and an Insert for each row of a case.
+/// The server's messages about the rows of a case.
 pub(crate) struct Sent {
+    /// What comes before the message about the table.
+    pub(crate) types: Vec<Hex>,
     pub(crate) relation: Hex,
     pub(crate) inserts: Vec<Hex>,
+    /// What comes after the rows.
+    pub(crate) after: Vec<Hex>,
     /// Each row's id, as text.
     pub(crate) ids: Vec<String>,
 }
@@ -40,6 +44,10 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
         let inserted = inserted.with_context(|| format!("{}: {insert}", case.name))?;
         ids.push(inserted.get::<_, Option<String>>(0).unwrap_or_default());
     }
+    for statement in &case.after {
+        let done = session.batch_execute(statement).await;
+        done.with_context(|| format!("{}: {statement}", case.name))?;
+    }
     // As the router's connection sets it.
     session.batch_execute("SET DateStyle = ISO; SET TimeZone = UTC").await?;
     let peek = format!(
@@ -52,5 +60,17 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
     let inserts: Vec<Hex> = of(b'I').cloned().map(Hex).collect();
     ensure!(inserts.len() == case.rows.len(), "{}: {} inserts", case.name, inserts.len());
     let relation = of(b'R').next().cloned().context("no relation")?;
-    Ok(Sent { relation: Hex(relation), inserts, ids })
+    let before = messages.iter().take_while(|message| message.first() != Some(&b'R'));
+    let types = before.filter(|message| message.first() == Some(&b'Y')).cloned().map(Hex);
+    let of_rows = messages.iter().rposition(|message| message.first() == Some(&b'I'));
+    let after = messages.iter().skip(of_rows.map_or(0, |last| last + 1));
+    // Begin and Commit are the comparison's own.
+    let after = after.filter(|message| !matches!(message.first(), Some(b'B' | b'C')));
+    Ok(Sent {
+        types: types.collect(),
+        relation: Hex(relation),
+        inserts,
+        after: after.cloned().map(Hex).collect(),
+        ids,
+    })
 }

@@ -3,16 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
+use testbed::debezium::{ConnectorState, Worker};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::reader::ConsumedRecord;
 use testbed::router::last_lines;
 use tokio::time::{Instant, sleep};
 
 use crate::case::Case;
-use crate::connect::Worker;
 use crate::golden::{Bytes, Golden, Record, RecordedBy, RecordedRow, Time};
 use crate::postgres::{self, Sent};
-use crate::{kafka, ours};
+use crate::{connect, kafka, ours};
 
 /// How long Kafka Connect may take to start all connectors.
 const START_DEADLINE: Duration = Duration::from_mins(4);
@@ -36,7 +36,7 @@ pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Vec<Golden>>
     for case in cases {
         sent.push(postgres::insert(&server, case).await?);
     }
-    let worker = Worker::start(&cluster.bootstrap(), server.port(), cases)?;
+    let worker = connect::start(&cluster.bootstrap(), server.port(), cases)?;
     let seen = wait(&worker, &cluster.bootstrap(), cases).await;
     let (seen, failures) = seen.with_context(|| last_lines(&worker.log(), 60))?;
     drop(worker);
@@ -67,9 +67,11 @@ async fn wait(
         sleep(Duration::from_secs(1)).await;
         let mut states = Vec::new();
         for case in cases {
-            states.push(worker.failure(case).await);
+            states.push(worker.connector(&case.name).await);
         }
-        let all_started = states.iter().all(Option::is_some);
+        let is_starting =
+            |state: &Option<ConnectorState>| matches!(state, None | Some(ConnectorState::Starting));
+        let all_started = !states.iter().any(is_starting);
         ensure!(
             all_started || started.elapsed() < START_DEADLINE,
             "connectors did not start within {START_DEADLINE:?}"
@@ -85,8 +87,11 @@ async fn wait(
         }
         let is_complete = seen.iter().zip(cases).all(|(seen, case)| seen.len() == case.rows.len());
         if is_complete || last.1.elapsed() > QUIET {
-            let failures = states.into_iter().map(|state| state.and_then(Result::err)).collect();
-            return Ok((seen, failures));
+            let failure = |state| match state {
+                Some(ConnectorState::Failed(why)) => Some(why),
+                _ => None,
+            };
+            return Ok((seen, states.into_iter().map(failure).collect()));
         }
     }
 }
@@ -114,7 +119,16 @@ fn golden(
         case.name,
         seen.len() - used
     );
-    let mut golden = Golden { recorded_by, relation: sent.relation, rows, task_failed };
+    let Sent { types, relation, after, .. } = sent;
+    with_ours(case, Golden { recorded_by, types, relation, rows, after, task_failed })
+}
+
+/// Notes what the router makes of the rows, where that differs.
+///
+/// # Errors
+///
+/// Fails when a row has no outcome.
+pub fn with_ours(case: &Case, mut golden: Golden) -> anyhow::Result<Golden> {
     let outcomes = ours::outcomes(case, &golden)?;
     for (row, ours) in golden.rows.iter_mut().zip(outcomes) {
         row.ours = (!crate::compare::is_same(&row.debezium, &ours)).then_some(ours);

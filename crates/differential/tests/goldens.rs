@@ -3,7 +3,7 @@
 //! `scripts/test.sh --debezium` records again what is compared with here, and
 //! `UPDATE_DOCS=1 cargo test -p differential` writes the table of docs/debezium.md.
 
-use differential::case::{Case, Verdict};
+use differential::case::{Case, Reason};
 use differential::compare::{differences, is_same};
 use differential::golden::{Golden, Outcome, RecordedRow};
 use differential::{ours, page};
@@ -20,7 +20,7 @@ fn recorded() -> Vec<(Case, Golden)> {
 }
 
 /// What is wrong with the outcome of a row, given the recording and the reason of the case.
-fn complaint(golden: &RecordedRow, ours: &Outcome, why: Option<&Verdict>) -> Option<String> {
+fn complaint(golden: &RecordedRow, ours: &Outcome, why: Option<&Reason>) -> Option<String> {
     let shown = || differences(&golden.debezium, ours).join("; ");
     match (is_same(&golden.debezium, ours), &golden.ours) {
         (true, None) => None,
@@ -37,7 +37,7 @@ fn every_row_becomes_what_debezium_makes_of_it_or_its_case_says_why_not() {
     for (case, golden) in recorded() {
         let outcomes = ours::outcomes(&case, &golden).unwrap();
         for ((row, recorded), ours) in case.rows.iter().zip(&golden.rows).zip(&outcomes) {
-            if let Some(what) = complaint(recorded, ours, case.verdict(row)) {
+            if let Some(what) = complaint(recorded, ours, case.reason(row)) {
                 complaints.push(format!("{} {:?}: {what}", case.name, row.values));
             }
         }

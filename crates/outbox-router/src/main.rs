@@ -48,7 +48,10 @@ fn command(cli: &Cli) -> Exit {
             Some(explanation) => with_terminal(|terminal| cli::explain(explanation, terminal)),
             None => with_configuration(&|loaded| explain_row(args, &loaded, &environment)),
         },
-        Command::Migrate(from) => with_terminal(|terminal| cli::migrate(from, terminal)),
+        Command::Migrate(from) => with_terminal(|terminal| {
+            block_on(cli::migrate(cli, from, &environment, terminal))
+                .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+        }),
         Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
             Production::Real => run(loaded, args.on_failed, &environment),
             Production::Dry => dry_run(&args.dry_run, &loaded, &environment),

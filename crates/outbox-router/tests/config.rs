@@ -5,7 +5,7 @@ use std::{io::Write as _, time::Duration};
 use outbox_router::config::{self, Config, Environment, effective};
 use relay::{
     BytesFormat, DEBEZIUM, EmptyPayload, EpochUnit, ExpandJson, FilterKind, Format, HeaderValue,
-    MissingColumns, OnMismatch, OnUpdate, Role, Template, Timestamp, TombstoneOn,
+    MissingColumns, OnMismatch, OnNotJson, OnUpdate, Role, Template, Timestamp, TombstoneOn,
 };
 
 /// Loads a file's text with environment and flags.
@@ -85,6 +85,7 @@ const PLACEMENTS: &str = r#"
     key_format = "json"
     value_format = "json"
     expand_json = "drop_both"
+    on_not_json = "as_text"
     tombstone_on = ["blank", "empty_bytea"]
     missing_columns = "ignore"
     on_update = "error"
@@ -106,6 +107,7 @@ fn placements_arrive_typed() {
     assert_eq!(table.on_route_mismatch, OnMismatch::Value);
     assert_eq!((table.key_format, table.value_format), (BytesFormat::Json, BytesFormat::Json));
     assert_eq!(table.expand_json, ExpandJson::DropBoth);
+    assert_eq!(table.on_not_json, OnNotJson::AsText);
     let expected = vec![EmptyPayload::Blank, EmptyPayload::EmptyBytea];
     assert_eq!(table.tombstone_on, TombstoneOn(expected));
     assert_eq!(table.missing_columns, MissingColumns::Ignore);
@@ -157,6 +159,12 @@ fn placements_that_contradict_each_other_are_refused() {
         ),
         ("expand_json = \"as_is\"", "C008: outbox[0].expand_json has no effect"),
         ("expand_json = true", "must be a text"),
+        ("on_not_json = \"as_text\"", "C008: outbox[0].on_not_json has no effect"),
+        ("on_not_json = \"skip\"", "is not a choice"),
+        ("decimals = \"string\"", "C008: outbox[0].decimals has no effect"),
+        ("times = \"nanoseconds\"", "C008: outbox[0].times has no effect"),
+        ("intervals = \"string\"", "C008: outbox[0].intervals has no effect"),
+        ("format = \"debezium\"\ndecimals = \"float\"", "is not a choice"),
         ("where = { column = \"a\" }", "needs one of in and not_in"),
         ("where = { column = \"a\", in = [] }", "lists no value"),
         ("where = { in = [\"a\"] }", "has no column"),

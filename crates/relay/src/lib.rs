@@ -84,13 +84,13 @@ pub use protocol::{
     StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use routing::{
-    BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload,
+    BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
     EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,
-    Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, JavaRegex,
-    MalformedTemplate, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
-    Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Timestamp, TombstoneOn,
-    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, hash_of_key, is_role_required,
-    java_properties, partition_for_key,
+    Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, Intervals,
+    JavaRegex, MalformedTemplate, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable,
+    Outboxes, PRESETS, Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Times,
+    Timestamp, TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex,
+    hash_of_key, is_role_required, java_properties, partition_for_key,
 };
 pub use state::{Condition, State};
 pub use telemetry::{

@@ -1,4 +1,5 @@
-//! A minimal HTTP client for the admin endpoint: one GET, one response, connection closed.
+//! A minimal HTTP client for the router's admin endpoint and for Kafka Connect: one request, one
+//! response, connection closed.
 
 use std::time::Duration;
 
@@ -24,17 +25,38 @@ pub struct HttpResponse {
 ///
 /// Fails when it does not answer.
 pub async fn get(address: &str, path: &str) -> anyhow::Result<HttpResponse> {
-    let text = timeout(DEADLINE, exchange(address, path))
+    send(("GET", path), address, None, DEADLINE).await
+}
+
+/// Sends a request, a method and a path, to `address`, with a body of JSON where there is one.
+///
+/// # Errors
+///
+/// Fails when there is no answer within `deadline`.
+pub async fn send(
+    (method, path): (&str, &str),
+    address: &str,
+    body: Option<&str>,
+    deadline: Duration,
+) -> anyhow::Result<HttpResponse> {
+    // With HTTP/1.0 the server closes the connection after the response, and sends no chunks.
+    let mut request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n");
+    if let Some(body) = body {
+        let length = body.len();
+        request
+            .push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+    }
+    request.push_str("\r\n");
+    request.push_str(body.unwrap_or_default());
+    let text = timeout(deadline, exchange(address, &request))
         .await
-        .with_context(|| format!("http://{address}{path} did not answer within {DEADLINE:?}"))?
-        .with_context(|| format!("cannot get http://{address}{path}"))?;
+        .with_context(|| format!("http://{address}{path} did not answer within {deadline:?}"))?
+        .with_context(|| format!("cannot {method} http://{address}{path}"))?;
     parse(&text)
 }
 
-async fn exchange(address: &str, path: &str) -> anyhow::Result<String> {
+async fn exchange(address: &str, request: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    // With HTTP/1.0 the server closes the connection after the response, and sends no chunks.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;

@@ -3,7 +3,7 @@
 //! This crate uses no code of the product: it checks what the database and Kafka say. A test whose
 //! server is missing *fails*.
 //!
-//! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and
+//! * [`postgres`], [`kafka`], [`router`], [`debezium`]: real processes that can be stopped, killed and
 //!   started again.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed or black-holed, or whose
 //!   responses can be held back.

@@ -1,21 +1,22 @@
 //! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
-use std::{
-    convert::Infallible, ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock,
-    time::Duration,
-};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
 use super::{
-    compare::CompareArgs, dry_run::DryRunArgs, explain_row::RowArgs, form::Form,
+    compare::CompareArgs,
+    dry_run::DryRunArgs,
+    explain_row::RowArgs,
+    flags::{AdminArgs, Overrides},
+    form::Form,
     migrate::MigrateFrom,
 };
 use crate::{
     codes::{Explanation, typed_code},
-    config::{Secret, parse_duration},
+    config::parse_duration,
 };
 
 /// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
@@ -58,19 +59,11 @@ impl Cli {
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
-            Command::Migrate(_) => return Vec::new(),
+            // Its translation takes no keys; its checks take those before the command.
+            Command::Migrate(_) => return self.overrides.set.clone(),
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
-}
-
-/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both
-/// places it would forget the first in silence.
-#[derive(Debug, Args)]
-pub struct Overrides {
-    /// Set any key, before environment and file: --set limits.window_events=1000
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
 }
 
 /// The program's version, and that of librdkafka.
@@ -101,7 +94,8 @@ pub enum Command {
         outbox-router explain --row \"$(psql -Atc 'select to_jsonb(o) from outbox o limit 1')\"\n\n\
         --row needs no connection. Exit code 1: run would stop at the row.")]
     Explain(ExplainArgs),
-    /// Translate the configuration of another program into ours, without connecting
+    /// Translate the configuration of another program into ours, and check whether its slot can be
+    /// taken over
     #[command(
         subcommand,
         after_help = "Example:\n  \
@@ -229,18 +223,6 @@ pub struct TeardownArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// For what the router's own role may not do.
-#[derive(Debug, Args)]
-pub struct AdminArgs {
-    /// Connect as a role that may do what this needs, instead of by postgres.url
-    #[arg(long, value_name = "URL", value_parser = secret)]
-    pub admin_url: Option<Secret<String>>,
-}
-
-fn secret(text: &str) -> Result<Secret<String>, Infallible> {
-    Ok(Secret::new(text.to_owned()))
 }
 
 /// Whether `setup` and `teardown` print the SQL or run it.

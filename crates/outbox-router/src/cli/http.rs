@@ -1,8 +1,9 @@
-//! One GET request to the admin endpoint of the router with this configuration. HTTP/1.0, so that
-//! the answer ends where the connection ends and is never chunked. A client library was rejected,
-//! because this is one request to one server, which belongs to the same program.
+//! One GET request: to the admin endpoint of the router with this configuration, or to Kafka
+//! Connect. HTTP/1.0, so that the answer ends where the connection ends and is never chunked. A
+//! client library was rejected, because these are single requests for small documents.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
@@ -14,12 +15,35 @@ use tokio::{
 
 /// Limit of the request: PostgreSQL's answer should not wait for a router that does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Limit of a request to Kafka Connect, which may ask another of its workers.
+const FOREIGN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The document is a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
+/// An answer in HTTP.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Such as 200.
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
 /// The body of the answer, whatever its status; `None` where nobody answers, or not in HTTP.
 pub(super) async fn get(listen: SocketAddr, path: &str) -> Option<String> {
-    tokio::time::timeout(ANSWER_TIMEOUT, request(reachable(listen), path)).await.ok()?
+    let address = reachable(listen).to_string();
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, request(&address, path)).await;
+    answer.ok()?.ok().map(|answer| answer.body)
+}
+
+/// The answer of a server at `host:port`.
+///
+/// # Errors
+/// Nobody answers, or not in HTTP.
+pub(super) async fn get_from(address: &str, path: &str) -> io::Result<Answer> {
+    match tokio::time::timeout(FOREIGN_ANSWER_TIMEOUT, request(address, path)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
 }
 
 /// The address to connect to: loopback where the router listens on all addresses.
@@ -32,13 +56,18 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn request(address: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
+async fn request(address: &str, path: &str) -> io::Result<Answer> {
+    let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
+    stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await.ok()?;
-    let answer = String::from_utf8(answer).ok()?;
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8(answer).ok();
+    answer.as_deref().and_then(parse).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn parse(answer: &str) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.starts_with("HTTP/1.").then(|| body.to_owned())
+    let status = head.strip_prefix("HTTP/1.")?.split_whitespace().nth(1)?;
+    Some(Answer { status: status.parse().ok()?, body: body.to_owned() })
 }

@@ -12,6 +12,7 @@ mod connect;
 mod dry_run;
 mod exit;
 mod explain_row;
+mod flags;
 mod form;
 mod http;
 mod migrate;
@@ -32,16 +33,19 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName,
-    MissingTable, OnFailed, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
-    StatusArgs, Task, TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName, MissingTable,
+    OnFailed, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
+    TeardownArgs,
 };
 pub use compare::CompareArgs;
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
+pub use flags::{AdminArgs, Overrides};
 pub use form::Form;
-pub use migrate::{Converter, MigrateArgs, MigrateFrom, Unsupported};
+pub use migrate::{
+    Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
+};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
 
@@ -81,10 +85,23 @@ pub fn explain(explanation: &codes::Explanation, terminal: &mut Terminal<'_>) ->
     }
 }
 
-/// Translates another program's configuration. Needs none of ours.
-pub fn migrate(from: &MigrateFrom, terminal: &mut Terminal<'_>) -> Exit {
+/// Translates another program's configuration, or checks whether its slot can be handed over.
+pub async fn migrate(
+    cli: &Cli,
+    from: &MigrateFrom,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
     let MigrateFrom::Debezium(args) = from;
-    migrate::debezium(args, terminal).unwrap_or_else(|error| output_failed(&error, terminal))
+    let done = match args.direction() {
+        None => migrate::debezium(args, terminal),
+        Some(direction) => {
+            let file = config_file(cli, environment);
+            let origin = migrate::Origin { file, flags: cli.flags(), environment };
+            Box::pin(migrate::hand_over(direction, args, origin, terminal)).await
+        }
+    };
+    done.unwrap_or_else(|error| output_failed(&error, terminal))
 }
 
 /// The output of a command could not be written.

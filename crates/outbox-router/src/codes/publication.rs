@@ -48,9 +48,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::AllTables,
-                "setup finds a publication FOR ALL TABLES",
-                "everything that is written would be sent to the router; name another one by \
-                 postgres.publication, and setup creates it for the outbox tables alone",
+                "setup finds a publication FOR ALL TABLES, and no [[outbox]]",
+                "every table would be an outbox: name the outbox tables under [[outbox]]; or name \
+                 another publication by postgres.publication, and setup creates it for the outbox \
+                 tables alone",
             ),
             case_remedy(
                 Case::PartitionNow,

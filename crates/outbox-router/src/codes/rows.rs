@@ -154,11 +154,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::NotJson.as_str(),
         title: "a value is not JSON, or cannot be written as JSON",
-        meaning: "expand_json and a ${column#/pointer} read a column as JSON, and value_format and \
-                  envelope write columns as JSON. The router stops at the row and tries it again \
-                  every 30 s.",
-        remedy: "set expand_json = \"no\", or take the column out of the envelope or the template, \
-                 and restart; for rows to come, correct what writes the column",
+        meaning: "expand_json and a ${column#/pointer} read a column as JSON, and value_format, \
+                  key_format and envelope write columns as JSON. The router stops at the row and \
+                  tries it again every 30 s.",
+        remedy: "if it is the payload, set on_not_json = \"as_text\" to have it as a string; else \
+                 take the column out of the envelope or the template; then restart, and for rows to \
+                 come correct what writes the column",
         cases: &[],
     },
     Explanation {

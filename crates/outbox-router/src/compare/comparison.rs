@@ -4,9 +4,11 @@
 //! order shows. A record whose event is not known yet waits at the head of its partition: its event
 //! may still come from the WAL. It is decided that there is no such event once the WAL has been
 //! read past the moment at which the record was there ([`Comparison::mark`],
-//! [`Comparison::decide_marked`]), or, where no more WAL may be read before more records were
-//! ([`Comparison::is_full`]), once so many events of its own partition wait for their records that
-//! it has overtaken them all: a producer writes a partition in WAL order.
+//! [`Comparison::decide_marked`]). Where no more WAL may be read before more records were
+//! ([`Comparison::is_full`]), it is decided by order ([`Comparison::decide_overtaken`]), since a
+//! producer writes a partition in WAL order: a record has no event if it precedes the records of so
+//! many events of its partition, and an event has no record if those of so many later events were
+//! found. Whoever turns up after all is out of order.
 //!
 //! Neither side is read without limit. A partition that is ahead of the WAL
 //! ([`Comparison::is_ahead`]) must not be read on: the records of others would wait behind its own.
@@ -25,7 +27,8 @@ use foldhash::fast::RandomState;
 use relay::{Failure, TopicName};
 
 use super::{
-    difference::{differences, sides},
+    difference::{Difference, differences, sides},
+    fingerprint::Fingerprint,
     recent::Recent,
     record::{Expected, id_of, place},
     report::{Example, Finding, Report},
@@ -74,12 +77,16 @@ pub struct Comparison {
     seen: Recent<Seen>,
     /// The number of the latest paired event of each key, by the hash of partition and key.
     latest: Recent<u64>,
+    /// Events that count as missing, by the hash of their ids; their records may still come.
+    given_up: HashMap<u64, Fingerprint>,
     partitions: HashMap<PartitionId, Partition>,
     report: Report,
 }
 
 struct Waiting {
     number: u64,
+    /// Its number among the events of its partition.
+    position: u64,
     expected: Expected,
 }
 
@@ -126,18 +133,29 @@ struct Partition {
     bytes: usize,
     /// How many records at the head can be decided.
     marked: usize,
-    /// How many events wait for a record of this partition.
-    awaited: usize,
+    /// How many events have come whose records belong to it.
+    expected: u64,
+    /// The latest of them, by its number among them, whose record was found.
+    latest: u64,
 }
 
 impl Partition {
     fn ending_at(end: i64) -> Self {
-        Self { end, first: None, queue: VecDeque::new(), bytes: 0, marked: 0, awaited: 0 }
+        Self {
+            end,
+            first: None,
+            queue: VecDeque::new(),
+            bytes: 0,
+            marked: 0,
+            expected: 0,
+            latest: 0,
+        }
     }
 }
 
-/// How many events a record has to overtake before its own is given up, where there is room.
-const OVERTAKEN: usize = 100;
+/// How many events of a partition a record has to precede before it is decided that it has none of
+/// its own, where there is room for so many.
+const PRECEDED: u64 = 100;
 
 impl Comparison {
     /// `id_header` is the name of the header that holds the event's id.
@@ -153,6 +171,7 @@ impl Comparison {
             records: Size::default(),
             seen: Recent::new(limits.remembered),
             latest: Recent::new(limits.remembered),
+            given_up: HashMap::new(),
             partitions: HashMap::new(),
             report: Report::default(),
         }
@@ -179,11 +198,13 @@ impl Comparison {
         let number = self.next;
         self.next += 1;
         self.events.add(expected.bytes());
-        if let Some(partition) = self.partitions.get_mut(&expected.partition) {
-            partition.awaited += 1;
-        }
+        let partition = self.partitions.get_mut(&expected.partition);
+        let position = partition.map_or(0, |partition| {
+            partition.expected += 1;
+            partition.expected
+        });
         let id = expected.id.clone();
-        self.waiting.entry(id).or_default().push_back(Waiting { number, expected });
+        self.waiting.entry(id).or_default().push_back(Waiting { number, position, expected });
     }
 
     /// The record of an event was decided before the event came: it is out of order, and not
@@ -249,12 +270,38 @@ impl Comparison {
         self.decide_while(|partition| partition.marked > 0);
     }
 
-    /// Decides the records that have overtaken all that their partitions await; for the time during
-    /// which no event may be given ([`Comparison::is_full`]).
-    pub fn decide_overtaking(&mut self) {
-        let share = self.limits.waiting / (2 * self.partitions.len().max(1));
-        let enough = share.clamp(1, OVERTAKEN);
-        self.decide_while(|partition| partition.awaited >= enough);
+    /// Decides by order; for the time during which no event may be given
+    /// ([`Comparison::is_full`]).
+    pub fn decide_overtaken(&mut self) {
+        let room = self.limits.waiting / (2 * self.partitions.len().max(1));
+        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, PRECEDED);
+        self.decide_while(|partition| partition.expected - partition.latest >= enough);
+        if self.given_up.len() < self.limits.remembered {
+            self.give_up(enough);
+        }
+    }
+
+    /// Counts events as missing that so many later ones of their partition have overtaken.
+    fn give_up(&mut self, enough: u64) {
+        let partitions = &self.partitions;
+        let is_overtaken = |event: &Waiting| {
+            let partition = partitions.get(&event.expected.partition);
+            partition.is_some_and(|partition| event.position + enough <= partition.latest)
+        };
+        let mut overtaken = Vec::new();
+        self.waiting.retain(|_, events| {
+            while events.front().is_some_and(is_overtaken) {
+                overtaken.extend(events.pop_front());
+            }
+            !events.is_empty()
+        });
+        overtaken.sort_unstable_by_key(|event| event.number);
+        for Waiting { number, expected, .. } in overtaken {
+            self.events.remove(expected.bytes());
+            let fingerprint = Fingerprint::of(number, &expected, &self.hasher);
+            self.given_up.insert(self.hasher.hash_one(expected.id.as_slice()), fingerprint);
+            self.missing(&expected);
+        }
     }
 
     fn decide_while(&mut self, may_decide: impl Fn(&Partition) -> bool) {
@@ -298,19 +345,11 @@ impl Comparison {
     pub fn finish(mut self) -> Report {
         self.mark();
         self.decide_marked();
-        let mut missing: Vec<Waiting> = self.waiting.into_values().flatten().collect();
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut missing: Vec<Waiting> = waiting.into_values().flatten().collect();
         missing.sort_unstable_by_key(|event| event.number);
         for Waiting { expected, .. } in missing {
-            let topics = &self.topics;
-            self.report.add(Finding::Missing, || Example {
-                id: text(&expected.id),
-                at: match topics.get(expected.partition.topic) {
-                    Some(topic) => format!("{topic}-{}", expected.partition.partition),
-                    None => String::new(),
-                },
-                ours: None,
-                theirs: None,
-            });
+            self.missing(&expected);
         }
         self.report
     }
@@ -328,10 +367,15 @@ impl Comparison {
             let waits = self.waiting.contains_key(event);
             let hash = self.hasher.hash_one(event);
             let seen = self.seen.get(hash);
-            if !waits && seen.is_none() {
+            let given_up = self.given_up.get(&hash).copied();
+            if !waits && seen.is_none() && given_up.is_none() {
                 return;
             }
             let Some(record) = pop(partition, &mut self.records) else { return };
+            if let (false, Some(fingerprint)) = (waits, given_up) {
+                self.pair_given_up(&record, hash, fingerprint);
+                continue;
+            }
             match seen {
                 _ if waits => self.pair(&record, hash),
                 Some(Seen::Found | Seen::Early) => self.add(Finding::Doubled, &record, None),
@@ -340,46 +384,74 @@ impl Comparison {
         }
     }
 
+    fn missing(&mut self, expected: &Expected) {
+        let topics = &self.topics;
+        self.report.add(Finding::Missing, || Example {
+            id: text(&expected.id),
+            at: match topics.get(expected.partition.topic) {
+                Some(topic) => format!("{topic}-{}", expected.partition.partition),
+                None => String::new(),
+            },
+            ours: None,
+            theirs: None,
+        });
+    }
+
     fn pair(&mut self, record: &StoredRecord, hash: u64) {
         let event = id_of(&record.headers, &self.id_header).unwrap_or_default();
         let Some(queue) = self.waiting.get_mut(event) else { return };
-        let Some(Waiting { number, expected }) = queue.pop_front() else { return };
+        let Some(Waiting { number, position, expected }) = queue.pop_front() else { return };
         if queue.is_empty() {
             self.waiting.remove(event);
         }
         self.events.remove(expected.bytes());
-        if let Some(partition) = self.partitions.get_mut(&expected.partition) {
-            partition.awaited = partition.awaited.saturating_sub(1);
-        }
         self.seen.insert(hash, Seen::Found);
         self.report.found += 1;
         if let Some(partition) = self.partitions.get_mut(&record.partition) {
             partition.first.get_or_insert(record.offset);
+            // A record in a wrong partition says nothing about how far its own was read.
+            if expected.partition == record.partition {
+                partition.latest = partition.latest.max(position);
+            }
         }
         let differences = differences(&expected, record);
-        let key = self.hasher.hash_one((record.partition, &record.key));
-        let is_late = self.latest.get(key).is_some_and(|latest| latest > number);
-        if is_late {
-            self.add(Finding::Order, record, None);
-        } else {
-            self.latest.insert(key, number);
-        }
-        if differences.is_empty() && !is_late {
-            self.report.same += 1;
-        }
+        self.check_order(record, number, &differences);
         for difference in differences {
             let (ours, theirs) = self.sides(difference, &expected, record);
             self.add(Finding::Differs(difference), record, Some((ours, theirs)));
         }
     }
 
+    /// The record of an event that counts as missing: so it is not.
+    fn pair_given_up(&mut self, record: &StoredRecord, hash: u64, fingerprint: Fingerprint) {
+        self.given_up.remove(&hash);
+        self.report.withdraw(Finding::Missing);
+        self.seen.insert(hash, Seen::Found);
+        self.report.found += 1;
+        let differences = fingerprint.differences(record, &self.hasher);
+        self.check_order(record, fingerprint.number, &differences);
+        for difference in differences {
+            self.add(Finding::Differs(difference), record, None);
+        }
+    }
+
+    fn check_order(&mut self, record: &StoredRecord, number: u64, differences: &[Difference]) {
+        let key = self.hasher.hash_one((record.partition, &record.key));
+        if self.latest.get(key).is_some_and(|latest| latest > number) {
+            self.add(Finding::Order, record, None);
+        } else {
+            self.latest.insert(key, number);
+            self.report.same += u64::from(differences.is_empty());
+        }
+    }
+
     fn sides(
         &self,
-        difference: super::Difference,
+        difference: Difference,
         expected: &Expected,
         record: &StoredRecord,
     ) -> (String, String) {
-        if difference == super::Difference::Topic {
+        if difference == Difference::Topic {
             let name = |partition: PartitionId| {
                 self.topics.get(partition.topic).map_or(String::new(), ToString::to_string)
             };

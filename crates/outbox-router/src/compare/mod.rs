@@ -8,6 +8,7 @@
 
 mod comparison;
 mod difference;
+mod fingerprint;
 mod recent;
 mod record;
 mod report;

@@ -12,9 +12,10 @@ use std::{
 };
 
 use relay::{
-    BytesFormat, ColumnNames, EnvelopeMember, EpochUnit, ExpandJson, ExtraHeader, Format,
-    HeaderNames, JavaRegex, MissingColumns, OnMismatch, OnUpdate, OutboxTable, Outboxes, PRESETS,
-    Preset, RowFilter, TableName, Timestamp, TombstoneOn, TopicName, TopicTemplate,
+    BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ExpandJson, ExtraHeader, Format,
+    HeaderNames, Intervals, JavaRegex, MissingColumns, OnMismatch, OnNotJson, OnUpdate,
+    OutboxTable, Outboxes, PRESETS, Preset, RowFilter, TableName, Times, Timestamp, TombstoneOn,
+    TopicName, TopicTemplate,
 };
 
 use super::{
@@ -71,6 +72,20 @@ const EXPAND_JSON: &[(&str, ExpandJson)] = &[
     ("drop_empty_arrays", ExpandJson::DropEmptyArrays),
     ("drop_both", ExpandJson::DropBoth),
 ];
+const ON_NOT_JSON: &[(&str, OnNotJson)] =
+    &[("halt", OnNotJson::Halt), ("as_text", OnNotJson::AsText)];
+const DECIMALS: &[(&str, Decimals)] =
+    &[("precise", Decimals::Precise), ("string", Decimals::Text), ("double", Decimals::Double)];
+const TIMES: &[(&str, Times)] = &[
+    ("adaptive", Times::Adaptive),
+    ("adaptive_time_microseconds", Times::AdaptiveTimeMicroseconds),
+    ("microseconds", Times::Microseconds),
+    ("nanoseconds", Times::Nanoseconds),
+    ("connect", Times::Connect),
+    ("isostring", Times::IsoString),
+];
+const INTERVALS: &[(&str, Intervals)] =
+    &[("numeric", Intervals::Number), ("string", Intervals::Text)];
 const ON_MISMATCH: &[(&str, OnMismatch)] =
     &[("error", OnMismatch::Error), ("value", OnMismatch::Value)];
 const MISSING_COLUMNS: &[(&str, MissingColumns)] =
@@ -206,6 +221,10 @@ tables! {
         /// drop_empty_arrays, drop_both: without members that are null or empty arrays, of which
         /// Debezium drops both by default.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
+        /// A payload that expand_json would expand and that is no JSON. halt: the router stops at
+        /// that row; as_text: it stands in the value as a string, as in Debezium, so that consumers
+        /// find strings among objects.
+        on_not_json: OnNotJson = OnNotJson::Halt, choice(ON_NOT_JSON);
         /// Payloads that become Kafka's null, a tombstone on a compacted topic: null; blank: a text
         /// of white space alone; empty_bytea. Without "null", NULL is still Kafka's null, except in
         /// a JSON value, where it is written as null.
@@ -219,6 +238,18 @@ tables! {
         /// An extra header or a member of the envelope whose column the table lacks. error: the
         /// router stops at the table's first row; ignore: it is left out.
         missing_columns: MissingColumns = MissingColumns::Error, choice(MISSING_COLUMNS);
+        /// With format = "debezium": how a numeric is written that is no text in Debezium, as its
+        /// decimal.handling.mode says. precise: in JSON the bytes of its digits in Base64, without a
+        /// declared scale an object of scale and bytes; string: a text; double: a number of JSON.
+        decimals: Decimals = Decimals::Precise, choice(DECIMALS);
+        /// With format = "debezium": how a time without a time zone is written, as Debezium's
+        /// time.precision.mode says. adaptive: a number of ms where at most three digits of a second's
+        /// fraction are declared, else of us. With connect and isostring a timestamp, a date or a
+        /// time is refused as a key, a header or in the envelope.
+        times: Times = Times::Adaptive, choice(TIMES);
+        /// With format = "debezium": how an interval is written, as Debezium's interval.handling.mode
+        /// says. numeric: a number of us, a month having 30.4375 days; string: as in ISO 8601.
+        intervals: Intervals = Intervals::Number, choice(INTERVALS);
         /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
         /// column is NULL is in neither, as in SQL. Rows that are no events are counted.
         filter as "where": Option<RowFilter> = None, filter();

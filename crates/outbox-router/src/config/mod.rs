@@ -67,7 +67,28 @@ pub fn load(
     environment: &Environment,
     flags: &[String],
 ) -> Result<Loaded, ConfigErrors> {
-    let source = file.map(read_file).transpose()?;
+    load_source(file.map(read_file).transpose()?, environment, flags)
+}
+
+/// Does the same with a text that is in no file; `name` stands for the file in messages.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(
+    name: &Path,
+    text: String,
+    environment: &Environment,
+    flags: &[String],
+) -> Result<Loaded, ConfigErrors> {
+    let source = SourceFile { path: name.to_owned(), text, known: &KEYS };
+    load_source(Some(source), environment, flags)
+}
+
+fn load_source(
+    source: Option<SourceFile>,
+    environment: &Environment,
+    flags: &[String],
+) -> Result<Loaded, ConfigErrors> {
     let mut tree = match &source {
         Some(source) => tree::parse(source)?,
         None => tree::Table::new(),

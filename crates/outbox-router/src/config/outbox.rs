@@ -2,8 +2,8 @@
 //! depends on the table's columns is known only with its Relation message.
 
 use relay::{
-    BytesFormat, ExpandJson, Format, OnMismatch, OutboxTable, Role, Timestamp, TopicName,
-    is_role_required,
+    BytesFormat, Decimals, ExpandJson, Format, Intervals, OnMismatch, OnNotJson, OutboxTable, Role,
+    Times, Timestamp, TopicName, is_role_required,
 };
 
 use super::{
@@ -28,7 +28,9 @@ pub(super) fn validate_table(
         .chain(topic_of_state(outbox, state_topic))
         .chain(header_twice(outbox))
         .chain(envelope_not_json(outbox))
-        .chain(expansion_without_json(outbox));
+        .chain(expansion_without_json(outbox))
+        .chain(not_json_without_expansion(outbox))
+        .chain(types_without_debezium(outbox));
     for (what, hint) in found {
         let mut error = ConfigError::new(ConfigCode::Contradiction, format!("{place}{what}"));
         error.hint = hint.map(str::to_owned);
@@ -115,4 +117,27 @@ fn expansion_without_json(outbox: &OutboxTable) -> Option<Contradiction> {
         let what = ".expand_json has no effect: the value is the payload as it is".to_owned();
         (what, Some("set value_format = \"json\", or leave expand_json out"))
     })
+}
+
+fn not_json_without_expansion(outbox: &OutboxTable) -> Option<Contradiction> {
+    let has_effect = outbox.expand_json != ExpandJson::No;
+    (outbox.on_not_json != OnNotJson::Halt && !has_effect).then(|| {
+        let what = ".on_not_json has no effect: no payload is expanded".to_owned();
+        (what, Some("set expand_json, or leave on_not_json out"))
+    })
+}
+
+fn types_without_debezium(outbox: &OutboxTable) -> Vec<Contradiction> {
+    let is_set = [
+        ("decimals", outbox.decimals != Decimals::Precise),
+        ("times", outbox.times != Times::Adaptive),
+        ("intervals", outbox.intervals != Intervals::Number),
+    ];
+    let without_effect = is_set.into_iter().filter(|(_, is)| *is && outbox.format == Format::Plain);
+    without_effect
+        .map(|(key, _)| {
+            let what = format!(".{key} has no effect: a value is what PostgreSQL writes");
+            (what, Some("set format = \"debezium\", or leave it out"))
+        })
+        .collect()
 }

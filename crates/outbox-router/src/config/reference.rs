@@ -39,7 +39,7 @@ fn resolve_node(
                 resolve_node(&format!("{path}.{name}"), &mut member.node, environment, problems);
             }
         }
-        Value::Text(text) => match expand(&text.text, Places::of(path), environment) {
+        Value::Text(text) => match expand(&text.text, OtherPlaceholders::of(path), environment) {
             Ok(expanded) => *text = expanded,
             Err(unresolved) => {
                 let error = ConfigError::new(
@@ -62,14 +62,14 @@ const LITERAL: &str = "${env:NAME} and ${file:/path} are resolved; a literal ${ 
 
 /// What becomes of a `${…}` that is no reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Places {
+enum OtherPlaceholders {
     /// It is part of a template.
     Kept,
     /// It is a mistake.
     Refused,
 }
 
-impl Places {
+impl OtherPlaceholders {
     /// Columns may stand in the keys of an outbox table.
     fn of(path: &str) -> Self {
         if path.starts_with("outbox[") || path.starts_with("outbox.") {
@@ -80,7 +80,11 @@ impl Places {
     }
 }
 
-fn expand(text: &str, places: Places, environment: &Environment) -> Result<Text, Unresolved> {
+fn expand(
+    text: &str,
+    others: OtherPlaceholders,
+    environment: &Environment,
+) -> Result<Text, Unresolved> {
     let mut expanded = String::new();
     let mut quoting = Quoting::Allowed;
     let mut rest = text;
@@ -98,7 +102,7 @@ fn expand(text: &str, places: Places, environment: &Environment) -> Result<Text,
         match name.split_once(':') {
             Some(("env", name)) => expanded.push_str(variable(name, environment)?),
             Some(("file", path)) => expanded.push_str(&file(path)?),
-            _ if places == Places::Kept => {
+            _ if others == OtherPlaceholders::Kept => {
                 expanded.push_str("${");
                 expanded.push_str(name);
                 expanded.push('}');
@@ -159,7 +163,7 @@ mod tests {
         let variables = [("USER_NAME", "u${env:X}"), ("EMPTY", "")];
         let environment =
             Environment::new(variables.map(|(name, value)| (name.into(), value.into())));
-        expand(text, Places::of(path), &environment)
+        expand(text, OtherPlaceholders::of(path), &environment)
             .map(|t| (t.text, t.quoting))
             .map_err(|unresolved| unresolved.message)
     }
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_kept_in_the_keys_of_an_outbox_table_alone() {
+    fn other_placeholders_are_kept_in_the_keys_of_an_outbox_table_alone() {
         let topic = "${env:EMPTY}a.${aggregate_type}.${x|y#/z}";
         let expected = Ok(("a.${aggregate_type}.${x|y#/z}".to_owned(), Quoting::Forbidden));
         assert_eq!(expanded_at("outbox[0].topic", topic), expected);

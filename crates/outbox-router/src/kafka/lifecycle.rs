@@ -61,7 +61,7 @@ fn without_brokers(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-fn reason(error: &KafkaError) -> String {
+pub(super) fn reason(error: &KafkaError) -> String {
     if let KafkaError::ClientCreation(reason) = error { reason.clone() } else { error.to_string() }
 }
 

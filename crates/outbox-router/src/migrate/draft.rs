@@ -8,9 +8,9 @@ use crate::config::print::quoted_template;
 enum Piece {
     /// As it is.
     Literal(String),
-    /// A reference that the configuration's reader resolves, or a place that a row fills: written
-    /// with its `${…}`.
-    Place(String),
+    /// A reference that the configuration's reader resolves, or a template's placeholder that a row fills:
+    /// written with its `${…}`.
+    Placeholder(String),
 }
 
 /// A text that may hold references.
@@ -28,7 +28,7 @@ impl Text {
     /// `${env:NAME}`
     pub(super) fn variable(name: &str) -> Self {
         let mut text = Self::default();
-        text.push_place(&format!("env:{name}"));
+        text.push_placeholder(&format!("env:{name}"));
         text
     }
 
@@ -39,8 +39,8 @@ impl Text {
     }
 
     /// Adds `${NAME}`.
-    pub(super) fn push_place(&mut self, name: &str) {
-        self.0.push(Piece::Place(name.to_owned()));
+    pub(super) fn push_placeholder(&mut self, name: &str) {
+        self.0.push(Piece::Placeholder(name.to_owned()));
     }
 
     pub(super) fn append(&mut self, other: Self) {
@@ -60,7 +60,7 @@ impl Text {
     pub(super) fn map_literals(&self, change: impl Fn(&str) -> String) -> Self {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Literal(text) => Piece::Literal(change(text)),
-            Piece::Place(name) => Piece::Place(name.clone()),
+            Piece::Placeholder(name) => Piece::Placeholder(name.clone()),
         });
         Self(pieces.collect())
     }
@@ -69,7 +69,7 @@ impl Text {
     pub(super) fn toml(&self) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Literal(text) => text.replace("${", "$${"),
-            Piece::Place(name) => format!("${{{name}}}"),
+            Piece::Placeholder(name) => format!("${{{name}}}"),
         });
         quoted_template(&pieces.collect::<String>())
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn what_is_no_reference_is_not_read_as_one() {
         let mut text = Text::literal("a${b}\"\\\u{1}");
-        text.push_place("env:NAME");
+        text.push_placeholder("env:NAME");
         assert_eq!(text.toml(), "\"a$${b}\\\"\\\\\\u0001${env:NAME}\"");
     }
 

@@ -1,9 +1,9 @@
-//! References inside of Debezium's values, as references of ours. `${env:NAME}` means the same in
+//! Placeholders in Debezium's values, as references of the router's configuration. `${env:NAME}` means the same in
 //! both; every other provider of Kafka Connect gives way to an environment variable.
 
 use super::{draft::Text, read::Form};
 
-/// A value with its references translated.
+/// A value with its placeholders translated.
 #[derive(Debug, Default)]
 pub(super) struct Translated {
     pub(super) text: Text,
@@ -11,7 +11,7 @@ pub(super) struct Translated {
     pub(super) notes: Vec<String>,
 }
 
-/// Translates a value. `variable` is the environment variable that stands for a reference which
+/// Translates a value. `variable` is the environment variable that stands for a placeholder that
 /// brings no name of its own.
 pub(super) fn translate(value: &str, form: Form, variable: &str) -> Translated {
     let mut translated = Translated::default();
@@ -25,7 +25,7 @@ pub(super) fn translate(value: &str, form: Form, variable: &str) -> Translated {
             continue;
         };
         translated.text.push(before);
-        translated.reference(name, form, variable);
+        translated.placeholder(name, form, variable);
         rest = after;
     }
     translated.text.push(rest);
@@ -33,7 +33,7 @@ pub(super) fn translate(value: &str, form: Form, variable: &str) -> Translated {
 }
 
 impl Translated {
-    fn reference(&mut self, name: &str, form: Form, variable: &str) {
+    fn placeholder(&mut self, name: &str, form: Form, variable: &str) {
         match name.split_once(':') {
             Some((name, _default)) if form == Form::ServerProperties => {
                 self.variable(name);
@@ -43,12 +43,12 @@ impl Translated {
                     as_variable(name)
                 ));
             }
-            Some(("env", name)) => self.text.push_place(&format!("env:{name}")),
-            Some(("dir", place)) if place.contains(':') => {
-                self.text.push_place(&format!("file:{}", place.replacen(':', "/", 1)));
+            Some(("env", name)) => self.text.push_placeholder(&format!("env:{name}")),
+            Some(("dir", path)) if path.contains(':') => {
+                self.text.push_placeholder(&format!("file:{}", path.replacen(':', "/", 1)));
             }
             Some((provider, _)) => {
-                self.text.push_place(&format!("env:{variable}"));
+                self.text.push_placeholder(&format!("env:{variable}"));
                 self.notes.push(format!(
                     "${{{provider}:…}} is a provider of Kafka Connect; ${{env:{variable}}} takes \
                      its place, so set that variable where the router is started"
@@ -68,7 +68,7 @@ impl Translated {
     }
 
     fn variable(&mut self, name: &str) {
-        self.text.push_place(&format!("env:{}", as_variable(name)));
+        self.text.push_placeholder(&format!("env:{}", as_variable(name)));
     }
 }
 

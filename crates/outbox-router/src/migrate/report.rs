@@ -1,6 +1,6 @@
 //! What a migration says: the TOML, and the three lists.
 
-use super::{names::Verdict, properties::Property};
+use super::{names::Outcome, properties::Property};
 
 /// One property, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ impl Finding {
 pub struct Migration {
     /// What was read, in words: the form and the connector's name.
     pub source: String,
+    /// The connector's name, where the file has it.
+    pub connector: Option<String>,
     /// The configuration; `None` where there is nothing to translate, such as a connector of
     /// another database. With findings in `unsupported` it is not the whole of the file.
     pub toml: Option<String>,
@@ -92,11 +94,11 @@ impl Report {
     }
 
     /// What the table of names says of the property.
-    pub(super) fn decided(&mut self, property: &Property, verdict: Verdict) {
-        match verdict {
-            Verdict::Same(because) => self.carried(property, because),
-            Verdict::Different(how) => self.different(Finding::of(property, how)),
-            Verdict::Unsupported(why) => self.unsupported(Finding::of(property, why)),
+    pub(super) fn decided(&mut self, property: &Property, outcome: Outcome) {
+        match outcome {
+            Outcome::Same(because) => self.carried(property, because),
+            Outcome::Different(how) => self.different(Finding::of(property, how)),
+            Outcome::Unsupported(why) => self.unsupported(Finding::of(property, why)),
         }
     }
 }

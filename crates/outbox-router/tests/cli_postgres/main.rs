@@ -8,4 +8,5 @@ mod record;
 mod server;
 mod setup;
 mod status;
+mod take_over;
 mod teardown;

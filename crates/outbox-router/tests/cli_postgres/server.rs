@@ -207,7 +207,6 @@ pub(crate) async fn run_command_for(
     let cli = Cli::read(head.chain(line)).expect("a command line");
     let environment = Environment::default();
     let config = cli::load_config(&cli, &environment).expect("a configuration");
-    let Command::Task(task) = &cli.command else { panic!("not a task") };
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut terminal = Terminal {
         out: &mut out,
@@ -215,7 +214,11 @@ pub(crate) async fn run_command_for(
         input: &mut io::Cursor::new(answer.to_owned()),
         audience,
     };
-    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
+    let exit = match &cli.command {
+        Command::Task(task) => cli::execute(&cli, task, &config, &environment, &mut terminal).await,
+        Command::Migrate(from) => cli::migrate(&cli, from, &environment, &mut terminal).await,
+        Command::Run(_) | Command::Explain(_) => panic!("neither a task nor a migration"),
+    };
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     CommandOutput { exit, out: text(out), err: text(err) }
 }

@@ -87,12 +87,6 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
     server.sql("create table outbox (id int); create table parted (id int) partition by list (id)");
     let cases = [
         (
-            "for all tables",
-            "outbox",
-            "P021: the publication p is FOR ALL TABLES",
-            "name another one by postgres.publication",
-        ),
-        (
             "for table outbox with (publish = 'update')",
             "outbox",
             "P022: the publication p does not publish inserts",
@@ -122,6 +116,23 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
         assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
         server.sql("drop publication p");
     }
+}
+
+/// Debezium makes such a publication unless it is told not to.
+#[tokio::test]
+async fn a_publication_for_all_tables_fits_where_the_outbox_tables_are_configured() {
+    let server = Server::start();
+    server.sql("create table outbox (); create publication p for all tables");
+    let line = ["setup", "--apply", "--set", "postgres.publication=p"];
+    let refused = server.run_command(&line).await;
+    assert_eq!(refused.exit, Exit::Failure);
+    let message = "error: P021: the publication p is FOR ALL TABLES\n  hint: every table would be";
+    assert!(refused.err.starts_with(message), "{}", refused.err);
+    let line = [&line[..], &["--set", "outbox.0.table=outbox"]].concat();
+    let fitted = server.run_command(&line).await;
+    assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
+    let said = "publication p: exists already, FOR ALL TABLES\n";
+    assert!(fitted.out.contains(said), "{}", fitted.out);
 }
 
 /// A person pastes it into psql. Another table may be published for another reader.

@@ -2,7 +2,11 @@
 
 use std::{ffi::OsString, io};
 
-use outbox_router::cli::{self, Audience, Cli, Command, Exit, Terminal};
+use outbox_router::{
+    block_on::block_on,
+    cli::{self, Audience, Cli, Command, Exit, Terminal},
+    config::Environment,
+};
 
 /// How the command ended, and what it wrote.
 pub(crate) struct Outcome {
@@ -29,7 +33,8 @@ pub(crate) fn run_on(file: &str, text: &str, flags: &[&str]) -> Outcome {
         input: &mut io::Cursor::new(text.as_bytes()),
         audience: Audience::Machine,
     };
-    let exit = cli::migrate(from, &mut terminal);
+    let environment = Environment::new([]);
+    let exit = block_on(cli::migrate(&cli, from, &environment, &mut terminal)).expect("a runtime");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Outcome { exit, out: text(out), err: text(err) }
 }

@@ -7,6 +7,7 @@
 
 mod checking;
 mod command;
+mod take_over;
 mod usage;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};

@@ -7,7 +7,7 @@ use outbox_router::cli::Exit;
 use crate::command::{Outcome, run, run_on};
 
 /// The commonest configuration: without `route.by.field`, without converters.
-const COMMONEST: &str = r#"{
+pub(crate) const COMMONEST: &str = r#"{
   "name": "outbox-connector",
   "config": {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -25,7 +25,7 @@ const COMMONEST: &str = r#"{
   }
 }"#;
 
-const SERVERS: [&str; 2] = ["--bootstrap-servers", "kafka:9092"];
+pub(crate) const SERVERS: [&str; 2] = ["--bootstrap-servers", "kafka:9092"];
 
 #[test]
 fn without_brokers_nothing_is_written_and_the_flag_is_named() {

@@ -47,8 +47,8 @@ impl Relay {
             self.actions.push_back(Action::Disconnect);
         }
         self.end_session(at);
-        if let (During::Streaming(_), Some(place)) = (during, failure.lsn) {
-            self.isolate_at = Some(place);
+        if let (During::Streaming(_), Some(lsn)) = (during, failure.lsn) {
+            self.isolate_at = Some(lsn);
         }
         let wait = match self.failures.add(failure, during) {
             Class::Mendable | Class::Gap | Class::Note => CHECK_AGAIN,

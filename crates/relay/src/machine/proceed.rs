@@ -99,7 +99,7 @@ impl Relay {
     /// The position is confirmed: failures before it are overcome.
     pub(super) fn passed(&mut self, confirmed: Lsn) {
         self.failures.passed(confirmed);
-        self.isolate_at.take_if(|place| confirmed > *place);
+        self.isolate_at.take_if(|lsn| confirmed > *lsn);
     }
 
     /// Sends the status update that is due.

@@ -25,10 +25,10 @@ pub use mapping::FilterKind;
 pub use partition::{hash_of_key, partition_for_key};
 pub use record::{Record, TopicId};
 pub use table::{
-    BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, EmptyPayload, EnvelopeMember, Example,
-    ExampleRecord, ExpandJson, ExtraHeader, Format, HeaderNames, HeaderValue, MissingColumns,
-    OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Role, RowFilter, TableName, Timestamp,
-    TombstoneOn,
+    BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
+    EnvelopeMember, Example, ExampleRecord, ExpandJson, ExtraHeader, Format, HeaderNames,
+    HeaderValue, Intervals, MissingColumns, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS,
+    Preset, Role, RowFilter, TableName, Times, Timestamp, TombstoneOn,
 };
 pub use template::{MalformedTemplate, Template};
 pub use timestamp::EpochUnit;

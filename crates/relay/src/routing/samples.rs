@@ -6,7 +6,7 @@ use pgoutput::{Message, PgTimestamp};
 
 use super::{
     columns::{Columns, Event},
-    mapping::MappedRow,
+    mapping::{MappedRow, TypeNames},
     route::{FormatHeaders, Scratch, TableRouter},
     table::{OutboxTable, TableName},
     topics::Topics,
@@ -37,7 +37,7 @@ pub(super) fn mapped(
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
     let insert = wire::insert_message(1, values);
     let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-    let columns = Columns::resolve(table, &relation)?;
+    let columns = Columns::resolve(table, &relation, &TypeNames::default())?;
     let mut event = Event::default();
     columns.read(insert.tuple.iter(), &mut event)?;
     let mut router = TableRouter::new(table.clone(), columns.clone())?;

@@ -18,12 +18,12 @@ pub(crate) enum Part {
     /// Written as it is.
     Text(String),
     /// Filled by the first of these that is not NULL.
-    Place(Vec<Place>),
+    Placeholder(Vec<Alternative>),
 }
 
-/// What may fill a place.
+/// What may fill a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Alternative {
     pub(crate) column: String,
     /// The value within the column's JSON; `None`: the column's text.
     pub(crate) pointer: Option<JsonPointer>,
@@ -36,7 +36,7 @@ pub enum MalformedTemplate {
     #[error("a ${{ is never closed")]
     Unclosed,
     /// `${}`, or nothing between two `|`.
-    #[error("a place names no column; write ${{column}}")]
+    #[error("a ${{…}} names no column; write ${{column}}")]
     NoColumn,
     /// What follows a `#`.
     #[error("what follows # is no JSON Pointer: {0}")]
@@ -52,7 +52,7 @@ impl Template {
     /// Reads a text.
     ///
     /// # Errors
-    /// What is wrong with a place.
+    /// What is wrong with a placeholder.
     pub fn parse(text: &str) -> Result<Self, MalformedTemplate> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -61,7 +61,7 @@ impl Template {
             if !before.is_empty() {
                 parts.push(Part::Text(before.to_owned()));
             }
-            parts.push(Part::Place(places(inside)?));
+            parts.push(Part::Placeholder(alternatives(inside)?));
             rest = after;
         }
         if !rest.is_empty() {
@@ -72,11 +72,11 @@ impl Template {
 
     /// The columns that it names.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
-        let places = self.parts.iter().filter_map(|part| match part {
+        let alternatives = self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,
-            Part::Place(places) => Some(places),
+            Part::Placeholder(alternatives) => Some(alternatives),
         });
-        places.flatten().map(|place| place.column.as_str())
+        alternatives.flatten().map(|alternative| alternative.column.as_str())
     }
 
     pub(crate) fn parts(&self) -> &[Part] {
@@ -85,11 +85,11 @@ impl Template {
 }
 
 /// What stands between `${` and `}`.
-pub(crate) fn places(inside: &str) -> Result<Vec<Place>, MalformedTemplate> {
-    inside.split('|').map(place).collect()
+pub(crate) fn alternatives(inside: &str) -> Result<Vec<Alternative>, MalformedTemplate> {
+    inside.split('|').map(alternative).collect()
 }
 
-fn place(text: &str) -> Result<Place, MalformedTemplate> {
+fn alternative(text: &str) -> Result<Alternative, MalformedTemplate> {
     let (column, pointer) = match text.split_once('#') {
         None => (text, None),
         Some((column, pointer)) => {
@@ -100,7 +100,7 @@ fn place(text: &str) -> Result<Place, MalformedTemplate> {
     if column.is_empty() {
         return Err(MalformedTemplate::NoColumn);
     }
-    Ok(Place { column: column.to_owned(), pointer })
+    Ok(Alternative { column: column.to_owned(), pointer })
 }
 
 impl fmt::Display for Template {
@@ -108,11 +108,11 @@ impl fmt::Display for Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => f.write_str(text)?,
-                Part::Place(places) => {
+                Part::Placeholder(alternatives) => {
                     f.write_str("${")?;
-                    for (index, place) in places.iter().enumerate() {
+                    for (index, alternative) in alternatives.iter().enumerate() {
                         let separator = if index == 0 { "" } else { "|" };
-                        write!(f, "{separator}{place}")?;
+                        write!(f, "{separator}{alternative}")?;
                     }
                     f.write_str("}")?;
                 }
@@ -122,7 +122,7 @@ impl fmt::Display for Template {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Alternative {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.column)?;
         match &self.pointer {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_places_are_refused() {
+    fn malformed_placeholders_are_refused() {
         for text in ["${", "a ${b", "${}", "${a|}", "${|a}", "${#/a}", "${a#b}", "${a#/~2}"] {
             assert!(Template::parse(text).is_err(), "{text}");
         }

@@ -105,7 +105,7 @@ impl Timepoint {
         let days = days_of(date, era).ok_or(NoTime::Form)?;
         let micros = match time {
             "" => 0,
-            time => time_of_day(time).ok_or(NoTime::Form)?,
+            time => micros_of_day(time).ok_or(NoTime::Form)?,
         };
         // An offset may lead to another day.
         let (more, micros_of_day) =
@@ -254,7 +254,7 @@ const fn civil_from_days(days: i64) -> (i64, i64, i64) {
 }
 
 /// `HH:MM:SS[.ffffff][±HH[:MM[:SS]]]` as microseconds, with the offset taken off.
-fn time_of_day(text: &str) -> Option<i64> {
+pub(crate) fn micros_of_day(text: &str) -> Option<i64> {
     let (clock, offset) = match text.find(['+', '-']) {
         Some(at) => {
             let (clock, offset) = text.split_at(at);

@@ -59,11 +59,14 @@ impl Session {
                 self.rows.describe(&settings.outboxes, relation);
                 Ok(true)
             }
+            Message::Type(named) => {
+                self.rows.name_type(named);
+                Ok(true)
+            }
             Message::Insert(_)
             | Message::Update(_)
             | Message::Delete(_)
             | Message::Truncate(_)
-            | Message::Type(_)
             | Message::Origin(_)
             | Message::Logical(_)
             | Message::StreamAbort(_) => Ok(true),

@@ -269,12 +269,10 @@ impl Session {
             // messages are counted and ignored. Deleting what was published is housekeeping.
             Message::Delete(_) => self.rows_ignored.delete += 1,
             Message::Truncate(_) => self.rows_ignored.truncate += 1,
+            Message::Type(named) => self.rows.name_type(named),
             // `insert` takes rows. The other messages were not asked for, or mean nothing for an
             // outbox. A stray Stream Abort was seen from PostgreSQL 18.
-            Message::Insert(_)
-            | Message::Type(_)
-            | Message::Logical(_)
-            | Message::StreamAbort(_) => {}
+            Message::Insert(_) | Message::Logical(_) | Message::StreamAbort(_) => {}
         }
         Ok(FrameOutcome::Taken)
     }

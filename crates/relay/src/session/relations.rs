@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::{Oid, Relation};
+use pgoutput::{Oid, Relation, Type};
 
 use crate::{
     failure::{Code, Failure},
     routing::{
         columns::Columns,
+        mapping::TypeNames,
         route::TableRouter,
         table::{OutboxTable, Outboxes, TableName},
     },
@@ -30,15 +31,23 @@ pub(super) struct Relations {
     tables: TableOids,
     /// Usually one entry. A tree finds it with one comparison, and each of many with a few.
     by_oid: BTreeMap<Oid, Binding>,
+    /// What the Type messages since the last Relation message say.
+    types: TypeNames,
 }
 
 impl Relations {
     pub(super) fn new(tables: TableOids) -> Self {
-        Self { tables, by_oid: BTreeMap::new() }
+        Self { tables, by_oid: BTreeMap::new(), types: TypeNames::default() }
+    }
+
+    /// Notes a Type message, which precedes the Relation message that refers to it.
+    pub(super) fn name_type(&mut self, named: &Type<'_>) {
+        self.types.note(named);
     }
 
     /// Notes a Relation message.
     pub(super) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
+        let types = std::mem::take(&mut self.types);
         let table = match self.table(outboxes, relation) {
             Some(table) => table,
             None => {
@@ -46,7 +55,7 @@ impl Relations {
                 return;
             }
         };
-        let columns = Columns::resolve(&table, relation);
+        let columns = Columns::resolve(&table, relation, &types);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
                 match router.set_columns(columns) {

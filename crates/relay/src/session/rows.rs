@@ -2,7 +2,7 @@
 //! makes of it, and where the record goes. The session produces the record, and a dry run only
 //! shows it; so both decide alike about every row.
 
-use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation};
+use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, Type};
 
 use super::relations::{Binding, Relations, not_described};
 use crate::{
@@ -68,6 +68,11 @@ impl Rows {
         self.relations.describe(outboxes, relation);
     }
 
+    /// Notes a Type message.
+    pub(crate) fn name_type(&mut self, named: &Type<'_>) {
+        self.relations.name_type(named);
+    }
+
     /// The router of an outbox whose columns fit.
     pub(crate) fn router(&self, relation: Oid) -> Option<&TableRouter> {
         self.relations.router(relation)
@@ -96,7 +101,7 @@ impl Rows {
         }
         self.scratch.headers.clear();
         let mut mapped = None;
-        if router.columns().mapping().is_some() {
+        if router.columns().plan().is_some() {
             let (row, headers) = (insert.tuple.iter(), &mut self.scratch.headers);
             mapped = match router.map_row(row, &mut event, &mut self.mapped, headers) {
                 Ok(Some(mapped)) => Some(mapped),

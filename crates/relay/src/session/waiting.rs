@@ -141,9 +141,9 @@ impl Session {
     /// wait.
     pub(super) fn isolate(&mut self, commit_lsn: Lsn) -> bool {
         match self.isolate_at {
-            Some(place) if commit_lsn >= place => {
+            Some(lsn) if commit_lsn >= lsn => {
                 let waits = !self.ledger.is_all_confirmed();
-                if !waits && commit_lsn > place {
+                if !waits && commit_lsn > lsn {
                     self.isolate_at = None;
                 }
                 waits

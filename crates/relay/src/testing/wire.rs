@@ -105,6 +105,17 @@ pub fn truncate(relation: u32) -> Vec<u8> {
     wal(0, 0, &bytes)
 }
 
+/// The message Type, without XLogData around it.
+pub fn type_message(oid: u32, namespace: &str, name: &str) -> Vec<u8> {
+    let mut bytes = vec![b'Y'];
+    bytes.extend(oid.to_be_bytes());
+    for text in [namespace, name] {
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
 /// The message Relation of `public.NAME`, without XLogData around it.
 pub fn relation_message(oid: u32, name: &str, columns: &[(&str, u32)]) -> Vec<u8> {
     let mut bytes = vec![b'R'];

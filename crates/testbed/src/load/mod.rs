@@ -49,6 +49,8 @@ pub struct Load {
     pub payload: PayloadBytes,
     /// Ends the load when at least this many events are committed; `None` runs until stopped.
     pub events: Option<u64>,
+    /// At most so many events a second, of all writers together; `None` is as many as possible.
+    pub events_per_second: Option<u32>,
     /// Seed of the random choices: the same seed gives the same transactions, with new ids.
     pub seed: u64,
 }
@@ -61,6 +63,7 @@ impl Default for Load {
             think: Duration::from_millis(2),
             payload: PayloadBytes { min: 1, max: 600 },
             events: None,
+            events_per_second: None,
             seed: 1,
         }
     }

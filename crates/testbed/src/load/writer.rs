@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::{Client, Statement};
 
 use super::Load;
@@ -63,10 +63,12 @@ impl Writer {
     /// Writes until stopped (the channel is closed) or until enough is committed.
     pub(super) async fn run(mut self, stopped: watch::Receiver<()>) -> anyhow::Result<Journal> {
         let mut open: Option<(DatabaseSession, Statement)> = None;
+        let started = Instant::now();
         while stopped.has_changed().is_ok() && !self.enough() {
             match &open {
                 Some((session, single)) if !session.is_closed() => {
                     self.one_transaction(session, single).await?;
+                    self.wait_for_rate(started).await;
                 }
                 Some(_) | None => {
                     open = self.connect().await.ok();
@@ -83,6 +85,15 @@ impl Writer {
             .await?;
         }
         Ok(self.journal)
+    }
+
+    /// Waits until the rate allows what all writers have committed since this one has started.
+    async fn wait_for_rate(&self, started: Instant) {
+        if let Some(rate) = self.load.events_per_second {
+            let committed = self.committed.load(Ordering::Relaxed);
+            let millis = committed.saturating_mul(1000).checked_div(u64::from(rate));
+            sleep_until(started + Duration::from_millis(millis.unwrap_or_default())).await;
+        }
     }
 
     fn enough(&self) -> bool {

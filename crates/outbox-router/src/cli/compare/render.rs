@@ -31,22 +31,22 @@ impl Outcome {
 
     pub(super) fn write(&self, out: Out<'_>) -> io::Result<()> {
         let Self { slot, from, to, report, .. } = self;
-        writeln!(out, "slot      {slot}, a copy from {from} to {to}")?;
+        writeln!(out, "slot        {slot}, a copy from {from} to {to}")?;
         writeln!(
             out,
-            "compared  {} events: {} found, {} the same",
+            "compared    {} events: {} found, {} the same",
             report.events, report.found, report.same
         )?;
         if report.earlier > 0 {
-            writeln!(out, "skipped   {} records from before {from}", report.earlier)?;
+            writeln!(out, "skipped     {} records from before {from}", report.earlier)?;
         }
         for (finding, count, examples) in report.findings() {
-            writeln!(out, "\n{:<9} {count}  {}", finding.as_str(), meaning(finding))?;
+            writeln!(out, "\n{:<10}  {count}  {}", finding.as_str(), meaning(finding))?;
             for example in examples {
                 write_example(example, out)?;
             }
         }
-        writeln!(out, "\nverdict   {}", self.verdict())
+        writeln!(out, "\nverdict     {}", self.verdict())
     }
 
     fn verdict(&self) -> String {

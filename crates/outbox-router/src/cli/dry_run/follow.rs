@@ -146,7 +146,7 @@ impl Reading {
     fn frames(&mut self, until: Until, terminal: &mut Terminal<'_>) -> Result<usize, TaskError> {
         let mut taken = 0;
         while taken < TURN && !self.is_there(until) {
-            let Some(frame) = self.copy.next()? else { break };
+            let Some(frame) = self.copy.peek()? else { break };
             let mut produced = None;
             let seen = match frame {
                 CopyFrame::Whole(payload) => {

@@ -151,7 +151,8 @@ pub(super) fn described(
 ) -> Result<DryRun, Failure> {
     let mut run = DryRun::new(outboxes.clone(), TableOids::default(), row_bytes);
     let committed_at = PgTimestamp::from_unix_micros(COMMITTED_AT);
-    for frame in [messages::begin(committed_at), messages::relation(row)] {
+    let begin = [messages::begin(committed_at)].into_iter();
+    for frame in begin.chain(messages::types(row)).chain([messages::relation(row)]) {
         run.frame(&frame, |_| ())?;
     }
     Ok(run)

@@ -14,6 +14,21 @@ pub(super) fn begin(committed_at: PgTimestamp) -> Vec<u8> {
     wal(&message)
 }
 
+/// Type, of every type that is not built in; they come before the Relation that refers to them.
+pub(super) fn types(row: &TableRow) -> impl Iterator<Item = Vec<u8>> {
+    row.types.iter().map(|named| {
+        let mut message = vec![b'Y'];
+        message.extend(named.oid.to_be_bytes());
+        // The schema of the built-in types has no name here.
+        let schema = if named.schema == "pg_catalog" { "" } else { named.schema.as_str() };
+        for name in [schema, &named.name] {
+            message.extend(name.as_bytes());
+            message.push(0);
+        }
+        wal(&message)
+    })
+}
+
 /// Relation: the row's table.
 pub(super) fn relation(row: &TableRow) -> Vec<u8> {
     let mut message = vec![b'R'];
@@ -73,7 +88,10 @@ mod tests {
     use relay::TableName;
 
     use super::*;
-    use crate::cli::explain_row::{sql_type::SqlType, table_row::Column};
+    use crate::cli::explain_row::{
+        sql_type::SqlType,
+        table_row::{Column, NamedType},
+    };
 
     fn row() -> TableRow {
         let column = |name: &str, value: Option<&str>| Column {
@@ -82,7 +100,13 @@ mod tests {
             value: value.map(str::to_owned),
         };
         let table = TableName { schema: "sales".into(), name: "outbox".into() };
-        TableRow { oid: 7, table, columns: vec![column("a", Some("ü")), column("b", None)] }
+        let named = |schema: &str| NamedType { oid: 9, schema: schema.into(), name: "x".into() };
+        TableRow {
+            oid: 7,
+            table,
+            columns: vec![column("a", Some("ü")), column("b", None)],
+            types: vec![named("pg_catalog"), named("public")],
+        }
     }
 
     fn data(frame: &[u8]) -> &[u8] {
@@ -109,6 +133,13 @@ mod tests {
             .map(|column| (column.name.to_vec(), column.type_oid.as_u32(), column.type_modifier))
             .collect();
         assert_eq!(columns, [(b"a".to_vec(), 1114, 3), (b"b".to_vec(), 1114, 3)]);
+        let frames: Vec<Vec<u8>> = types(&row()).collect();
+        let schemas = frames.iter().map(|frame| match Message::parse(data(frame)) {
+            Ok(Message::Type(named)) => (named.id.as_u32(), named.namespace, named.name),
+            other => panic!("{other:?}"),
+        });
+        let schemas: Vec<_> = schemas.collect();
+        assert_eq!(schemas, [(9, b"".as_slice(), b"x".as_slice()), (9, b"public", b"x")]);
         let frame = insert(&row());
         let insert = Insert::parse(data(&frame)).unwrap().unwrap();
         let values: Vec<_> = insert.tuple.iter().collect();

@@ -110,7 +110,7 @@ fn typed(
         Ok(columns) => columns,
         Err(message) => return Ok(Err(usage(message))),
     };
-    let row = TableRow { oid: TYPED, table, columns };
+    let row = TableRow { oid: TYPED, table, columns, types: Vec::new() };
     let count = match args.partitions {
         Some(partitions) => Count::Known(TopicFacts { partitions, max_message_bytes: None }),
         None => Count::Unknown,

@@ -15,6 +15,16 @@ pub(super) struct TableRow {
     pub(super) oid: u32,
     pub(super) table: TableName,
     pub(super) columns: Vec<Column>,
+    /// The columns' types that are not built in.
+    pub(super) types: Vec<NamedType>,
+}
+
+/// A type that is not built in: its name, or that of a domain's base type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NamedType {
+    pub(super) oid: u32,
+    pub(super) schema: String,
+    pub(super) name: String,
 }
 
 /// A column and its value.
@@ -64,7 +74,8 @@ impl TableRow {
             let what = format!("table {table} does not exist");
             return Err(Failure::new(Code::TableMissing, what).into());
         }
-        Ok(Self { oid, table: table.clone(), columns })
+        let types = named_types(client, oid).await?;
+        Ok(Self { oid, table: table.clone(), columns, types })
     }
 
     /// Fills in the row whose column `id_column` is `id`. Returns whether there is exactly one.
@@ -110,6 +121,25 @@ impl TableRow {
         let found = self.columns.iter().find(|known| known.name == column);
         found.and_then(|column| column.value.as_deref())
     }
+}
+
+/// The types of a table's columns that a walsender names: from `FirstGenbkiObjectId` on.
+async fn named_types(mut client: &Client, table: u32) -> Result<Vec<NamedType>, TaskError> {
+    let statement = format!(
+        "with recursive base (named, oid) as ( \
+           select distinct atttypid, atttypid from pg_attribute \
+           where attrelid = {table} and attnum > 0 and not attisdropped and atttypid >= 10000 \
+           union all \
+           select base.named, t.typbasetype from base join pg_type t on t.oid = base.oid \
+           where t.typtype = 'd') \
+         select base.named, n.nspname, t.typname from base join pg_type t on t.oid = base.oid \
+         join pg_namespace n on n.oid = t.typnamespace where t.typtype <> 'd'"
+    );
+    let mut types = Vec::new();
+    for mut row in client.rows("the types of the columns", &statement).await? {
+        types.push(NamedType { oid: row.parsed()?, schema: row.text()?, name: row.text()? });
+    }
+    Ok(types)
 }
 
 /// How many rows have an id.

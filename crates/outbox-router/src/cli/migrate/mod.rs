@@ -3,6 +3,7 @@
 //! `--accept` is given: a configuration that lacks something must not look complete.
 
 mod args;
+mod take_over;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +13,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use args::{Converter, MigrateArgs, MigrateFrom, Unsupported};
+pub(super) use take_over::Origin;
+
+pub use args::{Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported};
 
 use super::{Exit, Form, Terminal};
 use crate::{
@@ -20,27 +23,13 @@ use crate::{
     migrate::{self, FILE_BYTES_MAX, Finding, Given, GivenConverter, Migration},
 };
 
+/// Translates, and does nothing else.
 pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::Result<Exit> {
-    let shown = args.file.display().to_string();
-    let refused = |message: String| ConfigError::new(ConfigCode::MigrationSource, message);
-    let text = match read(&args.file, terminal) {
-        Ok(text) => text,
-        Err(error) => {
-            let error = refused(format!("cannot read {shown}: {error}"));
-            writeln!(terminal.err, "{error}")?;
-            return Ok(Exit::Configuration);
-        }
-    };
-    let migration = match migrate::debezium(&text, &given(args)) {
+    let migration = match translated(args, terminal)? {
         Ok(migration) => migration,
-        Err(error) => {
-            let error = refused(format!("{shown}: {error}")).hint(error.hint.clone());
-            writeln!(terminal.err, "{error}")?;
-            return Ok(Exit::Configuration);
-        }
+        Err(exit) => return Ok(exit),
     };
-    let is_accepted = args.unsupported == Unsupported::Accept || migration.is_complete();
-    let toml = migration.toml.as_deref().filter(|_| is_accepted);
+    let toml = usable(args, &migration);
     if let (Some(out), Some(toml)) = (&args.out, toml)
         && let Err(error) = write_new(out, toml)
     {
@@ -57,10 +46,64 @@ pub(super) fn debezium(args: &MigrateArgs, terminal: &mut Terminal<'_>) -> io::R
                 terminal.out.flush()?;
             }
             lists(&migration, terminal.err)?;
-            verdict(args, &migration, toml, terminal.err)?;
+            next_step(args, &migration, toml, terminal.err)?;
         }
     }
     Ok(if toml.is_some() { Exit::Done } else { Exit::Failure })
+}
+
+/// Checks whether the slot can be handed over.
+pub(super) async fn hand_over(
+    direction: Direction,
+    args: &MigrateArgs,
+    mut origin: Origin<'_>,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Exit> {
+    let migration = match translated(args, terminal)? {
+        Ok(migration) => migration,
+        Err(exit) => return Ok(exit),
+    };
+    if let Some(out) = &args.out {
+        origin.file = None;
+        if let Some(toml) = usable(args, &migration) {
+            if let Err(error) = write_new(out, toml) {
+                return not_written(out, &error, terminal);
+            }
+            origin.file = Some(out.clone());
+        }
+    }
+    take_over::hand_over(direction, args, &migration, origin, terminal).await
+}
+
+/// The configuration, unless something of the file is missing in it that nobody has accepted.
+fn usable<'m>(args: &MigrateArgs, migration: &'m Migration) -> Option<&'m str> {
+    let is_accepted = args.unsupported == Unsupported::Accept || migration.is_complete();
+    migration.toml.as_deref().filter(|_| is_accepted)
+}
+
+/// The translation, or how the command ends where there is none.
+fn translated(
+    args: &MigrateArgs,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Result<Migration, Exit>> {
+    let shown = args.file.display().to_string();
+    let refused = |message: String| ConfigError::new(ConfigCode::MigrationSource, message);
+    let text = match read(&args.file, terminal) {
+        Ok(text) => text,
+        Err(error) => {
+            let error = refused(format!("cannot read {shown}: {error}"));
+            writeln!(terminal.err, "{error}")?;
+            return Ok(Err(Exit::Configuration));
+        }
+    };
+    match migrate::debezium(&text, &given(args)) {
+        Ok(migration) => Ok(Ok(migration)),
+        Err(error) => {
+            let error = refused(format!("{shown}: {error}")).hint(error.hint.clone());
+            writeln!(terminal.err, "{error}")?;
+            Ok(Err(Exit::Configuration))
+        }
+    }
 }
 
 fn given(args: &MigrateArgs) -> Given {
@@ -165,7 +208,7 @@ fn place(finding: &Finding) -> String {
 }
 
 /// What to type next.
-fn verdict(
+fn next_step(
     args: &MigrateArgs,
     migration: &Migration,
     written: Option<&str>,

@@ -68,7 +68,10 @@ async fn apply(
         }
         match known {
             None => publication::create(client, publication, &tables, out).await?,
-            Some(known) => publication::fit(client, publication, &known, &tables, out).await?,
+            Some(known) => {
+                let outboxes = config.outboxes();
+                publication::fit(client, publication, &known, &tables, &outboxes, out).await?;
+            }
         }
         Ok((version, slot))
     });

@@ -5,7 +5,7 @@ use crate::postgres::quote_identifier;
 use std::io;
 
 use relay::{
-    Case, Code, Failure, Name, TableName,
+    Case, Code, Failure, Name, Outboxes, TableName,
     source::{Inserts, Partitions, publication::statements},
 };
 use tokio_postgres::{Client, Row};
@@ -97,15 +97,26 @@ pub(super) async fn create(
     Ok(())
 }
 
-/// Checks a publication that exists, and adds the tables that it lacks.
+/// Checks a publication that exists, and adds the tables that it lacks. `outboxes` are those of the
+/// configuration, which `tables` names or, where it has none, the default one.
 pub(super) async fn fit(
     client: &Client,
     name: &str,
     publication: &ExistingPublication,
     tables: &[TableName],
+    outboxes: &Outboxes,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
-    publication.refuse_unfit(name, tables)?;
+    publication.refuse_unfit(name, tables, outboxes)?;
+    if matches!(publication.scope, Scope::AllTables) {
+        writeln!(out, "publication {name}: exists already, FOR ALL TABLES")?;
+        writeln!(
+            out,
+            "  the server sends what is written to every table, and the router takes the rows of \
+             the outbox tables"
+        )?;
+        return Ok(());
+    }
     let has = |table: &&TableName| publication.members.iter().any(|member| member.name == **table);
     let missing: Vec<&TableName> = tables.iter().filter(|table| !has(table)).collect();
     if missing.is_empty() {
@@ -131,9 +142,15 @@ pub(super) async fn fit(
 }
 
 impl ExistingPublication {
-    fn refuse_unfit(&self, name: &str, tables: &[TableName]) -> Result<(), Failure> {
+    fn refuse_unfit(
+        &self,
+        name: &str,
+        tables: &[TableName],
+        outboxes: &Outboxes,
+    ) -> Result<(), Failure> {
         let quoted = quote_identifier(name);
-        if matches!(self.scope, Scope::AllTables) {
+        // Without a configured table, every table that is published is an outbox.
+        if matches!(self.scope, Scope::AllTables) && outboxes.tables.is_empty() {
             let message = format!("the publication {name} is FOR ALL TABLES");
             return Err(Failure::of(Case::AllTables, message));
         }

@@ -1,6 +1,6 @@
 //! Properties of the connector, of Kafka Connect's connectors in general, and of Debezium Server.
 
-use super::rule::{Rule, Verdict, by_value, carried, different, same, unsupported};
+use super::rule::{Outcome, Rule, by_value, carried, different, same, unsupported};
 
 const NO_SNAPSHOT: &str = "there is no snapshot";
 const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
@@ -14,6 +14,7 @@ const ONLY_OUTBOX: &str = "the router reads the outbox alone";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
+const TYPES: &str = "a column of such a type is refused where Debezium would write it (R008)";
 
 pub(in super::super) const CONNECTOR: &[Rule] = &[
     // What is carried over.
@@ -44,6 +45,9 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     carried("", &["debezium.format.schemas.enable", "debezium.sink.type", "producer.override.*"]),
     carried("", &["topic.prefix", "database.server.name", "extended.headers.enabled"]),
     carried("", &["binary.handling.mode"]),
+    carried("outbox.decimals", &["decimal.handling.mode"]),
+    carried("outbox.times", &["time.precision.mode"]),
+    carried("outbox.intervals", &["interval.handling.mode"]),
     // PostgreSQL.
     unsupported("the router runs no SQL of yours", &["database.initial.statements"]),
     unsupported("the client's key is read without a password", &["database.sslpassword"]),
@@ -60,14 +64,14 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["slot.drop.on.stop"],
         &["false"],
-        Verdict::Same("the router never drops a slot"),
-        Verdict::Different("the router never drops a slot; outbox-router teardown does"),
+        Outcome::Same("the router never drops a slot"),
+        Outcome::Different("the router never drops a slot; outbox-router teardown does"),
     ),
     by_value(
         &["slot.failover"],
         &["false"],
-        Verdict::Same("an existing slot is used as it is"),
-        Verdict::Different(
+        Outcome::Same("an existing slot is used as it is"),
+        Outcome::Different(
             "setup prints what to add for a failover slot; run uses a slot as it is",
         ),
     ),
@@ -76,8 +80,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["publication.autocreate.mode"],
         &["filtered", "disabled"],
-        Verdict::Same("setup creates a publication of the outbox alone; run uses what is there"),
-        Verdict::Different(
+        Outcome::Same("setup creates a publication of the outbox alone; run uses what is there"),
+        Outcome::Different(
             "setup creates a publication of the outbox alone, never FOR ALL TABLES; run uses one \
              that is there",
         ),
@@ -100,21 +104,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
     unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
     same("EventRouter sets the key", &["message.key.columns"]),
-    // Its values differ from each other for `time`, too, but such a column is refused.
-    by_value(
-        &["time.precision.mode"],
-        &["adaptive", "adaptive_time_microseconds"],
-        Verdict::Same("a timestamp is a number of milliseconds or microseconds by its precision"),
-        Verdict::Different(
-            "timestamps and dates are written as Debezium writes them with adaptive: a timestamp \
-             is a number of milliseconds or microseconds by its precision, a date that of its day",
-        ),
-    ),
-    different("numeric columns are refused (R008)", &["decimal.handling.mode"]),
-    different("interval columns are refused (R008)", &["interval.handling.mode"]),
-    different("money columns are refused (R008)", &["money.fraction.digits"]),
-    different("an hstore is a text, as PostgreSQL writes it", &["hstore.handling.mode"]),
-    same("schemas are not written", &["datatype.propagate.source.type"]),
+    same(TYPES, &["hstore.handling.mode", "money.fraction.digits"]),
+    same("there are no Connect schemas", &["datatype.propagate.source.type"]),
     same(
         "JSON goes through as it is",
         &["field.name.adjustment.mode", "schema.name.adjustment.mode", "sanitize.field.names"],
@@ -132,34 +123,34 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     by_value(
         &["provide.transaction.metadata"],
         &["false"],
-        Verdict::Same("transaction metadata is not written"),
-        Verdict::Unsupported("transaction metadata is not written"),
+        Outcome::Same("transaction metadata is not written"),
+        Outcome::Unsupported("transaction metadata is not written"),
     ),
     same("transaction metadata is not written", &["transaction.*"]),
     by_value(
         &["exactly.once.support"],
         &["requested"],
-        Verdict::Different("delivery is at least once; deduplicate by the header id"),
-        Verdict::Unsupported("delivery is at least once; deduplicate by the header id"),
+        Outcome::Different("delivery is at least once; deduplicate by the header id"),
+        Outcome::Unsupported("delivery is at least once; deduplicate by the header id"),
     ),
     // Errors.
     by_value(
         &["event.processing.failure.handling.mode", "event.deserialization.failure.handling.mode"],
         &["fail"],
-        Verdict::Same("the router stops at a row that it cannot read"),
-        Verdict::Different("the router never skips: it stops at a row that it cannot read"),
+        Outcome::Same("the router stops at a row that it cannot read"),
+        Outcome::Different("the router never skips: it stops at a row that it cannot read"),
     ),
     by_value(
         &["event.converting.failure.handling.mode"],
         &["fail"],
-        Verdict::Same("the router stops at a row that it cannot read"),
-        Verdict::Different("the router never writes null instead: it stops at such a row"),
+        Outcome::Same("the router stops at a row that it cannot read"),
+        Outcome::Different("the router never writes null instead: it stops at such a row"),
     ),
     by_value(
         &["errors.tolerance"],
         &["none"],
-        Verdict::Same("the router stops at a row that cannot become a record"),
-        Verdict::Different(
+        Outcome::Same("the router stops at a row that cannot become a record"),
+        Outcome::Different(
             "Kafka Connect drops a record that fails; the router stops at the row and says why",
         ),
     ),

@@ -3,24 +3,24 @@
 //! that is in no table is reported as not supported, because it may matter.
 
 mod connector;
+mod event_router;
 mod producer;
-mod router;
 mod rule;
 
 pub(super) use connector::CONNECTOR;
+pub(super) use event_router::EVENT_ROUTER_OPTIONS;
 pub(super) use producer::{AsProperty, PRODUCER, as_property};
-pub(super) use router::ROUTER;
 use rule::Rule;
-pub(super) use rule::{Fate, Verdict};
+pub(super) use rule::{Outcome, Treatment};
 
-/// The fate of a name; `None` where it is not known. A whole name goes before a prefix.
-pub(super) fn fate(table: &[Rule], name: &str) -> Option<Fate> {
+/// The treatment of a name; `None` where it is not known. A whole name goes before a prefix.
+pub(super) fn treatment(table: &[Rule], name: &str) -> Option<Treatment> {
     let whole = |rule: &&Rule| rule.names.contains(&name);
     let prefix = |rule: &&Rule| {
         let fits = |known: &&str| known.strip_suffix('*').is_some_and(|p| name.starts_with(p));
         rule.names.iter().any(fits)
     };
-    table.iter().find(whole).or_else(|| table.iter().find(prefix)).map(|rule| rule.fate)
+    table.iter().find(whole).or_else(|| table.iter().find(prefix)).map(|rule| rule.treatment)
 }
 
 /// The known name that is most like this one, or that ends with it.
@@ -43,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_has_two_fates() {
-        for table in [CONNECTOR, ROUTER, PRODUCER] {
+    fn no_name_has_two_treatments() {
+        for table in [CONNECTOR, EVENT_ROUTER_OPTIONS, PRODUCER] {
             let names: Vec<&str> = table.iter().flat_map(|rule| rule.names).copied().collect();
             let distinct: BTreeSet<&str> = names.iter().copied().collect();
             assert_eq!(names.len(), distinct.len());
@@ -53,21 +53,21 @@ mod tests {
 
     #[test]
     fn a_whole_name_goes_before_a_prefix_and_a_value_decides() {
-        let fate_of = |name| fate(CONNECTOR, name);
-        assert_eq!(fate_of("slot.name"), Some(Fate::Carried("postgres.slot")));
-        assert_eq!(fate_of("no.such.name"), None);
-        let tolerance = fate_of("errors.tolerance").unwrap();
-        assert!(matches!(tolerance.of("NONE"), Some(Verdict::Same(_))));
-        assert!(matches!(tolerance.of("all"), Some(Verdict::Different(_))));
-        assert_eq!(fate_of("slot.name").unwrap().of("x"), None);
+        let treatment_of = |name| treatment(CONNECTOR, name);
+        assert_eq!(treatment_of("slot.name"), Some(Treatment::Carried("postgres.slot")));
+        assert_eq!(treatment_of("no.such.name"), None);
+        let tolerance = treatment_of("errors.tolerance").unwrap();
+        assert!(matches!(tolerance.of("NONE"), Some(Outcome::Same(_))));
+        assert!(matches!(tolerance.of("all"), Some(Outcome::Different(_))));
+        assert_eq!(treatment_of("slot.name").unwrap().of("x"), None);
     }
 
     #[test]
     fn a_slip_is_recognised() {
-        let payload = nearest(ROUTER, "table.field.payload");
+        let payload = nearest(EVENT_ROUTER_OPTIONS, "table.field.payload");
         assert_eq!(payload, Some("table.field.event.payload"));
-        let placement = nearest(ROUTER, "additional.placement");
+        let placement = nearest(EVENT_ROUTER_OPTIONS, "additional.placement");
         assert_eq!(placement, Some("table.fields.additional.placement"));
-        assert_eq!(nearest(ROUTER, "table.field.event.aggregate.type"), None);
+        assert_eq!(nearest(EVENT_ROUTER_OPTIONS, "table.field.event.aggregate.type"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The Java producer's properties, below `producer.override.` in Kafka Connect and
 //! `debezium.sink.kafka.producer.` in Debezium Server.
 
-use super::rule::{Rule, Verdict, by_value, carried, same, unsupported};
+use super::rule::{Outcome, Rule, by_value, carried, same, unsupported};
 
 const BATCHES: &str = "the router forms its batches itself; kafka.properties can change them";
 const FOR_EVER: &str = "the router tries until Kafka has acknowledged";
@@ -44,8 +44,8 @@ pub(in super::super) const PRODUCER: &[Rule] = &[
     by_value(
         &["ssl.endpoint.identification.algorithm"],
         &["https"],
-        Verdict::Same("the broker's name is always compared with its certificate"),
-        Verdict::Unsupported("the broker would not be authenticated, which the router refuses"),
+        Outcome::Same("the broker's name is always compared with its certificate"),
+        Outcome::Unsupported("the broker would not be authenticated, which the router refuses"),
     ),
     same("the TLS library chooses", &["ssl.protocol", "ssl.enabled.protocols", "ssl.provider"]),
     unsupported(
@@ -61,14 +61,14 @@ pub(in super::super) const PRODUCER: &[Rule] = &[
     by_value(
         &["acks"],
         &["all", "-1"],
-        Verdict::Same("the router waits for all in-sync replicas"),
-        Verdict::Different("the router always waits for all in-sync replicas"),
+        Outcome::Same("the router waits for all in-sync replicas"),
+        Outcome::Different("the router always waits for all in-sync replicas"),
     ),
     by_value(
         &["enable.idempotence"],
         &["true"],
-        Verdict::Same("the router's producer is idempotent"),
-        Verdict::Different("the router's producer is always idempotent"),
+        Outcome::Same("the router's producer is idempotent"),
+        Outcome::Different("the router's producer is always idempotent"),
     ),
     by_value(
         &["partitioner.class"],
@@ -76,8 +76,8 @@ pub(in super::super) const PRODUCER: &[Rule] = &[
             "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
             "org.apache.kafka.clients.producer.internals.BuiltInPartitioner",
         ],
-        Verdict::Same("murmur2 of the key"),
-        Verdict::Unsupported("the partition is murmur2 of the key, or columns.partition"),
+        Outcome::Same("murmur2 of the key"),
+        Outcome::Unsupported("the partition is murmur2 of the key, or columns.partition"),
     ),
     same(
         BATCHES,

@@ -3,14 +3,14 @@
 
 use super::{
     super::{
-        names::{self, Fate},
+        names::{self, Treatment},
         properties::{Properties, Property},
         report::Finding,
     },
     context::Context,
 };
 
-const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
+const EVENT_ROUTER_CLASS: &str = "io.debezium.transforms.outbox.EventRouter";
 
 /// Classes of other transforms, by the end of their names, and why the router has none of them.
 const OTHERS: [(&str, &str); 12] = [
@@ -35,15 +35,15 @@ const OTHERS: [(&str, &str); 12] = [
 ];
 
 /// EventRouter's options, without the prefix of its alias.
-pub(super) struct Router {
+pub(super) struct EventRouter {
     options: Properties,
 }
 
-impl Router {
+impl EventRouter {
     /// Takes an option that is carried over, and says so.
     pub(super) fn carry(&mut self, context: &mut Context<'_>, name: &str) -> Option<Property> {
         let option = self.options.take(name)?;
-        if let Some(Fate::Carried(key)) = names::fate(names::ROUTER, name) {
+        if let Some(Treatment::Carried(key)) = names::treatment(names::EVENT_ROUTER_OPTIONS, name) {
             context.report.carried(&option, key);
         }
         Some(option)
@@ -57,14 +57,16 @@ impl Router {
     /// Says what becomes of the options that no translation has taken.
     pub(super) fn finish(self, context: &mut Context<'_>) {
         for option in self.options.into_rest() {
-            match names::fate(names::ROUTER, &option.name).and_then(|fate| fate.of(&option.value)) {
-                Some(verdict) => context.report.decided(&option, verdict),
+            match names::treatment(names::EVENT_ROUTER_OPTIONS, &option.name)
+                .and_then(|treatment| treatment.of(&option.value))
+            {
+                Some(outcome) => context.report.decided(&option, outcome),
                 // Kafka Connect does not refuse an option that a transform does not know.
                 None => {
                     let text = "EventRouter has no such option, so it has no effect in Debezium \
                                 either";
                     let finding = Finding::of(&option, text);
-                    let nearest = names::nearest(names::ROUTER, &option.name);
+                    let nearest = names::nearest(names::EVENT_ROUTER_OPTIONS, &option.name);
                     context.report.different(finding.meant(nearest));
                 }
             }
@@ -76,7 +78,7 @@ impl Router {
 ///
 /// # Errors
 /// There is no EventRouter, so the connector publishes no outbox.
-pub(super) fn take(context: &mut Context<'_>) -> Result<Router, Finding> {
+pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, Finding> {
     let list = context.input.take("transforms");
     if let Some(list) = &list {
         context.report.carried(list, "EventRouter is what the router does");
@@ -85,7 +87,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<Router, Finding> {
         list.iter().flat_map(|list| list.value.split(',')).map(str::trim).collect();
     let mut options = context.input.take_below("transforms.");
     let predicates = predicates(context);
-    let mut router: Option<Router> = None;
+    let mut router: Option<EventRouter> = None;
     for alias in aliases.iter().filter(|alias| !alias.is_empty()) {
         let prefix = format!("transforms.{alias}.");
         let own: Vec<Property> =
@@ -100,7 +102,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<Router, Finding> {
             });
             continue;
         };
-        if class.value != EVENT_ROUTER {
+        if class.value != EVENT_ROUTER_CLASS {
             let text = format!("{}{}", other(&class.value)?, with_it(&own, class));
             context.report.unsupported(Finding::of(class, text));
         } else if router.is_some() {
@@ -109,7 +111,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<Router, Finding> {
             context.report.unsupported(Finding::of(class, text));
         } else {
             context.report.carried(class, "outbox.format = \"debezium\"");
-            router = Some(Router { options: stripped(own, &prefix) });
+            router = Some(EventRouter { options: stripped(own, &prefix) });
         }
     }
     for option in options {
@@ -170,7 +172,7 @@ fn predicates(context: &mut Context<'_>) -> Vec<Property> {
 
 /// A predicate that selects one topic, or excludes tombstones, excludes no row of the outbox; so
 /// nothing replaces it.
-fn apply_predicate(context: &mut Context<'_>, router: &mut Router, predicates: &[Property]) {
+fn apply_predicate(context: &mut Context<'_>, router: &mut EventRouter, predicates: &[Property]) {
     const HARMLESS: &str = "the router reads the rows of the outbox and nothing else";
     let negate = router.options.take("negate");
     let Some(predicate) = router.options.take("predicate") else {

@@ -7,7 +7,7 @@ use super::{
         read::Form,
         report::Finding,
     },
-    chain::Router,
+    chain::EventRouter,
     context::Context,
 };
 use crate::config::print::quoted;
@@ -55,7 +55,7 @@ impl Spelling {
     }
 
     /// What the options that are given tell.
-    fn of(router: &Router) -> Option<Self> {
+    fn of(router: &EventRouter) -> Option<Self> {
         let options = ["table.field.event.key", "route.by.field", "table.field.event.type"];
         let mut names = options.into_iter().filter_map(|option| router.get(option));
         names.find_map(|option| match option.value.as_str() {
@@ -66,7 +66,7 @@ impl Spelling {
     }
 }
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) -> Columns {
+pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) -> Columns {
     let spelling = Spelling::of(router);
     let mut lines = Vec::new();
     let mut all_default = true;
@@ -104,7 +104,7 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) -> Colum
 
 fn timestamp(
     context: &mut Context<'_>,
-    router: &mut Router,
+    router: &mut EventRouter,
     lines: &mut Vec<(&'static str, String)>,
 ) {
     let is_server = context.form == Form::ServerProperties;
@@ -133,7 +133,7 @@ fn timestamp(
 
 fn tracing(
     context: &mut Context<'_>,
-    router: &mut Router,
+    router: &mut EventRouter,
     lines: &mut Vec<(&'static str, String)>,
 ) {
     let Some(option) = router.carry(context, "tracing.span.context.field") else { return };

@@ -3,7 +3,7 @@
 use super::{
     super::{
         draft::{Draft, Text},
-        names::{self, Fate},
+        names::{self, Treatment},
         placeholder,
         properties::{Properties, Property},
         read::Form,
@@ -25,7 +25,7 @@ impl Context<'_> {
     /// Takes a property that the table says is carried over, and says so.
     pub(super) fn carry(&mut self, name: &str) -> Option<Property> {
         let property = self.input.take(name)?;
-        if let Some(Fate::Carried(key)) = names::fate(names::CONNECTOR, name) {
+        if let Some(Treatment::Carried(key)) = names::treatment(names::CONNECTOR, name) {
             self.report.carried(&property, key);
         }
         Some(property)

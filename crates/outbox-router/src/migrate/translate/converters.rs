@@ -2,7 +2,7 @@
 
 use super::{
     super::{properties::Property, read::Form, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
     given::GivenConverter,
 };
@@ -67,7 +67,7 @@ fn known(name: &str) -> Known {
     }
 }
 
-pub(super) fn translate(context: &mut Context<'_>, router: &Router) -> Converters {
+pub(super) fn translate(context: &mut Context<'_>, router: &EventRouter) -> Converters {
     let expands = router.get("table.expand.json.payload").is_some_and(|option| option.is("true"));
     let likely = if expands { GivenConverter::Json } else { GivenConverter::String };
     let key = one(context, Part::Key, context.given.key_converter, GivenConverter::String);

@@ -3,7 +3,7 @@
 use super::{
     super::{
         draft::Text,
-        names::{self, AsProperty, Fate},
+        names::{self, AsProperty, Treatment},
         properties::{Properties, Property},
         report::Finding,
     },
@@ -136,14 +136,14 @@ fn one(context: &mut Context<'_>, property: &Property) {
         Some(AsProperty::Pem { told_by, named }) => return pem(context, property, told_by, named),
         None => {}
     }
-    match names::fate(names::PRODUCER, &property.name) {
+    match names::treatment(names::PRODUCER, &property.name) {
         // Only `ssl.*store.type` comes here, whose value is not read.
-        Some(Fate::Carried(_)) => {
+        Some(Treatment::Carried(_)) => {
             context.report.carried(property, "the ending of the store's file name decides");
         }
-        Some(fate) => {
-            if let Some(verdict) = fate.of(&property.value) {
-                context.report.decided(property, verdict);
+        Some(treatment) => {
+            if let Some(outcome) = treatment.of(&property.value) {
+                context.report.decided(property, outcome);
             }
         }
         None => {

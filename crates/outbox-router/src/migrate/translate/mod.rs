@@ -19,6 +19,7 @@ mod regex;
 mod rest;
 mod routing;
 mod tables;
+mod types;
 
 use super::{
     draft::Draft,
@@ -38,11 +39,13 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
         report: Report::default(),
     };
     context.report.different.extend(source.remark);
-    let name = context.input.get("name").map(|name| format!(", connector {}", name.value));
+    let connector = context.input.get("name").map(|name| name.value.clone());
+    let name = connector.as_ref().map(|name| format!(", connector {name}"));
     let source = format!("{}{}", context.form.as_str(), name.unwrap_or_default());
     match refuse::refusal(&context).map_or_else(|| chain::take(&mut context), Err) {
         Err(finding) => Migration {
             source,
+            connector,
             toml: None,
             carried: Vec::new(),
             different: Vec::new(),
@@ -57,6 +60,7 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
             Migration {
                 toml: Some(draft.toml(&format!("{} ({})", given.file, context.form.as_str()))),
                 source,
+                connector,
                 carried: report.carried,
                 different: report.different,
                 unsupported: report.unsupported,
@@ -65,7 +69,7 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
     }
 }
 
-fn everything(context: &mut Context<'_>, mut router: chain::Router) {
+fn everything(context: &mut Context<'_>, mut router: chain::EventRouter) {
     position::translate(context);
     connection::translate(context);
     position::slot(context);
@@ -78,6 +82,7 @@ fn everything(context: &mut Context<'_>, mut router: chain::Router) {
     let converters = converters::translate(context, &router);
     payload::translate(context, &mut router, converters);
     placement::translate(context, &mut router);
+    types::translate(context);
     kafka::translate(context);
     router.finish(context);
     rest::translate(context);

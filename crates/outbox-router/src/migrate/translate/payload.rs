@@ -2,19 +2,23 @@
 
 use super::{
     super::{draft::Text, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
     converters::Converters,
     given::GivenConverter,
 };
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+pub(super) fn translate(
+    context: &mut Context<'_>,
+    router: &mut EventRouter,
+    converters: Converters,
+) {
     expansion(context, router, converters);
     tombstones(context, router, converters);
     updates(context, router);
 }
 
-fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
     let option = router.carry(context, "table.expand.json.payload");
     let nulls = router.carry(context, "table.json.payload.null.behavior");
     let arrays = router.carry(context, "table.json.payload.empty.array.behavior");
@@ -42,14 +46,16 @@ fn expansion(context: &mut Context<'_>, router: &mut Router, converters: Convert
         (false, false) => "drop_both",
     };
     context.draft.outbox.text("expand_json", &Text::literal(how));
+    context.draft.outbox.raw("on_not_json", "\"as_text\"");
     let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
                 digits, and an array as the whole payload, arrays of elements of different types \
                 and single values pass, where Debezium fails or falls back to a text; what is no \
-                JSON stops the router, where Debezium writes it as a text";
-    context.report.different(Finding::of(&option, text));
+                JSON is written as a text, as in Debezium";
+    let hint = "on_not_json = \"halt\" stops the router at such a row instead";
+    context.report.different(Finding::of(&option, text).hint(hint));
 }
 
-fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Converters) {
+fn tombstones(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
     let option = router.carry(context, "route.tombstone.on.empty.payload");
     let is_on = option.is_some_and(|option| option.is("true"));
     match (is_on, converters.value) {
@@ -61,7 +67,7 @@ fn tombstones(context: &mut Context<'_>, router: &mut Router, converters: Conver
     }
 }
 
-fn updates(context: &mut Context<'_>, router: &mut Router) {
+fn updates(context: &mut Context<'_>, router: &mut EventRouter) {
     let Some(option) = router.carry(context, "table.op.invalid.behavior") else { return };
     if option.is("fatal") {
         context.draft.outbox.raw("on_update", "\"error\"");

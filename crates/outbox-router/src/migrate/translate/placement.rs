@@ -2,7 +2,7 @@
 
 use super::{
     super::{properties::Property, read::Form, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
 };
 use crate::config::print::quoted;
@@ -21,7 +21,7 @@ impl Placed<'_> {
     }
 }
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
+pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     missing(context, router);
     let Some(option) = router.carry(context, "table.fields.additional.placement") else { return };
     let (mut headers, mut envelope) = (Vec::new(), Vec::new());
@@ -50,8 +50,9 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
         context.report.different(Finding::of(&option, text));
     }
     if !headers.is_empty() || !envelope.is_empty() {
-        let text = "each column is written as in Debezium; numeric, float, time, interval and array \
-                    columns are refused at the table's first row (R008)";
+        let text = "each column is written as in Debezium; columns of money, bit, oid, geometric types, \
+                    arrays of several dimensions and what else Debezium writes in a way of its own \
+                    are refused (R008)";
         context.report.different(Finding::of(&option, text));
     }
     list(context, "extra_headers", &headers);
@@ -86,7 +87,7 @@ fn list(context: &mut Context<'_>, key: &str, items: &[Placed<'_>]) {
     }
 }
 
-fn missing(context: &mut Context<'_>, router: &mut Router) {
+fn missing(context: &mut Context<'_>, router: &mut EventRouter) {
     let Some(option) = router.carry(context, "table.field.additional.missing") else { return };
     if option.is("ignore") {
         context.draft.outbox.raw("missing_columns", "\"ignore\"");

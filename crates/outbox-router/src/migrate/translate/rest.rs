@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        names::{self, Fate},
+        names::{self, Treatment},
         read::Form,
         report::Finding,
     },
@@ -20,13 +20,13 @@ pub(super) fn translate(context: &mut Context<'_>) {
     }
     let left = std::mem::take(&mut context.input);
     for property in left.into_rest() {
-        let fate = names::fate(names::CONNECTOR, &property.name);
-        match fate.and_then(|fate| fate.of(&property.value)) {
-            Some(verdict) => context.report.decided(&property, verdict),
+        let treatment = names::treatment(names::CONNECTOR, &property.name);
+        match treatment.and_then(|treatment| treatment.of(&property.value)) {
+            Some(outcome) => context.report.decided(&property, outcome),
             None => {
-                let text = match fate {
+                let text = match treatment {
                     // Such as a property of Debezium Server in a connector's configuration.
-                    Some(Fate::Carried(_)) => "it has no meaning in a file of this form",
+                    Some(Treatment::Carried(_)) => "it has no meaning in a file of this form",
                     _ if context.form == Form::ServerProperties
                         && property.name.starts_with("debezium.sink.kafka.") =>
                     {

@@ -4,7 +4,7 @@ use relay::{JavaRegex, UnsupportedRegex};
 
 use super::{
     super::{draft::Text, placeholder, properties::Property, read::Form, report::Finding},
-    chain::Router,
+    chain::EventRouter,
     context::Context,
     regex::{self, Part},
 };
@@ -12,7 +12,7 @@ use super::{
 const REGEX: &str = "(?<routedByValue>.*)";
 const REPLACEMENT: &str = "outbox.event.${routedByValue}";
 
-pub(super) fn translate(context: &mut Context<'_>, router: &mut Router) {
+pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     let given = router.carry(context, "route.topic.regex");
     let pattern = given.as_ref().map_or(REGEX, |regex| regex.value.as_str());
     let replacement = router.carry(context, "route.topic.replacement");
@@ -61,9 +61,9 @@ fn topic(
         match (&part, is_group(&part)) {
             (Part::Literal(literal), _) => topic.push(literal),
             (Part::Named(_) | Part::Numbered(_), true) if by_value => {
-                topic.push_place("aggregate_type");
+                topic.push_placeholder("aggregate_type");
             }
-            (Part::Named(name), true) => topic.push_place(name),
+            (Part::Named(name), true) => topic.push_placeholder(name),
             (Part::Numbered(number), true) => topic.push(&format!("${number}")),
             (Part::Named(name), false) => {
                 if is_reference(name) {
@@ -71,13 +71,13 @@ fn topic(
                 } else {
                     filled += 1;
                     unknown_group(context, &format!("${{{name}}}"), replacement);
-                    topic.push_place("aggregate_type");
+                    topic.push_placeholder("aggregate_type");
                 }
             }
             (Part::Numbered(number), false) => {
                 filled += 1;
                 unknown_group(context, &format!("${number}"), replacement);
-                topic.push_place("aggregate_type");
+                topic.push_placeholder("aggregate_type");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL
 //! position.
 
-use super::*;
+use super::{world::World, *};
 use crate::telemetry::RowsIgnored;
 
 /// Connected to a server whose catalog shows the outbox under its configured name. No Relation
@@ -122,4 +122,44 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
         FrameOutcome::NotTaken
     );
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
+}
+
+/// A domain over bytea; the outbox's payload is of it from now on.
+fn describe_domain(script: &mut Script) {
+    const DOMAIN: u32 = 16_500;
+    let mut columns = COLUMNS;
+    columns[4].1 = DOMAIN;
+    script.take(&wire::wal(1, 0, &wire::type_message(DOMAIN, "", "bytea")));
+    script.take(&wire::relation(OUTBOX, "outbox", &columns));
+}
+
+fn row_of_domain(key: &str) -> Vec<u8> {
+    wire::insert(1, OUTBOX, &["1", "order", key, "e", "\\x6869"].map(Value::Text))
+}
+
+#[test]
+fn a_domain_is_its_base_type() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    describe_domain(&mut script);
+    script.take(&wire::relation(OTHER, "orders", &COLUMNS));
+    script.take(&row_of_domain("a"));
+    assert_eq!(script.sink.produced()[1].value.as_deref(), Some(b"hi".as_slice()));
+}
+
+#[test]
+fn a_domain_that_was_named_in_what_is_covered_is_its_base_type() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 0;
+    world.connect();
+    world.script.begin(8);
+    describe_domain(&mut world.script);
+    world.script.take(&row_of_domain("warm-up"));
+    world.script.commit(8);
+    world.script.begin(100);
+    while world.script.frame(&row_of_domain("a")) == FrameOutcome::NotTaken {
+        world.settle_down();
+    }
+    assert_eq!(world.script.sink.produced()[0].value.as_deref(), Some(b"hi".as_slice()));
 }

@@ -1,11 +1,11 @@
 //! An outbox row: its values by role.
 
-use crate::routing::table::{Role, Slot};
+use crate::routing::table::{Role, ValueIndex};
 
 /// The role of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Use {
-    pub(super) slot: Slot,
+    pub(super) index: ValueIndex,
     pub(super) encoding: Encoding,
 }
 
@@ -33,34 +33,34 @@ pub(crate) enum Value<'a> {
 /// An outbox row: its values by role.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event<'a> {
-    values: [Value<'a>; Slot::COUNT],
+    values: [Value<'a>; ValueIndex::COUNT],
 }
 
 impl<'a> Event<'a> {
     /// The value of one role.
     #[inline]
     pub(crate) fn get(&self, role: Role) -> Value<'a> {
-        role.slot().map_or(Value::Absent, |slot| self.at(slot))
+        role.value_index().map_or(Value::Absent, |index| self.at(index))
     }
 
-    /// The value in one place.
+    /// The value at an index.
     #[inline]
-    pub(super) fn at(&self, slot: Slot) -> Value<'a> {
-        self.values.get(slot.index()).copied().unwrap_or_default()
+    pub(super) fn at(&self, index: ValueIndex) -> Value<'a> {
+        self.values.get(index.get()).copied().unwrap_or_default()
     }
 
     #[inline]
-    pub(super) fn set(&mut self, slot: Slot, value: Value<'a>) {
-        if let Some(place) = self.values.get_mut(slot.index()) {
-            *place = value;
+    pub(super) fn set(&mut self, index: ValueIndex, value: Value<'a>) {
+        if let Some(kept) = self.values.get_mut(index.get()) {
+            *kept = value;
         }
     }
 
     /// Puts a text in the place of what the row has.
     pub(crate) fn replace(&mut self, role: Role, text: Option<&'a str>) {
-        if let Some(slot) = role.slot() {
+        if let Some(index) = role.value_index() {
             let value = text.map(|text| Value::Some(text.as_bytes(), Encoding::Text));
-            self.set(slot, value.unwrap_or(Value::Null));
+            self.set(index, value.unwrap_or(Value::Null));
         }
     }
 }

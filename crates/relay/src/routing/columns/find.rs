@@ -163,8 +163,8 @@ fn fit(
     }
     let topic_by_columns = match topic_by_columns(table, &topic, &roles, position) {
         Ok(found) => found,
-        Err(place) => {
-            missing.push(format!("{place} of the topic"));
+        Err(placeholder) => {
+            missing.push(format!("{placeholder} of the topic"));
             None
         }
     };

@@ -5,13 +5,13 @@
 //! a remembered position. A table that does not fit fails at its next INSERT, and nothing newer is
 //! produced before it is repaired.
 
-use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
+use pgoutput::{Relation, TupleColumns, TupleData};
 
 use crate::{
     failure::{Code, Failure},
     routing::{
-        mapping::{self, Mapping},
-        table::{OutboxTable, Preset, Role, RoleNames, Slot},
+        mapping::{self, Column, RowPlan, TypeNames},
+        table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
         topic::TopicTemplate,
     },
 };
@@ -36,11 +36,11 @@ pub(crate) struct Columns {
     /// The role of each column, up to the last column that has one.
     uses: Vec<Option<Use>>,
     /// Roles that share a column: the one in `uses`, and the other.
-    shared: Vec<(Slot, Slot)>,
+    shared: Vec<(ValueIndex, ValueIndex)>,
     /// The columns' names by role, for messages.
     names: RoleNames,
-    /// What is to be done with a row beside this; `None`: nothing.
-    mapping: Option<Box<Mapping>>,
+    /// What the configuration asks for beyond one column for each role; `None`: nothing.
+    plan: Option<Box<RowPlan>>,
     /// The preset that fits.
     preset: &'static Preset,
     /// The topic of the table under that preset.
@@ -48,13 +48,18 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of `table` in the relation.
+    /// Finds the columns of `table` in the relation, of whose types some were named before.
     ///
     /// # Errors
     /// A required column is missing, no preset fits or several do, or Debezium would write a
     /// column's type in another way.
-    pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
-        let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
+    pub(crate) fn resolve(
+        table: &OutboxTable,
+        relation: &Relation<'_>,
+        types: &TypeNames,
+    ) -> Result<Self, Failure> {
+        let columns: Vec<Column<'_>> =
+            relation.columns().map(|column| types.column(&column, table)).collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let Found { preset, roles, topic, topic_by_columns } = find_columns(table, &names)?;
         let mut resolution = Resolution::new(table, &columns, preset);
@@ -67,11 +72,11 @@ impl Columns {
         if let Some((template, text)) = topic_by_columns {
             resolution.template(Role::AggregateType, template, text);
         }
-        let Resolution { mut uses, shared, names, fit } = resolution;
+        let Resolution { mut uses, shared, names, plan_input } = resolution;
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
-        let mapping = mapping::resolve(fit)?;
-        Ok(Self { width: columns.len(), uses, shared, names, mapping, preset, topic })
+        let plan = mapping::resolve(plan_input)?;
+        Ok(Self { width: columns.len(), uses, shared, names, plan, preset, topic })
     }
 
     /// The preset that fits.
@@ -96,8 +101,8 @@ impl Columns {
 
     /// What is to be done with a row after it was read; `None`: nothing.
     #[inline]
-    pub(crate) fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_deref()
+    pub(crate) fn plan(&self) -> Option<&RowPlan> {
+        self.plan.as_deref()
     }
 
     /// Reads the values of one row into `event`, which must be empty.
@@ -126,11 +131,11 @@ impl Columns {
         event: &mut Event<'a>,
     ) -> Result<(), Failure> {
         for (use_, data) in self.uses.iter().zip(row) {
-            let Some(Use { slot, encoding }) = *use_ else { continue };
+            let Some(Use { index, encoding }) = *use_ else { continue };
             match data {
-                TupleData::Text(bytes) => event.set(slot, Value::Some(bytes, encoding)),
-                TupleData::Null => event.set(slot, Value::Null),
-                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(slot)),
+                TupleData::Text(bytes) => event.set(index, Value::Some(bytes, encoding)),
+                TupleData::Null => event.set(index, Value::Null),
+                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(index)),
             }
         }
         for (from, to) in &self.shared {
@@ -146,8 +151,8 @@ fn misfit(columns: usize, width: usize) -> Failure {
 }
 
 #[cold]
-fn unreadable(slot: Slot) -> Failure {
-    let role = Role::ALL.into_iter().find(|role| role.slot() == Some(slot));
+fn unreadable(index: ValueIndex) -> Failure {
+    let role = Role::ALL.into_iter().find(|role| role.value_index() == Some(index));
     let role = role.map_or("value", Role::as_str);
     Failure::new(Code::ValueForm, format!("the {role} of a row came neither as text nor as NULL"))
 }

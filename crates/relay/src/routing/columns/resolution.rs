@@ -1,14 +1,12 @@
-//! The columns of one relation on their way to their places: into the values of an event, or into
-//! the table's mapping.
-
-use pgoutput::RelationColumn;
+//! Where each column of one relation goes: into the values of an event, or into the input of the
+//! row's plan.
 
 use super::{event::Use, types};
 use crate::{
     failure::Failure,
     routing::{
-        mapping::{Fit, Input, ResolvedTemplate},
-        table::{OutboxTable, Preset, Role, RoleNames, Slot},
+        mapping::{Column, PlanInput, ResolvedTemplate, TextSource},
+        table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
     },
 };
 
@@ -17,22 +15,22 @@ pub(super) struct Resolution<'r> {
     /// The role of each column.
     pub(super) uses: Vec<Option<Use>>,
     /// Roles that share a column: the one in `uses`, and the other.
-    pub(super) shared: Vec<(Slot, Slot)>,
+    pub(super) shared: Vec<(ValueIndex, ValueIndex)>,
     pub(super) names: RoleNames,
-    pub(super) fit: Fit<'r>,
+    pub(super) plan_input: PlanInput<'r>,
 }
 
 impl<'r> Resolution<'r> {
     pub(super) fn new(
         table: &'r OutboxTable,
-        columns: &'r [RelationColumn<'r>],
+        columns: &'r [Column<'r>],
         preset: &'static Preset,
     ) -> Self {
         Self {
             uses: vec![None; columns.len()],
             shared: Vec::new(),
             names: RoleNames::default(),
-            fit: Fit {
+            plan_input: PlanInput {
                 table,
                 columns,
                 preset_headers: preset.headers,
@@ -41,8 +39,9 @@ impl<'r> Resolution<'r> {
                 partition: None,
                 tracing: None,
                 pairs: None,
-                key: Input::Template,
-                payload: Input::Template,
+                id: TextSource::Template,
+                key: TextSource::Template,
+                payload: TextSource::Template,
             },
         }
     }
@@ -50,7 +49,7 @@ impl<'r> Resolution<'r> {
     /// A template stands for the role, and for no other column that did.
     pub(super) fn template(&mut self, role: Role, template: ResolvedTemplate, text: String) {
         self.names.set(role, text);
-        self.fit.templates.push((role, template));
+        self.plan_input.templates.push((role, template));
     }
 
     /// The column at this position has the role.
@@ -58,40 +57,40 @@ impl<'r> Resolution<'r> {
     /// # Errors
     /// Its type does not suit the role.
     pub(super) fn column(&mut self, role: Role, position: usize) -> Result<(), Failure> {
-        let table = self.fit.table;
-        let (Some(column), Some(place)) =
-            (self.fit.columns.get(position), self.uses.get_mut(position))
+        let table = self.plan_input.table;
+        let (Some(column), Some(use_)) =
+            (self.plan_input.columns.get(position), self.uses.get_mut(position))
         else {
             return Ok(());
         };
         self.names.set(role, types::lossy(column.name));
         match role {
-            Role::AggregateId => self.fit.key = Input::Column(position),
-            Role::Payload => self.fit.payload = Input::Column(position),
+            Role::AggregateId => self.plan_input.key = TextSource::Column(position),
+            Role::Payload => self.plan_input.payload = TextSource::Column(position),
             Role::Headers if types::is_text_array(column) => {
-                self.fit.pairs = Some(position);
+                self.plan_input.pairs = Some(position);
                 return Ok(());
             }
             Role::Timestamp => {
-                self.fit.time = Some((position, types::time_form(table, column)?));
+                self.plan_input.time = Some((position, types::time_form(table, column)?));
             }
             Role::Partition => {
                 types::require_integer(table, column)?;
-                self.fit.partition = Some(position);
+                self.plan_input.partition = Some(position);
             }
-            Role::Tracing => self.fit.tracing = Some(position),
-            Role::Id
-            | Role::AggregateType
+            Role::Tracing => self.plan_input.tracing = Some(position),
+            Role::Id => self.plan_input.id = TextSource::Column(position),
+            Role::AggregateType
             | Role::EventType
             | Role::Headers
             | Role::TraceParent
             | Role::TraceState => {}
         }
-        let Some(slot) = role.slot() else { return Ok(()) };
+        let Some(index) = role.value_index() else { return Ok(()) };
         let encoding = types::encoding(table, role, column)?;
-        match place {
-            Some(first) => self.shared.push((first.slot, slot)),
-            None => *place = Some(Use { slot, encoding }),
+        match use_ {
+            Some(first) => self.shared.push((first.index, index)),
+            None => *use_ = Some(Use { index, encoding }),
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ fn table() -> OutboxTable {
 fn resolve(table: &OutboxTable, columns: &[(&str, u32)]) -> Result<Columns, Failure> {
     let bytes = wire::relation_message(1, "outbox", columns);
     let Ok(Message::Relation(relation)) = Message::parse(&bytes) else { panic!("a relation") };
-    Columns::resolve(table, &relation)
+    Columns::resolve(table, &relation, &TypeNames::default())
 }
 
 fn of_text<'a>(names: &[&'a str]) -> Vec<(&'a str, u32)> {
@@ -37,7 +37,7 @@ fn roles(table: &OutboxTable, names: &[&str]) -> Vec<&'static str> {
     let columns = resolve(table, &of_text(names)).unwrap();
     let role = |position| {
         let one: Option<&Option<Use>> = columns.uses.get(position);
-        one.copied().flatten().map_or("-", |one| role_of(one.slot).as_str())
+        one.copied().flatten().map_or("-", |one| role_of(one.index).as_str())
     };
     (0..columns.width).map(role).collect()
 }
@@ -53,16 +53,16 @@ fn read<'a>(columns: &Columns, row: TupleColumns<'a>) -> Result<Event<'a>, Failu
     columns.read(row, &mut event).map(|()| event)
 }
 
-fn role_of(slot: Slot) -> Role {
-    Role::ALL.into_iter().find(|role| role.slot() == Some(slot)).unwrap()
+fn role_of(index: ValueIndex) -> Role {
+    Role::ALL.into_iter().find(|role| role.value_index() == Some(index)).unwrap()
 }
 
 #[test]
-fn each_slot_is_of_one_role() {
-    let mut slots: Vec<usize> =
-        Role::ALL.iter().filter_map(|r| r.slot()).map(Slot::index).collect();
-    slots.sort_unstable();
-    assert_eq!(slots, (0..Slot::COUNT).collect::<Vec<_>>());
+fn each_value_index_is_of_one_role() {
+    let mut indexes: Vec<usize> =
+        Role::ALL.iter().filter_map(|r| r.value_index()).map(ValueIndex::get).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, (0..ValueIndex::COUNT).collect::<Vec<_>>());
 }
 
 #[test]
@@ -194,6 +194,7 @@ fn one_column_may_have_two_roles() {
 fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
     const TIMESTAMPTZ: u32 = 1184;
     const BOOL: u32 = 16;
+    const NUMERIC: u32 = 1700;
     let strict = OutboxTable { format: Format::Debezium, ..table() };
     for (type_oid, format_allows) in [
         (2950, true),
@@ -201,8 +202,9 @@ fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
         (3802, true),
         (17, true),
         (90_000, true),
-        (TIMESTAMPTZ, false),
-        (BOOL, false),
+        (TIMESTAMPTZ, true),
+        (BOOL, true),
+        (NUMERIC, false),
     ] {
         let mut columns = of_text(&DEBEZIUM);
         columns[2].1 = type_oid;
@@ -213,12 +215,16 @@ fn the_debezium_format_takes_only_types_whose_text_debezium_would_write() {
             assert!(resolve(&table(), &columns).is_ok(), "the plain format takes any text");
         }
     }
-    // A header of bytes is Base64 in Debezium, and bytes are no topic.
-    for position in [0, 1] {
+    // Only a text or a number is a topic.
+    for type_oid in [17, BOOL, TIMESTAMPTZ] {
         let mut columns = of_text(&DEBEZIUM);
-        columns[position].1 = 17;
+        columns[1].1 = type_oid;
         assert_eq!(resolve(&strict, &columns).unwrap_err().code, Code::ColumnType);
     }
+    // The type is no part of the record, so it may be anything.
+    let mut columns = of_text(&DEBEZIUM);
+    columns[3].1 = NUMERIC;
+    assert!(resolve(&strict, &columns).is_ok());
     // A column without a role may be anything.
     let mut columns = of_text(&DEBEZIUM);
     columns.push(("created_at", TIMESTAMPTZ));

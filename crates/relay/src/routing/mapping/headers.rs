@@ -6,8 +6,8 @@ use super::{
     array,
     column_text::text,
     form::Form,
-    places::{ResolvedTemplate, Unfilled},
     render,
+    resolved_template::{ResolvedTemplate, Unfilled},
 };
 use crate::routing::{
     headers::RowHeaders,

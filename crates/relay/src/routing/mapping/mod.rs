@@ -8,23 +8,29 @@
 
 mod array;
 mod column_text;
+mod debezium;
 mod expand;
 mod filter;
 mod form;
 mod headers;
-mod places;
+mod interval;
+mod java;
 mod plan;
 mod render;
 mod resolve;
+mod resolved_template;
 mod row;
+mod simple;
+mod type_names;
 mod value;
 
 pub use filter::FilterKind;
 pub(crate) use form::Form;
-pub(crate) use places::ResolvedTemplate;
-pub(crate) use plan::{Input, Mapping, Verdict};
-pub(crate) use resolve::{Fit, is_written, reads_tracing, resolve};
+pub(crate) use plan::{RowIs, RowPlan, TextSource};
+pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
+pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
+pub(crate) use type_names::{Column, TypeNames};
 
 #[cfg(test)]
 mod tests;

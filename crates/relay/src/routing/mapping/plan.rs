@@ -9,8 +9,8 @@ use super::{
     filter::Filter,
     form::Form,
     headers::{self, MappedHeader},
-    places::{ResolvedTemplate, Unfilled},
     render,
+    resolved_template::{ResolvedTemplate, Unfilled},
     row::MappedRow,
     value::{ValueRule, Written},
 };
@@ -25,7 +25,7 @@ use crate::{
 
 /// What is to be done for each row of one relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct RowPlan {
     pub(super) format: Format,
     pub(super) filter: Option<Filter>,
     /// Roles whose text columns fill.
@@ -39,21 +39,37 @@ pub(crate) struct Mapping {
     pub(super) tracing: Option<usize>,
     /// The column of [`Role::Headers`], where it is an array of names and values.
     pub(super) pairs: Option<usize>,
-    /// The key is written as JSON.
-    pub(super) key: Option<(Input, Form)>,
-    pub(super) value: Option<(Input, ValueRule)>,
+    /// Roles whose text is written anew.
+    pub(super) rendered: Vec<Rendered>,
+    pub(super) value: Option<(TextSource, ValueRule)>,
+}
+
+/// A role whose text is written anew, in place of the column's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rendered {
+    pub(super) role: Role,
+    pub(super) source: TextSource,
+    pub(super) form: Form,
+    pub(super) written_as: WrittenAs,
+}
+
+/// How a text is written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WrittenAs {
+    Json,
+    Characters,
 }
 
 /// Where the text of a role comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum TextSource {
     Column(usize),
     Template,
 }
 
-/// Whether a row is an event.
+/// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RowIs {
     Event,
     FilteredOut,
 }
@@ -61,7 +77,7 @@ pub(crate) enum Verdict {
 /// Why a row cannot be mapped: the code, and what is wrong, with no value of the row.
 pub(crate) type Refusal = (Code, String);
 
-impl Mapping {
+impl RowPlan {
     /// Does what the configuration asks for with one row. `headers` has none yet.
     ///
     /// # Errors
@@ -74,20 +90,20 @@ impl Mapping {
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
         headers: &mut RowHeaders,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<RowIs, Refusal> {
         mapped.clear();
         if let Some(filter) = &self.filter
             && !filter.takes(text(row, filter.position))
         {
-            return Ok(Verdict::FilteredOut);
+            return Ok(RowIs::FilteredOut);
         }
         self.fill_templates(names, row, mapped)?;
         self.read_time(names, row, mapped)?;
         self.read_partition(names, row, mapped)?;
         self.write_headers(row, headers)?;
-        self.write_key(row, mapped)?;
+        self.render(names, row, mapped)?;
         self.write_value(row, mapped)?;
-        Ok(Verdict::Event)
+        Ok(RowIs::Event)
     }
 
     fn fill_templates(
@@ -175,19 +191,33 @@ impl Mapping {
         Ok(())
     }
 
-    fn write_key(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
-        let Some((input, form)) = self.key else { return Ok(()) };
-        let Some(key) = input.text(Role::AggregateId, row, mapped) else { return Ok(()) };
-        let start = mapped.text.len();
-        render::json(form, &key, self.format, &mut mapped.text)
-            .map_err(|why| (Code::ValueForm, format!("its key cannot be JSON: {why}")))?;
-        mapped.set_written(Role::AggregateId, start);
+    fn render(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<(), Refusal> {
+        for Rendered { role, source, form, written_as } in &self.rendered {
+            let Some(text) = source.text(*role, row, mapped) else { continue };
+            let start = mapped.text.len();
+            let written = match written_as {
+                WrittenAs::Json => render::json(*form, &text, self.format, &mut mapped.text),
+                WrittenAs::Characters => {
+                    render::characters(*form, &text, self.format, &mut mapped.text)
+                }
+            };
+            written.map_err(|why| {
+                let what = format!("column {} cannot be written: {why}", names.get(*role));
+                (Code::ValueForm, what)
+            })?;
+            mapped.set_written(*role, start);
+        }
         Ok(())
     }
 
     fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
-        let Some((input, rule)) = &self.value else { return Ok(()) };
-        let payload = input.text(Role::Payload, row, mapped);
+        let Some((source, rule)) = &self.value else { return Ok(()) };
+        let payload = source.text(Role::Payload, row, mapped);
         let start = mapped.text.len();
         let written = rule.write(row, payload.as_deref(), &mut mapped.text);
         match written.map_err(|what| (Code::NotJson, what))? {
@@ -199,7 +229,7 @@ impl Mapping {
     }
 }
 
-impl Input {
+impl TextSource {
     /// The text of a role in one row; `None` for NULL. What a template gave is copied, since what
     /// is made of it goes into the same buffer.
     fn text<'r>(

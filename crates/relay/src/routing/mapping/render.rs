@@ -1,36 +1,48 @@
 //! A column's value as characters, for a header, and as JSON, for a key, a value or an envelope.
 //!
-//! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column:
-//! its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without schemas. A
-//! timestamp is a number there, of milliseconds or microseconds by its precision
-//! (`time.precision.mode = adaptive`), one with a time zone a text in UTC, a date the number of its
-//! day. With `format = "plain"` a value is what PostgreSQL writes.
+//! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column
+//! ([`debezium`]): its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without
+//! schemas. With `format = "plain"` a value is what PostgreSQL writes.
 
-use std::fmt::Write as _;
-
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-
-use super::form::{Form, Precision};
-use crate::routing::{
-    hex,
-    table::Format,
-    timestamp::{NoTime, Timepoint},
+use super::{
+    debezium,
+    form::{DecimalAs, Form},
+    simple::{boolean, bytea, simple_json, string},
 };
+use crate::routing::table::Format;
 
-/// Why a value cannot be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unwritable {
-    #[error("{0}")]
-    Time(#[from] NoTime),
-    #[error("its text has another form than its type")]
-    Form,
-}
+pub(crate) use super::simple::Unwritable;
 
 /// Whether a value of this form can be written in a format.
 pub(super) fn can_write(form: Form, format: Format) -> bool {
     match format {
         Format::Plain => true,
-        Format::Debezium => form != Form::Other,
+        Format::Debezium => !matches!(form, Form::Other | Form::UnclearTime),
+    }
+}
+
+/// Whether Debezium writes a value of this form in other characters than PostgreSQL, as the bytes of
+/// a key or a value.
+pub(super) const fn has_characters_of_its_own(form: Form) -> bool {
+    match form {
+        Form::Float(_)
+        | Form::Decimal(DecimalAs::Bytes | DecimalAs::Text | DecimalAs::Double)
+        | Form::Boolean
+        | Form::Timestamp(_)
+        | Form::TimestampTz(_)
+        | Form::Date
+        | Form::Clock(_)
+        | Form::ClockTz
+        | Form::Interval(_) => true,
+        // What StringConverter writes of an array and an object is no text to keep a key by.
+        Form::Decimal(DecimalAs::ScaleAndBytes)
+        | Form::Array(_)
+        | Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Bytea
+        | Form::UnclearTime
+        | Form::Other => false,
     }
 }
 
@@ -42,59 +54,13 @@ pub(super) fn characters(
     out: &mut String,
 ) -> Result<(), Unwritable> {
     let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
-    // Writing to a `String` cannot fail.
     match (form, format) {
         (Form::Boolean, _) => out.push_str(boolean(text)?),
         (Form::Bytea, _) => bytea(text, out)?,
-        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Debezium) => {
-            time(form, text, out)?;
-        }
-        (Form::Timestamp(_) | Form::TimestampTz(_) | Form::Date, Format::Plain)
-        | (Form::Text | Form::Json | Form::Integer | Form::Other, _) => out.push_str(text),
+        (_, Format::Debezium) => debezium::characters(form, text, out)?,
+        (_, Format::Plain) => out.push_str(text),
     }
     Ok(())
-}
-
-/// Appends a time as Debezium writes it.
-fn time(form: Form, text: &str, out: &mut String) -> Result<(), Unwritable> {
-    if let Some(infinite) = infinite(form, text) {
-        out.push_str(infinite);
-        return Ok(());
-    }
-    let at = Timepoint::read(text)?;
-    // Writing to a `String` cannot fail.
-    match form {
-        Form::Timestamp(Precision::Milliseconds) => {
-            write!(out, "{}", at.micros().div_euclid(1_000))
-        }
-        Form::Timestamp(Precision::Microseconds) => write!(out, "{}", at.micros()),
-        Form::TimestampTz(digits) => write!(out, "{}", at.iso(usize::from(digits))),
-        Form::Date => write!(out, "{}", at.days()),
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return Err(Unwritable::Form);
-        }
-    }
-    .unwrap_or_default();
-    Ok(())
-}
-
-/// What Debezium 3.7 was seen to write of an infinite time: numbers that stand for it in Java, and
-/// no error.
-fn infinite(form: Form, text: &str) -> Option<&'static str> {
-    let [infinity, minus_infinity] = match form {
-        Form::Timestamp(Precision::Milliseconds) => ["9223372036825200000", "-9223372036832400000"],
-        Form::Timestamp(Precision::Microseconds) => ["9223372036854775807", "-9223372036854775808"],
-        Form::TimestampTz(_) => ["infinity", "-infinity"],
-        Form::Date => ["2146033979", "-2147472691"],
-        Form::Text | Form::Json | Form::Integer | Form::Boolean | Form::Bytea | Form::Other => {
-            return None;
-        }
-    };
-    match text {
-        "infinity" => Some(infinity),
-        "-infinity" => Some(minus_infinity),
-        _ => None,
-    }
 }
 
 /// Appends the value as JSON. A value that is JSON itself becomes a string of its text.
@@ -104,87 +70,15 @@ pub(super) fn json(
     format: Format,
     out: &mut String,
 ) -> Result<(), Unwritable> {
-    let is_number = match form {
-        Form::Integer | Form::Boolean => true,
-        Form::Timestamp(_) | Form::Date => format == Format::Debezium,
-        Form::Text | Form::Json | Form::Bytea | Form::TimestampTz(_) | Form::Other => false,
-    };
-    if is_number {
-        return characters(form, text, format, out);
-    }
-    if matches!(form, Form::Text | Form::Json) {
-        string(str::from_utf8(text).map_err(|_| Unwritable::Form)?, out);
-        return Ok(());
-    }
-    let mut written = String::new();
-    characters(form, text, format, &mut written)?;
-    string(&written, out);
-    Ok(())
-}
-
-/// Appends a JSON string as Jackson writes it, which Connect's `JsonConverter` uses: `"`, `\` and
-/// control characters are escaped, and characters beyond U+FFFF are two escaped surrogates.
-/// Hexadecimal digits are capital letters, and nothing else is changed.
-pub(super) fn string(text: &str, out: &mut String) {
-    out.push('"');
-    // What lies between two escapes is copied at once.
-    let mut rest = text;
-    while let Some(at) = escaped_at(rest.as_bytes())
-        && let Some((plain, after)) = rest.split_at_checked(at)
-        && let Some(escaped) = after.chars().next()
-    {
-        out.push_str(plain);
-        match escaped {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            // Writing to a `String` cannot fail.
-            other => {
-                for unit in other.encode_utf16(&mut [0; 2]) {
-                    write!(out, "\\u{unit:04X}").unwrap_or_default();
-                }
-            }
+    let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
+    match simple_json(form, text, out) {
+        Some(written) => written,
+        None if format == Format::Debezium => debezium::json(form, text, out),
+        None => {
+            string(text, out);
+            Ok(())
         }
-        rest = after.get(escaped.len_utf8()..).unwrap_or_default();
     }
-    out.push_str(rest);
-    out.push('"');
-}
-
-/// Where the first character is that a JSON string escapes: a character beyond U+FFFF begins with a
-/// byte from 0xF0 on. A block of bytes is looked at together, without a branch, which the compiler
-/// vectorises.
-fn escaped_at(text: &[u8]) -> Option<usize> {
-    let is_escaped =
-        |byte: &u8| (*byte < b' ') | (*byte == b'"') | (*byte == b'\\') | (*byte >= 0xF0);
-    let has_one = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_escaped(byte));
-    let mut start = 0;
-    for block in text.chunks(32) {
-        if has_one(block) {
-            return block.iter().position(is_escaped).map(|at| start + at);
-        }
-        start += block.len();
-    }
-    None
-}
-
-fn boolean(text: &str) -> Result<&'static str, Unwritable> {
-    match text {
-        "t" => Ok("true"),
-        "f" => Ok("false"),
-        _ => Err(Unwritable::Form),
-    }
-}
-
-fn bytea(text: &str, out: &mut String) -> Result<(), Unwritable> {
-    let mut bytes = Vec::new();
-    hex::decode(text.as_bytes(), &mut bytes).ok_or(Unwritable::Form)?;
-    BASE64.encode_string(&bytes, out);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -192,9 +86,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::routing::mapping::form::Unit;
 
-    const MICROS: Form = Form::Timestamp(Precision::Microseconds);
-    const MILLIS: Form = Form::Timestamp(Precision::Milliseconds);
+    const MICROS: Form = Form::Timestamp(Unit::Microseconds);
+    const MILLIS: Form = Form::Timestamp(Unit::Milliseconds);
 
     fn as_characters(form: Form, text: &str, format: Format) -> Result<String, Unwritable> {
         let mut out = String::new();

@@ -1,15 +1,14 @@
 //! From the configuration of a table and the columns of its relation to what is to be done for each
 //! row.
 
-use pgoutput::RelationColumn;
-
 use super::{
     filter::Filter,
-    form::Form,
+    form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue},
-    places::ResolvedTemplate,
-    plan::{Input, Mapping},
+    plan::{Rendered, RowPlan, TextSource, WrittenAs},
     render,
+    resolved_template::ResolvedTemplate,
+    type_names::Column,
     value::{Member, ValueRule, ValueShape},
 };
 use crate::{
@@ -21,9 +20,9 @@ use crate::{
 };
 
 /// A table's configuration, the columns of its relation, and what was found of its roles.
-pub(crate) struct Fit<'f> {
+pub(crate) struct PlanInput<'f> {
     pub(crate) table: &'f OutboxTable,
-    pub(crate) columns: &'f [RelationColumn<'f>],
+    pub(crate) columns: &'f [Column<'f>],
     /// Headers that the preset adds: the column and the name.
     pub(crate) preset_headers: &'f [&'f str],
     pub(crate) templates: Vec<(Role, ResolvedTemplate)>,
@@ -32,33 +31,35 @@ pub(crate) struct Fit<'f> {
     pub(crate) tracing: Option<usize>,
     /// The column of [`Role::Headers`], where it is an array.
     pub(crate) pairs: Option<usize>,
+    /// Where the id's text comes from.
+    pub(crate) id: TextSource,
     /// Where the key's text comes from.
-    pub(crate) key: Input,
+    pub(crate) key: TextSource,
     /// Where the payload's text comes from.
-    pub(crate) payload: Input,
+    pub(crate) payload: TextSource,
 }
 
 /// What is to be done for each row; `None`: nothing.
 ///
 /// # Errors
 /// The table lacks a column, or one has a type that cannot be used in this way.
-pub(crate) fn resolve(fit: Fit<'_>) -> Result<Option<Box<Mapping>>, Failure> {
-    let mapping = Mapping {
-        format: fit.table.format,
-        filter: fit.filter()?,
-        headers: fit.headers()?,
-        key: fit.key()?,
-        value: fit.value()?,
-        templates: fit.templates,
-        time: fit.time,
-        partition: fit.partition,
-        tracing: fit.tracing,
-        pairs: fit.pairs,
+pub(crate) fn resolve(input: PlanInput<'_>) -> Result<Option<Box<RowPlan>>, Failure> {
+    let plan = RowPlan {
+        format: input.table.format,
+        filter: input.filter()?,
+        headers: input.headers()?,
+        rendered: input.rendered()?,
+        value: input.value()?,
+        templates: input.templates,
+        time: input.time,
+        partition: input.partition,
+        tracing: input.tracing,
+        pairs: input.pairs,
     };
-    Ok((!mapping.is_empty()).then(|| Box::new(mapping)))
+    Ok((!plan.is_empty()).then(|| Box::new(plan)))
 }
 
-impl Mapping {
+impl RowPlan {
     fn is_empty(&self) -> bool {
         let Self {
             format: _,
@@ -69,7 +70,7 @@ impl Mapping {
             headers,
             tracing,
             pairs,
-            key,
+            rendered,
             value,
         } = self;
         filter.is_none()
@@ -79,12 +80,12 @@ impl Mapping {
             && headers.is_empty()
             && tracing.is_none()
             && pairs.is_none()
-            && key.is_none()
+            && rendered.is_empty()
             && value.is_none()
     }
 }
 
-impl<'f> Fit<'f> {
+impl<'f> PlanInput<'f> {
     fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name.as_bytes())
     }
@@ -95,9 +96,7 @@ impl<'f> Fit<'f> {
 
     /// The column that `what` needs; `None` where the configuration lets it be missing.
     fn column(&self, what: &str, name: &str) -> Result<Option<(usize, Form)>, Failure> {
-        let found = self.position(name).and_then(|position| {
-            self.columns.get(position).map(|column| (position, Form::of(column)))
-        });
+        let found = self.position(name).map(|position| (position, self.form_at(position)));
         match (found, self.table.missing_columns) {
             (Some((_, form)), _) if !render::can_write(form, self.table.format) => {
                 let what = format!(
@@ -125,7 +124,7 @@ impl<'f> Fit<'f> {
         let mut headers = Vec::new();
         for name in self.preset_headers {
             if let Some(position) = self.position(name) {
-                let form = self.columns.get(position).map_or(Form::Text, Form::of);
+                let form = self.form_at(position);
                 let value = MappedHeaderValue::Column(position, form);
                 headers.push(MappedHeader { name: (*name).to_owned(), value });
             }
@@ -142,8 +141,8 @@ impl<'f> Fit<'f> {
                     match (ResolvedTemplate::new(template, position), self.table.missing_columns) {
                         (Ok(template), _) => MappedHeaderValue::Template(template),
                         (Err(_), MissingColumns::Ignore) => continue,
-                        (Err(place), MissingColumns::Error) => {
-                            return Err(self.lacking(&format!("{place} for {what}")));
+                        (Err(placeholder), MissingColumns::Error) => {
+                            return Err(self.lacking(&format!("{placeholder} for {what}")));
                         }
                     }
                 }
@@ -153,27 +152,52 @@ impl<'f> Fit<'f> {
         Ok(headers)
     }
 
-    fn form_of(&self, input: Input) -> Form {
-        match input {
-            Input::Template => Form::Text,
-            Input::Column(position) => self.columns.get(position).map_or(Form::Text, Form::of),
+    fn form_at(&self, position: usize) -> Form {
+        self.columns.get(position).map_or(Form::Text, |column| column.form)
+    }
+
+    fn form_of(&self, source: TextSource) -> Form {
+        match source {
+            TextSource::Template => Form::Text,
+            TextSource::Column(position) => self.form_at(position),
         }
     }
 
-    fn key(&self) -> Result<Option<(Input, Form)>, Failure> {
+    /// The id and the key, where they are not the column's text as it is.
+    fn rendered(&self) -> Result<Vec<Rendered>, Failure> {
+        let mut rendered = Vec::new();
+        let form = self.form_of(self.id);
+        if is_written(self.table, Role::Id, form) {
+            let written_as = WrittenAs::Characters;
+            rendered.push(Rendered { role: Role::Id, source: self.id, form, written_as });
+        }
         let form = self.form_of(self.key);
         let is_json = self.check_bytes("key_format", self.table.key_format, form)?;
-        Ok(is_json.then_some((self.key, form)))
+        if is_written(self.table, Role::AggregateId, form) {
+            let written_as = if is_json { WrittenAs::Json } else { WrittenAs::Characters };
+            rendered.push(Rendered { role: Role::AggregateId, source: self.key, form, written_as });
+        }
+        Ok(rendered)
     }
 
-    fn value(&self) -> Result<Option<(Input, ValueRule)>, Failure> {
+    fn value(&self) -> Result<Option<(TextSource, ValueRule)>, Failure> {
         let table = self.table;
         let form = self.form_of(self.payload);
         let is_json = self.check_bytes("value_format", table.value_format, form)?;
         let shape = if !table.envelope.is_empty() {
+            if !render::can_write(form, table.format) {
+                let what = format!(
+                    "the payload of {} stands in an envelope, and its column has a type that \
+                     Debezium writes in another way",
+                    table.name
+                );
+                return Err(Failure::new(Code::ColumnType, what));
+            }
             ValueShape::Envelope(self.members()?)
         } else if is_json {
             ValueShape::Json
+        } else if is_written(table, Role::Payload, form) {
+            ValueShape::Characters
         } else if table.tombstone_on == TombstoneOn::default() {
             return Ok(None);
         } else {
@@ -184,6 +208,7 @@ impl<'f> Fit<'f> {
             form,
             tombstone_on: table.tombstone_on.clone(),
             expand: table.expand_json,
+            on_not_json: table.on_not_json,
             shape,
         };
         Ok(Some((self.payload, rule)))
@@ -219,13 +244,19 @@ impl<'f> Fit<'f> {
     }
 }
 
-/// Whether a role's column needs no form of its own: what it becomes is written as JSON.
-pub(crate) fn is_written(table: &OutboxTable, role: Role) -> bool {
+/// Whether a role's text is written anew, in place of the column's: as JSON, or as the characters
+/// that Debezium writes of such a type.
+pub(crate) fn is_written(table: &OutboxTable, role: Role, form: Form) -> bool {
+    let is_debezium = table.format == Format::Debezium;
+    let has_characters = is_debezium && render::has_characters_of_its_own(form);
     match role {
-        Role::AggregateId => table.key_format == BytesFormat::Json,
-        Role::Payload => table.value_format == BytesFormat::Json || !table.envelope.is_empty(),
-        Role::Id
-        | Role::AggregateType
+        // A header of bytes is Base64; keys and values are the bytes.
+        Role::Id => has_characters || (is_debezium && is_header_of_its_own(form)),
+        Role::AggregateId => table.key_format == BytesFormat::Json || has_characters,
+        Role::Payload => {
+            table.value_format == BytesFormat::Json || !table.envelope.is_empty() || has_characters
+        }
+        Role::AggregateType
         | Role::EventType
         | Role::Headers
         | Role::TraceParent
@@ -234,6 +265,12 @@ pub(crate) fn is_written(table: &OutboxTable, role: Role) -> bool {
         | Role::Partition
         | Role::Tracing => false,
     }
+}
+
+/// Whether Debezium writes a header of this form in other characters than PostgreSQL, though not
+/// the bytes of a key.
+const fn is_header_of_its_own(form: Form) -> bool {
+    matches!(form, Form::Bytea | Form::Array(_) | Form::Decimal(DecimalAs::ScaleAndBytes))
 }
 
 /// Whether a trace context in properties is read: not by default in Debezium's format, whose

@@ -6,8 +6,8 @@ use crate::{
         samples::{mapped, routed, table},
         table::{
             BytesFormat, ColumnName, DEFAULT, EmptyPayload, EnvelopeMember, ExpandJson,
-            ExtraHeader, Format, HeaderValue, MissingColumns, OutboxTable, Role, RowFilter,
-            TombstoneOn,
+            ExtraHeader, Format, HeaderValue, MissingColumns, OnNotJson, OutboxTable, Role,
+            RowFilter, TombstoneOn,
         },
         template::Template,
         topic::{JavaRegex, OnMismatch, TopicTemplate},
@@ -132,7 +132,8 @@ fn what_debezium_would_write_in_another_way_is_refused_in_its_format() {
     let debezium =
         OutboxTable { format: Format::Debezium, extra_headers: extra_headers.clone(), ..table() };
     let numeric = [("price", 1700, Wire::Text("12.50"))];
-    assert_eq!(refusal(&debezium, &numeric).code, Code::ColumnType);
+    let money = [("price", 790, Wire::Text("$12.50"))];
+    assert_eq!(refusal(&debezium, &money).code, Code::ColumnType);
     let plain = OutboxTable { extra_headers, ..table() };
     assert_eq!(record(&plain, &numeric).headers[2], header("price", Some("12.50")));
 }
@@ -311,6 +312,16 @@ fn expansion_needs_json() {
     let failure = value("secret").unwrap_err();
     assert_eq!(failure.code, Code::NotJson);
     assert!(!failure.message.contains("secret"), "{failure}");
+    let lenient = OutboxTable { on_not_json: OnNotJson::AsText, ..table.clone() };
+    for (text, written) in [
+        ("secret \"", r#""secret \"""#),
+        ("", r#""""#),
+        (r#"{"a": 1} x"#, r#""{\"a\": 1} x""#),
+        ("[1]", "[1]"),
+    ] {
+        let value = with_payload(&lenient, TEXT, Wire::Text(text)).unwrap().value.unwrap();
+        assert_eq!(String::from_utf8(value).unwrap(), written);
+    }
     let dropping = OutboxTable { expand_json: ExpandJson::DropBoth, ..table };
     let written = with_payload(&dropping, TEXT, Wire::Text("{\"a\": null, \"b\": [], \"c\": 1}"));
     assert_eq!(written.unwrap().value.unwrap(), b"{\"c\":1}");

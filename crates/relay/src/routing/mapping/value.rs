@@ -3,8 +3,11 @@
 
 use pgoutput::TupleColumns;
 
-use super::{column_text::text, expand::expand, form::Form, render};
-use crate::routing::table::{EmptyPayload, ExpandJson, Format, TombstoneOn};
+use super::{column_text::text, expand::expand, form::Form, render, simple};
+use crate::routing::{
+    json::NotJson,
+    table::{EmptyPayload, ExpandJson, Format, OnNotJson, TombstoneOn},
+};
 
 /// How a value is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub(crate) struct ValueRule {
     pub(super) tombstone_on: TombstoneOn,
     /// What becomes of a payload of JSON.
     pub(super) expand: ExpandJson,
+    /// What becomes of one that is none.
+    pub(super) on_not_json: OnNotJson,
     pub(super) shape: ValueShape,
 }
 
@@ -23,6 +28,8 @@ pub(crate) struct ValueRule {
 pub(super) enum ValueShape {
     /// The payload as it is.
     Payload,
+    /// The payload as Debezium writes its type.
+    Characters,
     /// The payload as JSON.
     Json,
     /// An object of the member `payload` and these, of which the table may lack all.
@@ -64,6 +71,12 @@ impl ValueRule {
         }
         let envelope = match &self.shape {
             ValueShape::Payload => return Ok(Written::AsItIs),
+            ValueShape::Characters => {
+                let Some(payload) = payload else { return Ok(Written::Null) };
+                render::characters(self.form, payload, self.format, out)
+                    .map_err(|why| format!("its payload cannot be written: {why}"))?;
+                return Ok(Written::Value);
+            }
             ValueShape::Json => {
                 self.payload(payload, out)?;
                 return Ok(Written::Value);
@@ -74,7 +87,7 @@ impl ValueRule {
         self.payload(payload, out)?;
         for Member { name, position, form } in envelope {
             out.push(',');
-            render::string(name, out);
+            simple::string(name, out);
             out.push(':');
             match text(row, *position) {
                 None => out.push_str("null"),
@@ -97,6 +110,22 @@ impl ValueRule {
         self.tombstone_on.has(empty)
     }
 
+    fn expand(&self, json: &[u8], out: &mut String) -> Result<(), String> {
+        let start = out.len();
+        let Err(NotJson) = expand(json, self.expand, out) else { return Ok(()) };
+        out.truncate(start);
+        match (self.on_not_json, str::from_utf8(json)) {
+            (OnNotJson::AsText, Ok(text)) => {
+                simple::string(text, out);
+                Ok(())
+            }
+            (OnNotJson::AsText, Err(_)) => Err("its payload is not UTF-8".to_owned()),
+            (OnNotJson::Halt, _) => {
+                Err("its payload is no JSON, which expand_json needs".to_owned())
+            }
+        }
+    }
+
     fn payload(&self, payload: Option<&[u8]>, out: &mut String) -> Result<(), String> {
         match (payload, self.expand) {
             (None, _) => {
@@ -106,8 +135,7 @@ impl ValueRule {
             (Some(json), how)
                 if how != ExpandJson::No && matches!(self.form, Form::Json | Form::Text) =>
             {
-                expand(json, how, out)
-                    .map_err(|_| "its payload is no JSON, which expand_json needs".to_owned())
+                self.expand(json, out)
             }
             (Some(value), _) => render::json(self.form, value, self.format, out)
                 .map_err(|why| format!("its payload cannot be written as JSON: {why}")),

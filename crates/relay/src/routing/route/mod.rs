@@ -12,7 +12,7 @@ use crate::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
         hex,
-        mapping::{MappedRow, Verdict},
+        mapping::{MappedRow, RowIs},
         partition::partition_for_key,
         record::{Placed, Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
@@ -101,11 +101,11 @@ impl TableRouter {
         mapped: &'a mut MappedRow,
         headers: &mut RowHeaders,
     ) -> Result<Option<&'a MappedRow>, Failure> {
-        if let Some(mapping) = self.columns.mapping() {
-            let verdict = mapping
+        if let Some(plan) = self.columns.plan() {
+            let row_is = plan
                 .apply(self.columns.names(), row, mapped, headers)
                 .map_err(|(code, what)| self.refuse(event, code, &what))?;
-            if verdict == Verdict::FilteredOut {
+            if row_is == RowIs::FilteredOut {
                 return Ok(None);
             }
         }

@@ -5,6 +5,7 @@ use pgoutput::Message;
 use super::{topic_cache::REMEMBERED_MAX, *};
 use crate::{
     routing::{
+        mapping::TypeNames,
         samples::{PARTITIONS, routed, table},
         table::HeaderNames,
         timestamp::EpochUnit,
@@ -279,7 +280,7 @@ fn what_is_remembered_of_topics_is_limited() {
     // I6
     let relation = wire::relation_message(1, "outbox", &COLUMNS);
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
-    let columns = Columns::resolve(&table(), &relation).unwrap();
+    let columns = Columns::resolve(&table(), &relation, &TypeNames::default()).unwrap();
     let mut router = TableRouter::new(table(), columns.clone()).unwrap();
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut refused = None;

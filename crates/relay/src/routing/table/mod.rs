@@ -12,10 +12,11 @@ use crate::routing::{
 
 pub use preset::{DEBEZIUM, DEFAULT, Example, ExampleRecord, PRESETS, Preset};
 pub use role::{ColumnName, ColumnNames, Role};
-pub(crate) use role::{RoleNames, Slot};
+pub(crate) use role::{RoleNames, ValueIndex};
 pub use shape::{
-    BytesFormat, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format, HeaderNames,
-    HeaderValue, MissingColumns, OnUpdate, Timestamp, TombstoneOn,
+    BytesFormat, Decimals, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader, Format,
+    HeaderNames, HeaderValue, Intervals, MissingColumns, OnNotJson, OnUpdate, Times, Timestamp,
+    TombstoneOn,
 };
 
 mod preset;
@@ -54,6 +55,8 @@ pub struct OutboxTable {
     pub value_format: BytesFormat,
     /// Where a value is JSON: what becomes of a payload of JSON.
     pub expand_json: ExpandJson,
+    /// What becomes of a payload that was to be expanded and is no JSON.
+    pub on_not_json: OnNotJson,
     /// Which payloads become Kafka's null.
     pub tombstone_on: TombstoneOn,
     /// What becomes of an extra header or a member of the envelope whose column the table lacks.
@@ -62,6 +65,12 @@ pub struct OutboxTable {
     pub extra_headers: Vec<ExtraHeader>,
     /// Members of the value beside `payload`; with none, the value is the payload.
     pub envelope: Vec<EnvelopeMember>,
+    /// With Debezium's format: how decimal numbers are written.
+    pub decimals: Decimals,
+    /// With Debezium's format: how times are written.
+    pub times: Times,
+    /// With Debezium's format: how intervals are written.
+    pub intervals: Intervals,
     /// Which rows are events; `None`: all.
     pub filter: Option<RowFilter>,
     /// What becomes of an UPDATE.
@@ -98,10 +107,14 @@ impl OutboxTable {
             key_format: BytesFormat::Auto,
             value_format: BytesFormat::Auto,
             expand_json: ExpandJson::No,
+            on_not_json: OnNotJson::Halt,
             tombstone_on: TombstoneOn::default(),
             missing_columns: MissingColumns::Error,
             extra_headers: Vec::new(),
             envelope: Vec::new(),
+            decimals: Decimals::Precise,
+            times: Times::Adaptive,
+            intervals: Intervals::Number,
             filter: None,
             on_update: OnUpdate::Ignore,
             columns: ColumnNames::default(),

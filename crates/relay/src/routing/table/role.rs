@@ -30,17 +30,17 @@ pub enum Role {
     Tracing,
 }
 
-/// The place of a role's value among the values of an event.
+/// The index of a role's value in an [`Event`](crate::routing::columns::Event).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot(u8);
+pub(crate) struct ValueIndex(u8);
 
-impl Slot {
+impl ValueIndex {
     /// How many there are.
     pub(crate) const COUNT: usize = 8;
 
-    /// Below [`Slot::COUNT`], which the compiler can see.
+    /// Below [`ValueIndex::COUNT`], which the compiler can see.
     #[inline]
-    pub(crate) fn index(self) -> usize {
+    pub(crate) fn get(self) -> usize {
         usize::from(self.0) % Self::COUNT
     }
 }
@@ -61,19 +61,19 @@ impl Role {
         Self::Tracing,
     ];
 
-    /// Where its value is kept in an event. The other roles say what becomes of a row, see
+    /// The index of its value in an event. The other roles say what becomes of a row, see
     /// `routing/mapping`.
     #[inline]
-    pub(crate) const fn slot(self) -> Option<Slot> {
+    pub(crate) const fn value_index(self) -> Option<ValueIndex> {
         match self {
-            Self::Id => Some(Slot(0)),
-            Self::AggregateType => Some(Slot(1)),
-            Self::AggregateId => Some(Slot(2)),
-            Self::EventType => Some(Slot(3)),
-            Self::Payload => Some(Slot(4)),
-            Self::Headers => Some(Slot(5)),
-            Self::TraceParent => Some(Slot(6)),
-            Self::TraceState => Some(Slot(7)),
+            Self::Id => Some(ValueIndex(0)),
+            Self::AggregateType => Some(ValueIndex(1)),
+            Self::AggregateId => Some(ValueIndex(2)),
+            Self::EventType => Some(ValueIndex(3)),
+            Self::Payload => Some(ValueIndex(4)),
+            Self::Headers => Some(ValueIndex(5)),
+            Self::TraceParent => Some(ValueIndex(6)),
+            Self::TraceState => Some(ValueIndex(7)),
             Self::Timestamp | Self::Partition | Self::Tracing => None,
         }
     }

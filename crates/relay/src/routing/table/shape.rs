@@ -53,6 +53,53 @@ pub enum ExpandJson {
     DropBoth,
 }
 
+/// What becomes of a payload that was to be expanded and is no JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnNotJson {
+    /// The row is refused.
+    Halt,
+    /// It stands in the value as a string, as a text does that is not expanded.
+    AsText,
+}
+
+/// How a decimal number is written (`decimal.handling.mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decimals {
+    /// In JSON the bytes of its digits, in a header the number; without a declared scale an object
+    /// of both.
+    Precise,
+    /// A text.
+    Text,
+    /// A floating-point number.
+    Double,
+}
+
+/// How a time without a time zone is written (`time.precision.mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// A number of milliseconds or microseconds, by the declared precision.
+    Adaptive,
+    /// The same, and a time of day in microseconds.
+    AdaptiveTimeMicroseconds,
+    /// A number of microseconds.
+    Microseconds,
+    /// A number of nanoseconds.
+    Nanoseconds,
+    /// By Kafka Connect's own types, whose text depends on the JVM: refused.
+    Connect,
+    /// As ISO 8601: refused.
+    IsoString,
+}
+
+/// How an interval is written (`interval.handling.mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intervals {
+    /// A number of microseconds, a month having 30.4375 days.
+    Number,
+    /// As ISO 8601 has it.
+    Text,
+}
+
 /// A payload that counts as empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyPayload {

@@ -45,7 +45,7 @@ impl JavaRegex {
             UnsupportedRegex { what, position: error.span().start.column }
         })?;
         let mut rewriting = Rewriting { edits: Vec::new() };
-        rewriting.expression(&parsed, Place::Last)?;
+        rewriting.expression(&parsed, Position::Last)?;
         let rewritten = rewriting.apply(text);
         let compile = |pattern: &str| {
             Regex::new(pattern).map_err(|error| UnsupportedRegex {
@@ -117,14 +117,14 @@ type Checked = Result<(), UnsupportedRegex>;
 
 /// Where a part of an expression stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Nothing of the text can be matched after it.
     Last,
     Inner,
 }
 
 impl Rewriting {
-    fn expression(&mut self, ast: &Ast, place: Place) -> Checked {
+    fn expression(&mut self, ast: &Ast, position: Position) -> Checked {
         match ast {
             Ast::Empty(_) => Ok(()),
             Ast::Flags(flags) => refuse("a flag such as (?i)", flags.span),
@@ -137,7 +137,7 @@ impl Rewriting {
                 AssertionKind::StartLine | AssertionKind::StartText | AssertionKind::EndText => {
                     Ok(())
                 }
-                AssertionKind::EndLine if place == Place::Last => Ok(()),
+                AssertionKind::EndLine if position == Position::Last => Ok(()),
                 AssertionKind::EndLine => refuse("a $ that is not at the end", assertion.span),
                 AssertionKind::WordBoundary
                 | AssertionKind::NotWordBoundary
@@ -164,7 +164,7 @@ impl Rewriting {
                 if let Ast::Repetition(_) = *repetition.ast {
                     return refuse("a possessive quantifier", repetition.op.span);
                 }
-                self.expression(&repetition.ast, Place::Inner)
+                self.expression(&repetition.ast, Position::Inner)
             }
             Ast::Group(group) => match &group.kind {
                 GroupKind::NonCapturing(flags) if !flags.items.is_empty() => {
@@ -172,15 +172,15 @@ impl Rewriting {
                 }
                 GroupKind::CaptureIndex(_)
                 | GroupKind::CaptureName { .. }
-                | GroupKind::NonCapturing(_) => self.expression(&group.ast, place),
+                | GroupKind::NonCapturing(_) => self.expression(&group.ast, position),
             },
             Ast::Alternation(alternation) => {
-                alternation.asts.iter().try_for_each(|ast| self.expression(ast, place))
+                alternation.asts.iter().try_for_each(|ast| self.expression(ast, position))
             }
             Ast::Concat(concat) => {
                 let last = concat.asts.len().saturating_sub(1);
                 concat.asts.iter().enumerate().try_for_each(|(index, ast)| {
-                    self.expression(ast, if index == last { place } else { Place::Inner })
+                    self.expression(ast, if index == last { position } else { Position::Inner })
                 })
             }
         }

@@ -67,14 +67,14 @@ pub enum IllegalTopicName {
     Character {
         /// What kind of character it is.
         kind: CharacterKind,
-        /// Its place, counted from 1.
+        /// Its position, counted from 1.
         position: usize,
     },
 }
 
 impl IllegalTopicName {
     /// The same error, with its position counted after the first `prefix` characters of the name.
-    pub(crate) fn counted_behind(self, prefix: usize) -> Self {
+    pub(crate) fn counted_after(self, prefix: usize) -> Self {
         match self {
             Self::Character { kind, position } => {
                 Self::Character { kind, position: position.saturating_sub(prefix) }

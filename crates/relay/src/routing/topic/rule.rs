@@ -42,7 +42,7 @@ impl TopicRule {
     ) -> Result<Self, IllegalTemplate> {
         let parts = match regex {
             Some((regex, _)) => template.with_groups(regex)?,
-            // Columns fill their places before the rule is applied; see `routing/mapping`.
+            // Columns fill their placeholders before the rule is applied; see `routing/mapping`.
             None if template.of_columns().is_some() => vec![Part::Type],
             None => template.without_groups()?,
         };
@@ -69,7 +69,7 @@ impl TopicRule {
                 _ => 0,
             };
             return TopicName::new(&self.filled(aggregate_type, None))
-                .map_err(|why| NoTopic::Illegal(why.counted_behind(prefix)));
+                .map_err(|why| NoTopic::Illegal(why.counted_after(prefix)));
         };
         let name = match regex.find(aggregate_type) {
             Some(found) if regex.matches(aggregate_type) => {

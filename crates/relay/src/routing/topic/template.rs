@@ -8,14 +8,14 @@ use super::{
 };
 use crate::routing::template::{MalformedTemplate, Template};
 
-/// A topic's name with places: `${aggregate_type}`, `${column}` or, with a regular expression,
+/// A topic's name with placeholders: `${aggregate_type}`, `${column}` or, with a regular expression,
 /// `${group}` and `$1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicTemplate {
     text: String,
 }
 
-/// A part of a topic whose places are known.
+/// A part of a topic whose placeholders are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
@@ -31,13 +31,13 @@ pub(super) enum Group {
     Name(String),
 }
 
-/// The place of the aggregate type.
+/// The placeholder of the aggregate type.
 const AGGREGATE_TYPE: &str = "aggregate_type";
 
 /// What is wrong with a topic template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IllegalTemplate {
-    /// A place is malformed.
+    /// A placeholder is malformed.
     #[error("{0}")]
     Template(MalformedTemplate),
     /// `$1` without a regular expression.
@@ -56,16 +56,16 @@ impl TopicTemplate {
     /// only with the regular expression.
     ///
     /// # Errors
-    /// A place is malformed, or the fixed parts are not legal in a topic name.
+    /// A placeholder is malformed, or the fixed parts are not legal in a topic name.
     pub fn parse(text: &str) -> Result<Self, IllegalTemplate> {
         let template = Self { text: text.to_owned() };
-        let parts = template.places()?;
-        // The fixed parts must be legal with any value: "x" is put into each place.
+        let parts = template.raw_parts()?;
+        // The fixed parts must be legal with any value: "x" is put into each placeholder.
         let name: String = parts
             .iter()
             .map(|part| match part {
                 RawPart::Text(text) => text.as_str(),
-                RawPart::Place(_) | RawPart::Number(_) => "x",
+                RawPart::Placeholder(_) | RawPart::Number(_) => "x",
             })
             .collect();
         TopicName::new(&name).map_err(IllegalTemplate::Topic)?;
@@ -79,27 +79,27 @@ impl TopicTemplate {
 
     /// The template over columns, if it names any beside the aggregate type.
     pub(crate) fn of_columns(&self) -> Option<Template> {
-        let parts = self.places().ok()?;
+        let parts = self.raw_parts().ok()?;
         let names_column =
-            |part: &RawPart| matches!(part, RawPart::Place(name) if name != AGGREGATE_TYPE);
+            |part: &RawPart| matches!(part, RawPart::Placeholder(name) if name != AGGREGATE_TYPE);
         let template = Template::parse(&self.text).ok()?;
         parts.iter().any(names_column).then_some(template)
     }
 
-    /// Its parts, where its places are the groups of a regular expression.
+    /// Its parts, where its placeholders are the groups of a regular expression.
     ///
     /// # Errors
     /// The expression has no such group.
     pub(super) fn with_groups(&self, regex: &JavaRegex) -> Result<Vec<Part>, IllegalTemplate> {
         let mut parts = Vec::new();
-        for part in self.places()? {
+        for part in self.raw_parts()? {
             match part {
                 RawPart::Text(text) => parts.push(Part::Text(text)),
-                RawPart::Place(name) if regex.has_group(&name) => {
+                RawPart::Placeholder(name) if regex.has_group(&name) => {
                     parts.push(Part::Group(Group::Name(name)));
                 }
-                RawPart::Place(name) if name == AGGREGATE_TYPE => parts.push(Part::Type),
-                RawPart::Place(name) => return Err(IllegalTemplate::NoGroup(name)),
+                RawPart::Placeholder(name) if name == AGGREGATE_TYPE => parts.push(Part::Type),
+                RawPart::Placeholder(name) => return Err(IllegalTemplate::NoGroup(name)),
                 RawPart::Number(digits) => {
                     // As Java reads it: as many digits as make a group that exists.
                     let lengths = (1..=digits.len()).rev();
@@ -128,15 +128,15 @@ impl TopicTemplate {
     pub(super) fn without_groups(&self) -> Result<Vec<Part>, IllegalTemplate> {
         let part = |part| match part {
             RawPart::Text(text) => Ok(Part::Text(text)),
-            RawPart::Place(_) => Ok(Part::Type),
+            RawPart::Placeholder(_) => Ok(Part::Type),
             RawPart::Number(digits) => {
                 Err(IllegalTemplate::NoRegex(digits.parse().unwrap_or_default()))
             }
         };
-        self.places()?.into_iter().map(part).collect()
+        self.raw_parts()?.into_iter().map(part).collect()
     }
 
-    fn places(&self) -> Result<Vec<RawPart>, IllegalTemplate> {
+    fn raw_parts(&self) -> Result<Vec<RawPart>, IllegalTemplate> {
         let mut parts = Vec::new();
         let mut rest = self.text.as_str();
         while let Some((before, after)) = rest.split_once('$') {
@@ -149,7 +149,7 @@ impl TopicTemplate {
                 if inside.is_empty() {
                     return Err(IllegalTemplate::Template(MalformedTemplate::NoColumn));
                 }
-                parts.push(RawPart::Place(inside.to_owned()));
+                parts.push(RawPart::Placeholder(inside.to_owned()));
                 rest = after;
             } else {
                 let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -177,7 +177,7 @@ impl TopicTemplate {
 enum RawPart {
     Text(String),
     /// What stands between `${` and `}`.
-    Place(String),
+    Placeholder(String),
     /// The digits after a `$`.
     Number(String),
 }

@@ -5,11 +5,15 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::{CONNECTOR, debezium, given};
-use crate::migrate::names::{CONNECTOR as NAMES, PRODUCER, ROUTER};
+use crate::migrate::names::{CONNECTOR as NAMES, EVENT_ROUTER_OPTIONS, PRODUCER};
 
 /// Every known name, as a connector writes it.
 static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let tables = [("", NAMES), ("transforms.outbox.", ROUTER), ("producer.override.", PRODUCER)];
+    let tables = [
+        ("", NAMES),
+        ("transforms.outbox.", EVENT_ROUTER_OPTIONS),
+        ("producer.override.", PRODUCER),
+    ];
     let names = tables.into_iter().flat_map(|(prefix, table)| {
         let names = table.iter().flat_map(|rule| rule.names);
         names.map(move |name| format!("{prefix}{}", name.replace('*', "x")))

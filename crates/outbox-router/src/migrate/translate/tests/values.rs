@@ -22,6 +22,7 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     let expand = "transforms.outbox.table.expand.json.payload=true\n";
     let migration = migrate_with(expand, &json);
     writes(&migration, &["value_format = \"json\"", "expand_json = \"drop_both\""]);
+    writes(&migration, &["on_not_json = \"as_text\""]);
     let nulls = "transforms.outbox.table.json.payload.null.behavior=optional_bytes\n";
     let arrays = "transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n";
     for (keep, how) in [
@@ -47,6 +48,35 @@ fn updates_stop_the_router_where_they_stop_the_task() {
         "transforms.outbox.table.op.invalid.behavior",
         "refuses",
     );
+}
+
+#[test]
+fn modes_of_types_are_carried() {
+    let migrated = |mode: &str| debezium(&format!("{CONNECTOR}{mode}\n"), &given()).unwrap();
+    for (mode, key) in [
+        ("decimal.handling.mode=string", "decimals = \"string\""),
+        ("decimal.handling.mode=double", "decimals = \"double\""),
+        (
+            "time.precision.mode=adaptive_time_microseconds",
+            "times = \"adaptive_time_microseconds\"",
+        ),
+        ("interval.handling.mode=string", "intervals = \"string\""),
+    ] {
+        let migration = migrated(mode);
+        assert!(migration.is_complete());
+        writes(&migration, &[key]);
+    }
+    for (mode, key) in [
+        ("decimal.handling.mode=precise", "decimals"),
+        ("time.precision.mode=adaptive", "times"),
+        ("interval.handling.mode=numeric", "intervals"),
+    ] {
+        writes_nothing_of(&migrated(mode), key);
+    }
+    let connect = migrated("time.precision.mode=connect");
+    writes(&connect, &["times = \"connect\""]);
+    differs(&connect, "time.precision.mode", "R008");
+    lacks(&migrated("decimal.handling.mode=float"), "decimal.handling.mode", "refuses");
 }
 
 #[test]
@@ -125,24 +155,4 @@ debezium.source.value.converter=x.StringConverter
     writes(&single, &["topic = \"${aggregate_type}\""]);
     let option = "debezium.transforms.outbox.route.topic.replacement";
     differs(&single, option, "the dollar has to be doubled");
-}
-
-#[test]
-fn a_mode_of_types_is_carried_over_only_where_the_router_writes_the_same() {
-    let mode = |name: &str, value: &str| migrate(&format!("{name}={value}\n"));
-    for value in ["adaptive", "adaptive_time_microseconds"] {
-        let migration = mode("time.precision.mode", value);
-        assert!(has(&migration.carried, "time.precision.mode", "by its precision"), "{value}");
-    }
-    for value in ["connect", "isostring", "microseconds", "nanoseconds"] {
-        differs(&mode("time.precision.mode", value), "time.precision.mode", "with adaptive");
-    }
-    for (name, value, what) in [
-        ("decimal.handling.mode", "string", "refused (R008)"),
-        ("interval.handling.mode", "string", "refused (R008)"),
-        ("money.fraction.digits", "3", "refused (R008)"),
-        ("hstore.handling.mode", "json", "as PostgreSQL writes it"),
-    ] {
-        differs(&mode(name, value), name, what);
-    }
 }

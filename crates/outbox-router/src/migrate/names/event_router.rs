@@ -2,7 +2,7 @@
 
 use super::rule::{Rule, carried, different, same};
 
-pub(in super::super) const ROUTER: &[Rule] = &[
+pub(in super::super) const EVENT_ROUTER_OPTIONS: &[Rule] = &[
     carried("outbox.on_update", &["table.op.invalid.behavior"]),
     carried("outbox.columns.id", &["table.field.event.id"]),
     carried("outbox.columns.aggregate_id", &["table.field.event.key"]),

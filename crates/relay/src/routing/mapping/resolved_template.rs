@@ -18,13 +18,13 @@ pub(crate) struct ResolvedTemplate {
 enum ResolvedPart {
     Text(String),
     /// The first that is not NULL.
-    Place(Vec<(usize, Option<JsonPointer>)>),
+    Placeholder(Vec<(usize, Option<JsonPointer>)>),
 }
 
 /// Why a template has no text for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unfilled {
-    /// Nothing fills a place.
+    /// Nothing fills a placeholder.
     Null,
     /// A column with a pointer holds no JSON.
     NotJson,
@@ -33,27 +33,29 @@ pub(super) enum Unfilled {
 }
 
 impl ResolvedTemplate {
-    /// Finds the columns of a template. Where a place names several, those that the table lacks are
-    /// left out.
+    /// Finds the columns of a template. Where a placeholder names several, those that the table
+    /// lacks are left out.
     ///
     /// # Errors
-    /// A place for which the table has no column, as it is written.
+    /// A placeholder for which the table has no column, as it is written.
     pub(crate) fn new(
         template: &Template,
         position: impl Fn(&str) -> Option<usize>,
     ) -> Result<Self, String> {
         let part = |part: &Part| match part {
             Part::Text(text) => Ok(ResolvedPart::Text(text.clone())),
-            Part::Place(places) => {
-                let found: Vec<_> = places
+            Part::Placeholder(alternatives) => {
+                let found: Vec<_> = alternatives
                     .iter()
-                    .filter_map(|place| Some((position(&place.column)?, place.pointer.clone())))
+                    .filter_map(|alternative| {
+                        Some((position(&alternative.column)?, alternative.pointer.clone()))
+                    })
                     .collect();
                 if found.is_empty() {
-                    let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+                    let names: Vec<String> = alternatives.iter().map(ToString::to_string).collect();
                     return Err(names.join("|"));
                 }
-                Ok(ResolvedPart::Place(found))
+                Ok(ResolvedPart::Placeholder(found))
             }
         };
         template.parts().iter().map(part).collect::<Result<_, _>>().map(|parts| Self { parts })
@@ -65,7 +67,7 @@ impl ResolvedTemplate {
             .iter()
             .flat_map(|part| match part {
                 ResolvedPart::Text(_) => &[][..],
-                ResolvedPart::Place(places) => places.as_slice(),
+                ResolvedPart::Placeholder(alternatives) => alternatives.as_slice(),
             })
             .map(|(position, _)| *position)
     }
@@ -75,7 +77,7 @@ impl ResolvedTemplate {
         for part in &self.parts {
             match part {
                 ResolvedPart::Text(text) => out.push_str(text),
-                ResolvedPart::Place(places) => fill(places, row, out)?,
+                ResolvedPart::Placeholder(alternatives) => fill(alternatives, row, out)?,
             }
         }
         Ok(())
@@ -83,11 +85,11 @@ impl ResolvedTemplate {
 }
 
 fn fill(
-    places: &[(usize, Option<JsonPointer>)],
+    alternatives: &[(usize, Option<JsonPointer>)],
     row: TupleColumns<'_>,
     out: &mut String,
 ) -> Result<(), Unfilled> {
-    for (position, pointer) in places {
+    for (position, pointer) in alternatives {
         let Some(value) = text(row, *position) else { continue };
         match pointer {
             None => {

@@ -1,0 +1,69 @@
+//! An expected record without its bytes, for one that was given up: so much may be kept of many,
+//! and its record is still compared if it turns up.
+
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+
+use super::{
+    difference::Difference,
+    record::{Expected, Time},
+};
+use crate::kafka::{PartitionId, StoredRecord};
+
+/// The hashes of a record's parts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fingerprint {
+    pub(super) number: u64,
+    partition: PartitionId,
+    key: u64,
+    value: u64,
+    headers: u64,
+    time: Time,
+}
+
+impl Fingerprint {
+    pub(super) fn of(number: u64, expected: &Expected, hasher: &RandomState) -> Self {
+        Self {
+            number,
+            partition: expected.partition,
+            key: hash(hasher, &Some(&expected.key)),
+            value: hash(hasher, &expected.value.as_ref()),
+            headers: hash(hasher, &expected.headers),
+            time: expected.time,
+        }
+    }
+
+    /// As [`differences`](super::difference::differences).
+    pub(super) fn differences(
+        &self,
+        stored: &StoredRecord,
+        hasher: &RandomState,
+    ) -> Vec<Difference> {
+        let mut found = Vec::new();
+        if self.partition.topic != stored.partition.topic {
+            found.push(Difference::Topic);
+        } else if self.partition != stored.partition {
+            found.push(Difference::Partition);
+        }
+        if self.key != hash(hasher, &stored.key.as_ref()) {
+            found.push(Difference::Key);
+        }
+        if self.value != hash(hasher, &stored.value.as_ref()) {
+            found.push(Difference::Value);
+        }
+        if self.headers != hash(hasher, &stored.headers) {
+            found.push(Difference::Headers);
+        }
+        if let Time::Row(millis) = self.time
+            && millis != stored.timestamp_ms
+        {
+            found.push(Difference::Timestamp);
+        }
+        found
+    }
+}
+
+fn hash(hasher: &RandomState, value: &impl Hash) -> u64 {
+    hasher.hash_one(value)
+}

@@ -1,0 +1,38 @@
+//! Looks topics up for a command, which has no sink.
+
+use relay::{Case, Failure, TopicName};
+
+use super::{
+    errors::Cluster,
+    ffi::Producer,
+    lifecycle::reason,
+    settings::KafkaSettings,
+    topics::{TopicDescription, TopicDirectory},
+};
+
+/// A topic, or why it cannot be described.
+pub type TopicLookedUp = (TopicName, Result<TopicDescription, Failure>);
+
+/// Describes topics, in the order of `names`, and creates none. It blocks.
+///
+/// # Errors
+/// The producer cannot start. That brokers do not answer is in the answer for each topic.
+pub fn look_up_topics(
+    settings: &KafkaSettings,
+    names: Vec<TopicName>,
+) -> Result<Vec<TopicLookedUp>, Failure> {
+    let settings = KafkaSettings { create_topics: None, ..settings.clone() };
+    let failed = |reason: String| {
+        let what = format!("the producer cannot start: {reason}");
+        Failure::of(Case::ProducerSettings, what)
+    };
+    let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
+    let producer = Producer::open(&config).map_err(|error| failed(reason(&error)))?;
+    let cluster = Cluster::new(&settings.bootstrap_servers);
+    let directory = TopicDirectory::new(producer, cluster, &settings);
+    let look_up = |name: TopicName| {
+        let found = directory.look_up(&name);
+        (name, found)
+    };
+    Ok(names.into_iter().map(look_up).collect())
+}
