@@ -6,6 +6,7 @@
 //! filter → templates → time, partition → headers → key, value
 //! ```
 
+mod alike;
 mod array;
 mod column_text;
 mod debezium;
@@ -21,6 +22,7 @@ mod resolve;
 mod resolved_template;
 mod row;
 mod type_names;
+mod unwritable;
 mod value;
 
 pub use filter::FilterKind;
