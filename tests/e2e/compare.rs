@@ -3,7 +3,7 @@
 //! `OUTBOX_COMPARE_EVENTS` says how many events are compared with planted differences; the default
 //! run takes few.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE};
@@ -114,7 +114,7 @@ async fn every_planted_difference_is_found_and_none_is_invented() {
     let [topic] = fixture.topics.as_slice() else { panic!("{:?}", fixture.topics) };
     let mut records = read_all(&bootstrap, &[topic]).await.unwrap();
     // In the order in which they were committed, as a connector writes them.
-    records.sort_by_key(|record| number(record));
+    records.sort_by_key(number);
     let altered = format!("altered-{topic}");
     testbed::kafka::create_topic(&bootstrap, &altered, 3, &[]).await.unwrap();
     let planted = tokio::task::spawn_blocking({
@@ -132,7 +132,7 @@ async fn every_planted_difference_is_found_and_none_is_invented() {
 /// The event's number, which is part of its payload.
 fn number(record: &ConsumedRecord) -> Option<u64> {
     let payload: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
-    payload["seq"].as_u64()
+    payload.get("seq")?.as_u64()
 }
 
 /// Writes the records to another topic with the same partitions, some of them altered, and returns
@@ -150,9 +150,10 @@ fn write_altered(
         .set("linger.ms", "20")
         .create()
         .unwrap();
-    let mut records: Vec<Option<ConsumedRecord>> = records.into_iter().map(Some).collect();
-    for at in 0..records.len() {
-        let Some(mut record) = records[at].take() else { continue };
+    let mut records = VecDeque::from(records);
+    let mut at = 0;
+    while let Some(mut record) = records.pop_front() {
+        at += 1;
         match at % 89 {
             1 => {
                 plant("missing");
@@ -164,15 +165,11 @@ fn write_altered(
             }
             3 => {
                 // The next one of its key goes first.
-                let same_key = |other: &Option<ConsumedRecord>| {
-                    other.as_ref().is_some_and(|other| {
-                        other.key == record.key && other.partition == record.partition
-                    })
+                let is_next = |other: &ConsumedRecord| {
+                    other.key == record.key && other.partition == record.partition
                 };
-                let later = at + 1..records.len().min(at + 2_000);
-                let mut later = later.filter(|next| same_key(&records[*next]));
-                if let Some(next) = later.next().filter(|next| next % 89 > 10) {
-                    let first = records[next].take().unwrap();
+                if let Some(next) = records.iter().take(2_000).position(is_next) {
+                    let first = records.remove(next).unwrap();
                     send(&producer, topic, &first);
                     plant("order");
                 }
@@ -203,7 +200,8 @@ fn write_altered(
             }
             10 => {
                 let mut foreign = record.clone();
-                foreign.headers[0].1 = Some(format!("foreign-{at}").into_bytes());
+                let id = foreign.headers.first_mut().unwrap();
+                id.1 = Some(format!("foreign-{at}").into_bytes());
                 send(&producer, topic, &foreign);
                 plant("additional");
             }

@@ -1,18 +1,20 @@
 //! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
-use std::{
-    convert::Infallible, ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock,
-    time::Duration,
-};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use super::{compare::CompareArgs, form::Form, migrate::MigrateFrom};
+use super::{
+    compare::CompareArgs,
+    flags::{AdminArgs, Overrides},
+    form::Form,
+    migrate::MigrateFrom,
+};
 use crate::{
     codes::{Explanation, explanation, explanations},
-    config::{Secret, parse_duration},
+    config::parse_duration,
 };
 
 /// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
@@ -60,15 +62,6 @@ impl Cli {
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
-}
-
-/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both
-/// places it would forget the first in silence.
-#[derive(Debug, Args)]
-pub struct Overrides {
-    /// Set any key, before environment and file: --set limits.window_events=1000
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
 }
 
 /// The program's version, and that of librdkafka.
@@ -218,18 +211,6 @@ pub struct TeardownArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// For what the router's own role may not do.
-#[derive(Debug, Args)]
-pub struct AdminArgs {
-    /// Connect as a role that may create and drop these objects, instead of by postgres.url
-    #[arg(long, value_name = "URL", value_parser = secret)]
-    pub admin_url: Option<Secret<String>>,
-}
-
-fn secret(text: &str) -> Result<Secret<String>, Infallible> {
-    Ok(Secret::new(text.to_owned()))
 }
 
 /// Whether `setup` and `teardown` print the SQL or run it.

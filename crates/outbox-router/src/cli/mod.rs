@@ -10,6 +10,7 @@ mod check;
 mod compare;
 mod connect;
 mod exit;
+mod flags;
 mod form;
 mod http;
 mod migrate;
@@ -28,12 +29,13 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName,
-    MissingTable, OnFailed, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
-    StatusArgs, Task, TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName, MissingTable,
+    OnFailed, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
+    TeardownArgs,
 };
 pub use compare::CompareArgs;
 pub use exit::Exit;
+pub use flags::{AdminArgs, Overrides};
 pub use form::Form;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,

@@ -27,7 +27,7 @@ use foldhash::fast::RandomState;
 use relay::{Failure, TopicName};
 
 use super::{
-    difference::{differences, sides},
+    difference::{Difference, differences, sides},
     fingerprint::Fingerprint,
     recent::Recent,
     record::{Expected, id_of, place},
@@ -415,7 +415,7 @@ impl Comparison {
             }
         }
         let differences = differences(&expected, record);
-        self.check_order(record, number, differences.is_empty());
+        self.check_order(record, number, &differences);
         for difference in differences {
             let (ours, theirs) = self.sides(difference, &expected, record);
             self.add(Finding::Differs(difference), record, Some((ours, theirs)));
@@ -429,29 +429,29 @@ impl Comparison {
         self.seen.insert(hash, Seen::Found);
         self.report.found += 1;
         let differences = fingerprint.differences(record, &self.hasher);
-        self.check_order(record, fingerprint.number, differences.is_empty());
+        self.check_order(record, fingerprint.number, &differences);
         for difference in differences {
             self.add(Finding::Differs(difference), record, None);
         }
     }
 
-    fn check_order(&mut self, record: &StoredRecord, number: u64, is_same: bool) {
+    fn check_order(&mut self, record: &StoredRecord, number: u64, differences: &[Difference]) {
         let key = self.hasher.hash_one((record.partition, &record.key));
         if self.latest.get(key).is_some_and(|latest| latest > number) {
             self.add(Finding::Order, record, None);
         } else {
             self.latest.insert(key, number);
-            self.report.same += u64::from(is_same);
+            self.report.same += u64::from(differences.is_empty());
         }
     }
 
     fn sides(
         &self,
-        difference: super::Difference,
+        difference: Difference,
         expected: &Expected,
         record: &StoredRecord,
     ) -> (String, String) {
-        if difference == super::Difference::Topic {
+        if difference == Difference::Topic {
             let name = |partition: PartitionId| {
                 self.topics.get(partition.topic).map_or(String::new(), ToString::to_string)
             };

@@ -1,6 +1,6 @@
 //! Whatever differs is found, and nothing else, in whatever order the two sides are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 use relay::{Code, Failure, TopicName};
@@ -9,6 +9,8 @@ use super::*;
 use crate::kafka::{PartitionId, StoredRecord};
 
 const PARTITIONS: i32 = 3;
+/// Where each partition ends when the reading begins.
+const ENDS: [i64; 3] = [0; 3];
 
 fn at(partition: i32) -> PartitionId {
     PartitionId { topic: 0, partition }
@@ -79,108 +81,112 @@ fn planted() -> impl Strategy<Value = Planted> {
     prop_oneof![20 => Just(Nothing), 1 => prop::sample::select(some.to_vec())]
 }
 
-/// The partitions of Kafka, and what must be found there.
-fn write(events: &[(usize, Planted)]) -> (Vec<Vec<StoredRecord>>, BTreeMap<&'static str, u64>) {
-    let mut logs: Vec<Vec<StoredRecord>> = vec![Vec::new(); PARTITIONS as usize];
-    let mut findings = BTreeMap::new();
-    let mut find = |name| *findings.entry(name).or_default() += 1;
+/// Alters a record, and says what must be found of it.
+fn alter(record: &mut StoredRecord, planted: Planted) -> Option<&'static str> {
+    let mut headers = record.headers.iter_mut();
+    let finding = match planted {
+        Planted::Nothing | Planted::Swapped => return None,
+        Planted::Dropped => "missing",
+        Planted::Doubled => "doubled",
+        Planted::Foreign => "additional",
+        Planted::Value => {
+            record.value = Some(b"other".to_vec());
+            "value"
+        }
+        Planted::Null => {
+            record.value = None;
+            "value"
+        }
+        Planted::Header => {
+            headers.next_back().unwrap().1 = None;
+            "headers"
+        }
+        Planted::HeaderOrder => {
+            record.headers.swap(0, 1);
+            "headers"
+        }
+        Planted::Key => {
+            record.key = None;
+            "key"
+        }
+        Planted::Timestamp => {
+            record.timestamp_ms = 5;
+            "timestamp"
+        }
+        Planted::Partition => {
+            record.partition = at((record.partition.partition + 1) % PARTITIONS);
+            "partition"
+        }
+    };
+    Some(finding)
+}
+
+/// What is in Kafka's partitions.
+struct Logs(BTreeMap<PartitionId, Vec<StoredRecord>>);
+
+impl Logs {
+    fn push(&mut self, mut record: StoredRecord) {
+        let log = self.0.get_mut(&record.partition).unwrap();
+        record.offset = i64::try_from(log.len()).unwrap();
+        log.push(record);
+    }
+}
+
+/// Writes the records of events, and returns what must be found.
+fn write(events: &[(usize, Planted)]) -> (Logs, BTreeMap<&'static str, u64>) {
+    let mut logs = Logs((0..PARTITIONS).map(|partition| (at(partition), Vec::new())).collect());
+    let mut findings: BTreeMap<&'static str, u64> = BTreeMap::new();
     // A swapped record, by key, until the next one of its key was written.
     let mut held: BTreeMap<usize, StoredRecord> = BTreeMap::new();
     for (number, (key, planted)) in events.iter().enumerate() {
-        let expected = event(number, *key);
-        let mut record = record_of(&expected);
-        let mut copies = 1;
-        let mut foreign = false;
-        let swaps = held.remove(key);
-        match planted {
-            // One change at a time: a record that waits for this one follows it.
-            _ if swaps.is_some() => {}
-            Planted::Nothing => {}
-            Planted::Dropped => {
-                copies = 0;
-                find("missing")
-            }
-            Planted::Doubled => {
-                copies = 2;
-                find("doubled")
-            }
-            Planted::Swapped => {
-                held.insert(*key, record);
-                continue;
-            }
-            Planted::Value => {
-                record.value = Some(b"other".to_vec());
-                find("value")
-            }
-            Planted::Null => {
-                record.value = None;
-                find("value")
-            }
-            Planted::Header => {
-                record.headers[1].1 = None;
-                find("headers")
-            }
-            Planted::HeaderOrder => {
-                record.headers.swap(0, 1);
-                find("headers")
-            }
-            Planted::Key => {
-                record.key = None;
-                find("key")
-            }
-            Planted::Partition => {
-                record.partition = at((record.partition.partition + 1) % PARTITIONS);
-                find("partition");
-            }
-            Planted::Timestamp => {
-                record.timestamp_ms = 5;
-                find("timestamp")
-            }
-            Planted::Foreign => {
-                foreign = true;
-                find("additional")
-            }
+        let mut record = record_of(&event(number, *key));
+        let swapped = held.remove(key);
+        // One change at a time: a record that waits for this one follows it.
+        let planted = if swapped.is_some() { Planted::Nothing } else { *planted };
+        if planted == Planted::Swapped {
+            held.insert(*key, record);
+            continue;
         }
-        let log = &mut logs[record.partition.partition as usize];
-        log.extend(std::iter::repeat_n(record.clone(), copies));
-        if foreign {
-            record.headers[0].1 = Some(format!("foreign-{number}").into_bytes());
-            log.push(record.clone());
+        let finding = alter(&mut record, planted);
+        let finding = finding.or_else(|| swapped.is_some().then_some("order"));
+        if let Some(finding) = finding {
+            *findings.entry(finding).or_default() += 1;
         }
-        if let Some(swapped) = swaps {
-            logs[swapped.partition.partition as usize].push(swapped);
-            find("order");
+        if planted != Planted::Dropped {
+            logs.push(record.clone());
         }
+        if planted == Planted::Doubled {
+            logs.push(record.clone());
+        }
+        if planted == Planted::Foreign {
+            let id = record.headers.first_mut().unwrap();
+            id.1 = Some(format!("foreign-{number}").into_bytes());
+            logs.push(record);
+        }
+        swapped.into_iter().for_each(|swapped| logs.push(swapped));
     }
     // The last of its key has nothing to change places with.
-    for record in held.into_values() {
-        logs[record.partition.partition as usize].push(record);
-    }
-    for log in &mut logs {
-        for (offset, record) in (0..).zip(log) {
-            record.offset = offset;
-        }
-    }
+    held.into_values().for_each(|record| logs.push(record));
     (logs, findings)
 }
 
 /// Reads both sides in turns: of each side as much as `turns` says, within the limits.
 fn compare(
     events: &[(usize, Planted)],
-    logs: Vec<Vec<StoredRecord>>,
+    logs: Logs,
     turns: &[(u8, u8)],
     chunk: usize,
     limits: Limits,
 ) -> Report {
     let mut comparison = Comparison::new("id", limits);
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [0; PARTITIONS as usize]);
+    comparison.begin_topic(&TopicName::new("t").unwrap(), ENDS);
     let mut expected =
         events.iter().enumerate().map(|(number, (key, _))| event(number, *key)).peekable();
-    let mut logs: Vec<_> = logs.into_iter().map(|log| log.into_iter().peekable()).collect();
+    let mut logs: VecDeque<(PartitionId, VecDeque<StoredRecord>)> =
+        logs.0.into_iter().map(|(id, log)| (id, log.into())).collect();
     let mut turns = turns.iter().cycle();
-    let mut partition = 0;
     let mut read = 0;
-    while expected.peek().is_some() || logs.iter_mut().any(|log| log.peek().is_some()) {
+    while expected.peek().is_some() || logs.iter().any(|(_, log)| !log.is_empty()) {
         let (wal, kafka) = turns.next().unwrap();
         for _ in 0..*wal {
             if comparison.is_full() {
@@ -198,16 +204,12 @@ fn compare(
         }
         for _ in 0..*kafka {
             read += 1;
-            if read % chunk == 0
-                || logs[partition].peek().is_none()
-                || comparison.is_ahead(at(i32::try_from(partition).unwrap()))
-            {
-                partition = (partition + 1) % logs.len();
-            }
-            if !comparison.is_ahead(at(i32::try_from(partition).unwrap()))
-                && let Some(record) = logs[partition].next()
-            {
-                comparison.stored(record);
+            let (id, log) = logs.front_mut().unwrap();
+            let next = if comparison.is_ahead(*id) { None } else { log.pop_front() };
+            let is_over = next.is_none() || read % chunk == 0;
+            next.into_iter().for_each(|record| comparison.stored(record));
+            if is_over {
+                logs.rotate_left(1);
             }
         }
         let load = comparison.load();

@@ -16,6 +16,10 @@ use super::{
 /// How long the cluster may take to answer one request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// Errors that librdkafka does not retry to an end.
+const ENDS_READING: [E; 4] =
+    [E::UnknownTopic, E::UnknownTopicOrPartition, E::UnknownPartition, E::TopicAuthorizationFailed];
+
 /// A client that reads all partitions of the topics that it is given.
 pub struct TopicReader {
     cluster: Cluster,
@@ -209,18 +213,13 @@ impl TopicReader {
             Some(Fetched::End { topic, partition, .. }) => {
                 Some(Polled::End(PartitionId { topic, partition }))
             }
-            Some(Fetched::Error(error)) => match error.code {
-                E::UnknownTopic
-                | E::UnknownTopicOrPartition
-                | E::UnknownPartition
-                | E::TopicAuthorizationFailed => {
-                    return Err(self.cluster.failure(error.code, None, &error.text));
-                }
-                _ => {
-                    tracing::debug!(code = %error.code, "Kafka says: {}", error.text);
-                    None
-                }
-            },
+            Some(Fetched::Error(error)) if ENDS_READING.contains(&error.code) => {
+                return Err(self.cluster.failure(error.code, None, &error.text));
+            }
+            Some(Fetched::Error(error)) => {
+                tracing::debug!(code = %error.code, "Kafka says: {}", error.text);
+                None
+            }
         })
     }
 

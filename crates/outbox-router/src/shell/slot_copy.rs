@@ -74,9 +74,10 @@ impl Source {
         );
         connection.query("the copy of the slot", &statement).await.map_err(|error| {
             let failure = command_failure(error);
-            match failure.code {
-                Code::ServerFull => failure.with_case(Case::NoFreeSlot),
-                _ => failure,
+            if failure.code == Code::ServerFull {
+                failure.with_case(Case::NoFreeSlot)
+            } else {
+                failure
             }
         })?;
         let publications = [self.publication.as_str()];
@@ -128,7 +129,7 @@ impl SlotCopy {
         });
         match tokio::time::timeout(limit, exchange).await {
             Ok(Ok(Fill::Bytes(_) | Fill::NoRoom)) | Err(_) => Ok(()),
-            // What arrived before the end is still to be read; `next` shows the end after it.
+            // What arrived before the end is still to be read; `peek` shows the end after it.
             Ok(Ok(Fill::Closed)) => Ok(()),
             Ok(Err(error)) => Err(translate::broken(error)),
         }
@@ -139,7 +140,7 @@ impl SlotCopy {
     ///
     /// # Errors
     /// The server ended the stream or violates the protocol.
-    pub fn next(&mut self) -> Result<Option<CopyFrame<'_>>, Failure> {
+    pub fn peek(&mut self) -> Result<Option<CopyFrame<'_>>, Failure> {
         // Notices are not shown; the loop is left with a frame, or when nothing is buffered.
         while let Some(Incoming::Notice(_)) = self.stream.peek().map_err(protocol_failure)? {
             self.stream.consume();
@@ -155,7 +156,7 @@ impl SlotCopy {
         })
     }
 
-    /// Steps past what [`Self::next`] showed.
+    /// Steps past what [`Self::peek`] showed.
     pub fn consume(&mut self) {
         self.stream.consume();
     }

@@ -5,7 +5,10 @@ use std::{num::NonZeroU64, time::Duration};
 use clap::Args;
 
 use crate::{
-    cli::{AdminArgs, Overrides, form::Form},
+    cli::{
+        flags::{AdminArgs, Overrides},
+        form::Form,
+    },
     config::parse_duration,
 };
 

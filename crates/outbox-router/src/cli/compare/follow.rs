@@ -158,7 +158,7 @@ impl Sides {
         let mut taken = 0;
         while taken < TURN && !self.comparison.is_full() {
             let is_done = matches!(phase, Phase::Settling) || self.has_read(scope);
-            let Some(frame) = self.copy.next()? else { break };
+            let Some(frame) = self.copy.peek()? else { break };
             let mut shown = None;
             let seen = match frame {
                 CopyFrame::Whole(payload) => {
@@ -178,11 +178,11 @@ impl Sides {
                     self.run.topic(id, facts);
                     continue;
                 }
-                DryFrame::Event => {
-                    if let Some(shown) = shown {
-                        self.event(shown, scope, is_done)?;
-                    }
-                }
+                DryFrame::Event => match shown {
+                    Some(shown) if is_done => self.comparison.skip(&shown.expected(scope)?.id),
+                    Some(shown) => self.event(shown, scope)?,
+                    None => {}
+                },
                 DryFrame::Refused(failure, id) if !is_done => {
                     self.comparison.refuse(&failure, id.as_deref());
                 }
@@ -198,14 +198,11 @@ impl Sides {
         Ok(taken)
     }
 
-    fn event(&mut self, shown: Shown, scope: &Scope, is_done: bool) -> Result<(), Failure> {
-        let Shown { topic, committed_ms, timestamp_ms, expected } = shown;
-        let Some(mut expected) = expected else {
-            let what = format!("a record has no header {}, or a null one", scope.id_header);
-            return Err(Failure::new(Code::IdIsNull, what));
-        };
-        let is_earlier = scope.since_micros.is_some_and(|since| committed_ms * 1_000 < since);
-        if is_done || is_earlier {
+    /// Gives an event to the comparison; one from before `--since` as one that is not compared.
+    fn event(&mut self, shown: Shown, scope: &Scope) -> Result<(), Failure> {
+        let Shown { topic, committed_ms, timestamp_ms, .. } = shown;
+        let mut expected = shown.expected(scope)?;
+        if scope.since_micros.is_some_and(|since| committed_ms * 1_000 < since) {
             self.comparison.skip(&expected.id);
             return Ok(());
         }
@@ -263,6 +260,13 @@ impl Shown {
             timestamp_ms: record.timestamp_ms,
             expected: Expected::of(record, 0, committed_ms, id_header),
         }
+    }
+
+    fn expected(self, scope: &Scope) -> Result<Expected, Failure> {
+        self.expected.ok_or_else(|| {
+            let what = format!("a record has no header {}, or a null one", scope.id_header);
+            Failure::new(Code::IdIsNull, what)
+        })
     }
 }
 

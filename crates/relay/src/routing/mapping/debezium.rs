@@ -9,11 +9,11 @@
 use std::fmt::Write as _;
 
 use super::{
-    alike, array,
+    array,
     form::{DecimalAs, Element, Form, Unit, Width},
     interval::Interval,
     java::{self, Decimal, NoNumber},
-    unwritable::Unwritable,
+    simple::{Unwritable, simple_json, string},
 };
 use crate::routing::{
     table::Intervals,
@@ -33,10 +33,10 @@ pub(super) fn characters(form: Form, text: &str, out: &mut String) -> Result<(),
         Form::Float(width) => return Ok(java::float(width, text, out)?),
         Form::Decimal(how) => return decimal(how, text, out),
         Form::Array(element) => return list(element, text, Notation::Header, out),
-        Form::Boolean => out.push_str(alike::boolean(text)?),
-        Form::Bytea => return alike::bytea(text, out),
-        // Refused when the table's columns were resolved.
-        Form::UnclearTime | Form::Other => return Err(Unwritable::Form),
+        // These are written elsewhere, or refused before.
+        Form::Boolean | Form::Bytea | Form::UnclearTime | Form::Other => {
+            return Err(Unwritable::Form);
+        }
     }
     Ok(())
 }
@@ -44,9 +44,7 @@ pub(super) fn characters(form: Form, text: &str, out: &mut String) -> Result<(),
 /// Appends the value as JSON.
 pub(super) fn json(form: Form, text: &str, out: &mut String) -> Result<(), Unwritable> {
     match form {
-        Form::Integer
-        | Form::Boolean
-        | Form::Timestamp(_)
+        Form::Timestamp(_)
         | Form::Date
         | Form::Clock(_)
         | Form::Interval(Intervals::Number)
@@ -57,7 +55,7 @@ pub(super) fn json(form: Form, text: &str, out: &mut String) -> Result<(), Unwri
             // JSON has no such numbers, so Jackson makes texts of them.
             if out.ends_with(['N', 'y']) {
                 let name = out.split_off(start);
-                alike::string(&name, out);
+                string(&name, out);
             }
             Ok(())
         }
@@ -68,20 +66,20 @@ pub(super) fn json(form: Form, text: &str, out: &mut String) -> Result<(), Unwri
             Ok(())
         }
         Form::Array(element) => list(element, text, Notation::Json, out),
-        Form::Text | Form::Json => {
-            alike::string(text, out);
-            Ok(())
-        }
         Form::TimestampTz(_)
         | Form::ClockTz
         | Form::Interval(Intervals::Text)
         | Form::Decimal(DecimalAs::Text)
+        | Form::Text
+        | Form::Json
+        | Form::Integer
+        | Form::Boolean
         | Form::Bytea
         | Form::UnclearTime
         | Form::Other => {
             let mut written = String::new();
             characters(form, text, &mut written)?;
-            alike::string(&written, out);
+            string(&written, out);
             Ok(())
         }
     }
@@ -252,7 +250,7 @@ fn member(
             Ok(())
         }
         (Notation::Header, Element::Float(_)) => characters(form, value, out),
-        (_, _) => json(form, value, out),
+        (_, _) => simple_json(form, value, out).unwrap_or_else(|| json(form, value, out)),
     }
 }
 

@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for Copy<'_> {
                 continue;
             }
             self.out.push_str(separator);
-            super::alike::string(&name, self.out);
+            super::simple::string(&name, self.out);
             self.out.push(':');
             copy(value, self.how, self.depth_left, self.out).map_err(serde::de::Error::custom)?;
             separator = ",";

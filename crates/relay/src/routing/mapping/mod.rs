@@ -6,7 +6,6 @@
 //! filter → templates → time, partition → headers → key, value
 //! ```
 
-mod alike;
 mod array;
 mod column_text;
 mod debezium;
@@ -21,8 +20,8 @@ mod render;
 mod resolve;
 mod resolved_template;
 mod row;
+mod simple;
 mod type_names;
-mod unwritable;
 mod value;
 
 pub use filter::FilterKind;

@@ -5,11 +5,13 @@
 //! schemas. With `format = "plain"` a value is what PostgreSQL writes.
 
 use super::{
-    alike, debezium,
+    debezium,
     form::{DecimalAs, Form},
-    unwritable::Unwritable,
+    simple::{boolean, bytea, simple_json, string},
 };
 use crate::routing::table::Format;
+
+pub(crate) use super::simple::Unwritable;
 
 /// Whether a value of this form can be written in a format.
 pub(super) fn can_write(form: Form, format: Format) -> bool {
@@ -52,11 +54,11 @@ pub(super) fn characters(
     out: &mut String,
 ) -> Result<(), Unwritable> {
     let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
-    match (format, form) {
-        (Format::Debezium, _) => debezium::characters(form, text, out)?,
-        (Format::Plain, Form::Boolean) => out.push_str(alike::boolean(text)?),
-        (Format::Plain, Form::Bytea) => alike::bytea(text, out)?,
-        (Format::Plain, _) => out.push_str(text),
+    match (form, format) {
+        (Form::Boolean, _) => out.push_str(boolean(text)?),
+        (Form::Bytea, _) => bytea(text, out)?,
+        (_, Format::Debezium) => debezium::characters(form, text, out)?,
+        (_, Format::Plain) => out.push_str(text),
     }
     Ok(())
 }
@@ -69,22 +71,20 @@ pub(super) fn json(
     out: &mut String,
 ) -> Result<(), Unwritable> {
     let text = str::from_utf8(text).map_err(|_| Unwritable::Form)?;
-    match (format, form) {
-        (Format::Debezium, _) => debezium::json(form, text, out)?,
-        (Format::Plain, Form::Integer) => out.push_str(text),
-        (Format::Plain, Form::Boolean) => out.push_str(alike::boolean(text)?),
-        (Format::Plain, Form::Bytea) => {
-            out.push('"');
-            alike::bytea(text, out)?;
-            out.push('"');
+    match simple_json(form, text, out) {
+        Some(written) => written,
+        None if format == Format::Debezium => debezium::json(form, text, out),
+        None => {
+            string(text, out);
+            Ok(())
         }
-        (Format::Plain, _) => alike::string(text, out),
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::routing::mapping::form::Unit;
 
@@ -145,6 +145,24 @@ mod tests {
         ] {
             assert_eq!(as_characters(form, text, Format::Plain).unwrap(), characters);
             assert_eq!(as_json(form, text, Format::Plain).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped_as_jackson_does() {
+        let mut out = String::new();
+        string("a/\u{1f}\u{0}\u{8}\t\n\u{c}\r\"\\\u{7f}é\u{2028}\u{ffff}😀", &mut out);
+        let expected =
+            "\"a/\\u001F\\u0000\\b\\t\\n\\f\\r\\\"\\\\\u{7f}é\u{2028}\u{ffff}\\uD83D\\uDE00\"";
+        assert_eq!(out, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn every_string_is_read_back(text in "[ -~\\x00-\\x1fé\u{2028}😀\"\\\\]{0,100}") {
+            let mut out = String::new();
+            string(&text, &mut out);
+            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
         }
     }
 

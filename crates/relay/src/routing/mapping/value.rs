@@ -3,7 +3,7 @@
 
 use pgoutput::TupleColumns;
 
-use super::{alike, column_text::text, expand::expand, form::Form, render};
+use super::{column_text::text, expand::expand, form::Form, render, simple};
 use crate::routing::{
     json::NotJson,
     table::{EmptyPayload, ExpandJson, Format, OnNotJson, TombstoneOn},
@@ -87,7 +87,7 @@ impl ValueRule {
         self.payload(payload, out)?;
         for Member { name, position, form } in envelope {
             out.push(',');
-            alike::string(name, out);
+            simple::string(name, out);
             out.push(':');
             match text(row, *position) {
                 None => out.push_str("null"),
@@ -116,7 +116,7 @@ impl ValueRule {
         out.truncate(start);
         match (self.on_not_json, str::from_utf8(json)) {
             (OnNotJson::AsText, Ok(text)) => {
-                alike::string(text, out);
+                simple::string(text, out);
                 Ok(())
             }
             (OnNotJson::AsText, Err(_)) => Err("its payload is not UTF-8".to_owned()),

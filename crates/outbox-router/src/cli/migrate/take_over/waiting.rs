@@ -97,7 +97,7 @@ enum Next {
 
 impl Reader {
     fn next(&mut self, copy: &mut SlotCopy) -> Result<Next, Failure> {
-        let (position, frame) = match copy.next()? {
+        let (position, frame) = match copy.peek()? {
             None => return Ok(Next::Empty),
             Some(CopyFrame::Whole(payload)) => {
                 (position(payload)?, self.run.frame(payload, |_| ())?)

@@ -1,0 +1,28 @@
+//! Flags that several commands have.
+
+use std::convert::Infallible;
+
+use clap::Args;
+
+use crate::config::Secret;
+
+/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both
+/// places it would forget the first in silence.
+#[derive(Debug, Args)]
+pub struct Overrides {
+    /// Set any key, before environment and file: --set limits.window_events=1000
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// For what the router's own role may not do.
+#[derive(Debug, Args)]
+pub struct AdminArgs {
+    /// Connect as a role that may create and drop these objects, instead of by postgres.url
+    #[arg(long, value_name = "URL", value_parser = secret)]
+    pub admin_url: Option<Secret<String>>,
+}
+
+fn secret(text: &str) -> Result<Secret<String>, Infallible> {
+    Ok(Secret::new(text.to_owned()))
+}
