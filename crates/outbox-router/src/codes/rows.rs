@@ -86,13 +86,29 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   it is not. In format \"debezium\" the column has one of the types that the \
                   router writes as Debezium does. The router stops at the table's first row and \
                   tries it again every 30 s.",
-        remedy: "if it is the time, set timestamp = \"commit\"; if it is the partition, map \
-                 columns.partition = []; if key_format or value_format excludes the type, set it \
-                 to \"auto\"; if Debezium writes the type in another way, use format = \"plain\", \
-                 or take the column out of extra_headers or envelope; then restart; for rows to \
-                 come, change the column's type (in format \"debezium\", text, varchar, uuid, integers, \
-                 json and jsonb are always written)",
-        cases: &[],
+        remedy: "use format = \"plain\", or take the column out of extra_headers or envelope, and \
+                 restart; for rows to come, change the column's type (in format \"debezium\", \
+                 text, varchar, uuid, integers, json and jsonb are always written)",
+        cases: &[
+            case_remedy(
+                Case::TimeType,
+                "the column of the time is no time",
+                "set timestamp = \"commit\" in the table's [[outbox]] block and restart; for rows \
+                 to come, make the column a timestamp, a date or an integer",
+            ),
+            case_remedy(
+                Case::PartitionType,
+                "the column of the partition is no integer",
+                "map columns.partition = [] in the table's [[outbox]] block and restart; for rows \
+                 to come, make the column an integer",
+            ),
+            case_remedy(
+                Case::BytesType,
+                "key_format or value_format excludes the column's type",
+                "set key_format = \"auto\" or value_format = \"auto\", whichever the message names, in \
+                 the table's [[outbox]] block and restart",
+            ),
+        ],
     },
     Explanation {
         code: Code::HeadersMalformed.as_str(),
@@ -102,11 +118,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   name of a header that the format writes. columns.tracing is the text of a \
                   java.util.Properties. A header of extra_headers with a pointer needs a column of \
                   JSON. The router stops at the row and tries it again every 30 s.",
-        remedy: "to leave the column out, map columns.headers = [], or columns.tracing = [] if it \
-                 is the trace context, or take a header that is named out of extra_headers, and \
-                 restart; the row itself is in the WAL and can no longer be changed; correct what \
-                 writes the column",
-        cases: &[],
+        remedy: "to leave the column out, map columns.headers = [] and restart; the row itself is \
+                 in the WAL and can no longer be changed; correct what writes the column",
+        cases: &[
+            case_remedy(
+                Case::TracingMalformed,
+                "the trace context is no text of a java.util.Properties",
+                "to leave the column out, map columns.tracing = [] and restart; the row itself is \
+                 in the WAL and can no longer be changed; correct what writes the column",
+            ),
+            case_remedy(
+                Case::ExtraHeader,
+                "a header of extra_headers cannot be made",
+                "take the header that is named out of extra_headers and restart; the row itself \
+                 is in the WAL and can no longer be changed; correct what writes its column",
+            ),
+        ],
     },
     Explanation {
         code: Code::ValueForm.as_str(),

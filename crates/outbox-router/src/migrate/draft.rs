@@ -8,8 +8,8 @@ use crate::config::print::quoted_template;
 enum Piece {
     /// As it is.
     Literal(String),
-    /// A reference that the configuration's reader resolves, or a template's placeholder that a row fills:
-    /// written with its `${…}`.
+    /// A reference that the configuration's reader resolves, or a template's placeholder, which a
+    /// row fills: written with its `${…}`.
     Placeholder(String),
 }
 

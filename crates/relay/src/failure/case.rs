@@ -170,6 +170,16 @@ cases! {
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
     /// More than one preset fits the table.
     SeveralPresetsFit = "presets_both_fit" of PresetUnclear,
+    /// The column of the time has no type of a time.
+    TimeType = "time_type" of ColumnType,
+    /// The column of the partition is no integer.
+    PartitionType = "partition_type" of ColumnType,
+    /// `key_format` or `value_format` excludes the column's type.
+    BytesType = "bytes_type" of ColumnType,
+    /// The column of the trace context has no properties.
+    TracingMalformed = "tracing_malformed" of HeadersMalformed,
+    /// A header of `extra_headers` cannot be made.
+    ExtraHeader = "extra_header" of HeadersMalformed,
     /// A bytea value is not in hexadecimal form.
     ByteaForm = "bytea_form" of ValueForm,
     /// No state topic is configured, so nothing can be accepted.

@@ -2,7 +2,7 @@
 
 use super::event::Encoding;
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     routing::{
         mapping::{self, Column, Form},
         table::{Format, OutboxTable, Role},
@@ -63,7 +63,7 @@ pub(super) fn time_form(table: &OutboxTable, column: &Column<'_>) -> Result<Time
         | Form::Array(_)
         | Form::Other => {
             let why = "and a record's time is a timestamp, a date or an integer";
-            Err(unfit(table, Role::Timestamp, column, why))
+            Err(unfit(table, Role::Timestamp, column, why).with_case(Case::TimeType))
         }
     }
 }
@@ -72,7 +72,8 @@ pub(super) fn require_integer(table: &OutboxTable, column: &Column<'_>) -> Resul
     if column.form == Form::Integer {
         Ok(())
     } else {
-        Err(unfit(table, Role::Partition, column, "and a partition is an integer"))
+        Err(unfit(table, Role::Partition, column, "and a partition is an integer")
+            .with_case(Case::PartitionType))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     value::{ValueRule, Written},
 };
 use crate::{
-    failure::Code,
+    failure::{Case, Code},
     routing::{
         headers::RowHeaders,
         table::{Format, Role, RoleNames},
@@ -74,8 +74,26 @@ pub(crate) enum RowIs {
     FilteredOut,
 }
 
-/// Why a row cannot be mapped: the code, and what is wrong, with no value of the row.
-pub(crate) type Refusal = (Code, String);
+/// Why a row cannot be mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) case: Option<Case>,
+    /// What is wrong, with no value of the row.
+    pub(crate) what: String,
+}
+
+impl Refusal {
+    fn of(case: Case, what: String) -> Self {
+        Self { code: case.code(), case: Some(case), what }
+    }
+}
+
+impl From<(Code, String)> for Refusal {
+    fn from((code, what): (Code, String)) -> Self {
+        Self { code, case: None, what }
+    }
+}
 
 impl RowPlan {
     /// Does what the configuration asks for with one row. `headers` has none yet.
@@ -122,11 +140,11 @@ impl RowPlan {
                 }
                 Err(Unfilled::NotJson) => {
                     let what = format!("{}: a column with a # holds no JSON", names.get(*role));
-                    return Err((Code::NotJson, what));
+                    return Err((Code::NotJson, what).into());
                 }
                 Err(Unfilled::Form) => {
                     let what = format!("{}: a value is not UTF-8", names.get(*role));
-                    return Err((Code::ValueForm, what));
+                    return Err((Code::ValueForm, what).into());
                 }
             }
         }
@@ -163,7 +181,7 @@ impl RowPlan {
             let Some(number) = number.filter(|number: &i32| *number >= 0) else {
                 let column = names.get(Role::Partition);
                 let what = format!("column {column} is no partition: it is negative or too large");
-                return Err((Code::PartitionUnusable, what));
+                return Err((Code::PartitionUnusable, what).into());
             };
             mapped.partition = Some(number);
         }
@@ -178,10 +196,11 @@ impl RowPlan {
         for header in &self.headers {
             header
                 .write(row, self.format, headers)
-                .map_err(|what| (Code::HeadersMalformed, what))?;
+                .map_err(|what| Refusal::of(Case::ExtraHeader, what))?;
         }
         if let Some(text) = self.tracing.and_then(|position| text(row, position)) {
-            headers::trace_context(text, headers).map_err(|what| (Code::HeadersMalformed, what))?;
+            headers::trace_context(text, headers)
+                .map_err(|what| Refusal::of(Case::TracingMalformed, what))?;
         }
         if let Some(text) = self.pairs.and_then(|position| text(row, position)) {
             headers::pairs(text, headers).map_err(|why| {

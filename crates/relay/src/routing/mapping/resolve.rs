@@ -12,7 +12,7 @@ use super::{
     value::{Member, ValueRule, ValueShape},
 };
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     routing::{
         table::{BytesFormat, Format, HeaderValue, MissingColumns, OutboxTable, Role, TombstoneOn},
         timestamp::TimeForm,
@@ -229,17 +229,18 @@ impl<'f> PlanInput<'f> {
     fn check_bytes(&self, key: &str, format: BytesFormat, form: Form) -> Result<bool, Failure> {
         let name = &self.table.name;
         let wrong =
-            |what: &str| Err(Failure::new(Code::ColumnType, format!("{key} of {name} is {what}")));
+            |what: &str| Failure::new(Code::ColumnType, format!("{key} of {name} is {what}"));
+        let excluded = |what: &str| Err(wrong(what).with_case(Case::BytesType));
         match (format, form) {
             (BytesFormat::Auto, _) => Ok(false),
-            (BytesFormat::String, Form::Bytea) => wrong("\"string\", and its column is a bytea"),
+            (BytesFormat::String, Form::Bytea) => excluded("\"string\", and its column is a bytea"),
             (BytesFormat::String, _) => Ok(false),
             (BytesFormat::Bytes, Form::Bytea) => Ok(false),
-            (BytesFormat::Bytes, _) => wrong("\"bytes\", and its column is no bytea"),
+            (BytesFormat::Bytes, _) => excluded("\"bytes\", and its column is no bytea"),
             (BytesFormat::Json, form) if render::can_write(form, self.table.format) => Ok(true),
-            (BytesFormat::Json, _) => {
-                wrong("\"json\", and its column has a type that Debezium writes in another way")
-            }
+            (BytesFormat::Json, _) => Err(wrong(
+                "\"json\", and its column has a type that Debezium writes in another way",
+            )),
         }
     }
 }

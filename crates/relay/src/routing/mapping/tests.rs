@@ -1,7 +1,7 @@
 //! What the configuration of a table makes of its rows.
 
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     routing::{
         samples::{mapped, routed, table},
         table::{
@@ -353,7 +353,7 @@ fn a_trace_context_in_properties_becomes_headers() {
     );
     assert_eq!(headers(Wire::Null).len(), 2);
     let broken = [("span", TEXT, Wire::Text("traceparent=\\uzz"))];
-    assert_eq!(refusal(&table, &broken).code, Code::HeadersMalformed);
+    assert_eq!(refusal(&table, &broken).case, Some(Case::TracingMalformed));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
         hex,
-        mapping::{MappedRow, RowIs},
+        mapping::{MappedRow, Refusal, RowIs},
         partition::partition_for_key,
         record::{Placed, Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
@@ -102,9 +102,9 @@ impl TableRouter {
         headers: &mut RowHeaders,
     ) -> Result<Option<&'a MappedRow>, Failure> {
         if let Some(plan) = self.columns.plan() {
-            let row_is = plan
-                .apply(self.columns.names(), row, mapped, headers)
-                .map_err(|(code, what)| self.refuse(event, code, &what))?;
+            let row_is = plan.apply(self.columns.names(), row, mapped, headers).map_err(
+                |Refusal { code, case, what }| self.refuse(event, code, &what).with_case(case),
+            )?;
             if row_is == RowIs::FilteredOut {
                 return Ok(None);
             }

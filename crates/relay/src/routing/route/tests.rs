@@ -351,7 +351,7 @@ fn a_time_that_no_record_can_carry_is_refused_with_its_column() {
                     record: it is infinite";
     assert_eq!(failure.message, expected);
     assert_eq!(refused(20, "0").code, Code::TimestampUnusable);
-    assert_eq!(refused(TEXT, "2019-03-24").code, Code::ColumnType, "a text is no time");
+    assert_eq!(refused(TEXT, "2019-03-24").case, Some(Case::TimeType), "a text is no time");
 }
 
 #[test]

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_the_expression_fill_their_places() {
+    fn groups_of_the_expression_fill_their_placeholders() {
         let regex = Some("(?<routedByValue>.*)");
         assert_eq!(topic("outbox.${routedByValue}", regex, "User"), named("outbox.User"));
         assert_eq!(topic("o.$1.${aggregate_type}", Some("(.).*"), "User"), named("o.U.User"));

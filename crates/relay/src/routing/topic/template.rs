@@ -8,8 +8,8 @@ use super::{
 };
 use crate::routing::template::{MalformedTemplate, Template};
 
-/// A topic's name with placeholders: `${aggregate_type}`, `${column}` or, with a regular expression,
-/// `${group}` and `$1`.
+/// A topic's name with placeholders: `${aggregate_type}`, `${column}` or, with a regular
+/// expression, `${group}` and `$1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicTemplate {
     text: String,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_places_and_illegal_parts_are_refused() {
+    fn malformed_placeholders_and_illegal_parts_are_refused() {
         for text in
             ["a b", "", "a/${aggregate_type}", "a.${", "a.${}", "a$b", "__${aggregate_type}"]
         {
