@@ -28,6 +28,7 @@ pub struct DryRun {
     rows: Rows,
     topics: Topics,
     transaction: Option<Transaction>,
+    lsn: Lsn,
 }
 
 /// The transaction of a row.
@@ -95,7 +96,13 @@ impl DryRun {
             rows: Rows::new(tables),
             topics: Topics::new(WitnessStore::Memory),
             transaction: None,
+            lsn: Lsn::ZERO,
         }
+    }
+
+    /// Where the WAL record lies that the last frame comes from; zero for a keepalive.
+    pub const fn lsn(&self) -> Lsn {
+        self.lsn
     }
 
     /// The transaction that is open, that of the row in the last frame.
@@ -129,8 +136,14 @@ impl DryRun {
         take: impl FnOnce(&Record<'_>),
     ) -> Result<DryFrame, Failure> {
         let data = match Frame::parse(payload).as_ref()? {
-            Frame::XLogData(data) => data.data,
-            Frame::Keepalive(keepalive) => return Ok(self.passed(keepalive.wal_end)),
+            Frame::XLogData(data) => {
+                self.lsn = data.wal_start;
+                data.data
+            }
+            Frame::Keepalive(keepalive) => {
+                self.lsn = Lsn::ZERO;
+                return Ok(self.passed(keepalive.wal_end));
+            }
         };
         match Insert::parse(data) {
             Some(insert) => self.insert(&insert?, take),
@@ -144,7 +157,10 @@ impl DryRun {
     /// The prefix cannot be decoded, or the row's relation was not described (P007).
     pub fn oversized(&mut self, announced: usize, prefix: &[u8]) -> Result<DryFrame, Failure> {
         let data = match Frame::parse(prefix)? {
-            Frame::XLogData(data) => data.data,
+            Frame::XLogData(data) => {
+                self.lsn = data.wal_start;
+                data.data
+            }
             Frame::Keepalive(_) => {
                 let what = format!("a keepalive of {announced} bytes");
                 return Err(Failure::new(Code::Protocol, what));

@@ -19,6 +19,7 @@ mod announce;
 mod clock;
 mod coalesce;
 mod connect;
+mod dry_stream;
 mod event;
 mod job;
 mod jobs;
@@ -62,9 +63,9 @@ use self::{
 pub use self::{
     clock::Clock,
     connect::{Endpoint, Source},
+    dry_stream::DryStream,
     parts::{Parts, Running},
     ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
-    slot_copy::{CopyFrame, SlotCopy},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},

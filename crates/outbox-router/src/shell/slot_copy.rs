@@ -9,10 +9,7 @@
 use std::{future::poll_fn, task::Poll, time::Duration};
 
 use pgoutput::StandbyStatusUpdate;
-use relay::{
-    Case, Code, Failure, Lsn, Outboxes, PgTimestamp, ReplyRequest,
-    source::{TableOids, slot_checks},
-};
+use relay::{Case, Code, Failure, Lsn, Outboxes, PgTimestamp, ReplyRequest, source::slot_checks};
 use tokio::time::Instant;
 
 use super::{
@@ -20,19 +17,22 @@ use super::{
     translate,
 };
 use crate::postgres::{
-    Fill, Incoming, ReplicationStream, WAL_SENDER_TIMEOUT, command_failure, protocol_failure,
-    quote_literal, stream_failure,
+    Fill, Incoming, ReplicationStream, command_failure, protocol_failure, quote_literal,
+    stream_failure,
 };
 
 /// `wal_sender_timeout` of the session that streams from a copy. A command may wait for longer than
 /// a router: for Kafka, or for the reader of its output, such as a pager.
 const TIMEOUT: &str = "set wal_sender_timeout = '1h'";
 
+/// How often the server is told how far the copy was read, and asked how far it is.
+const STATUS_EVERY: Duration = Duration::from_secs(3);
+
 /// How many bytes of the slot's name its copy bears; a name has at most 63.
 const NAME_BYTES: usize = 40;
 
 /// A stream from a temporary copy of the slot.
-pub struct SlotCopy {
+pub(super) struct SlotCopy {
     stream: ReplicationStream,
     /// Where the copy began: the slot's `confirmed_flush_lsn`.
     begins_at: Lsn,
@@ -43,7 +43,7 @@ pub struct SlotCopy {
 
 /// What the stream holds next.
 #[derive(Debug)]
-pub enum CopyFrame<'a> {
+pub(super) enum CopyFrame<'a> {
     /// The payload of a CopyData frame.
     Whole(&'a [u8]),
     /// The beginning of one that is larger than `limits.row_bytes`.
@@ -60,7 +60,7 @@ impl Source {
     ///
     /// # Errors
     /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
-    pub(crate) async fn copy_slot(&self) -> Result<(SlotCopy, SourceReading), Failure> {
+    pub(super) async fn copy_slot(&self) -> Result<(SlotCopy, SourceReading), Failure> {
         let reading = self.read(None).await?;
         let slot = slot_checks::fit(&self.slot, &reading.slot_reading)?;
         let begins_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
@@ -92,11 +92,6 @@ impl Source {
         Ok((copy, reading))
     }
 
-    /// Which OIDs are the configured tables, as the catalog shows them now.
-    pub(crate) fn table_oids(&self, reading: &SourceReading) -> TableOids {
-        TableOids::of(&self.outboxes, &reading.catalog, None)
-    }
-
     /// The configured outbox tables.
     pub(crate) fn outboxes(&self) -> &Outboxes {
         &self.outboxes
@@ -106,12 +101,12 @@ impl Source {
 impl SlotCopy {
     /// The slot's `confirmed_flush_lsn` when it was copied; nothing that was committed before it
     /// comes.
-    pub fn begins_at(&self) -> Lsn {
+    pub(super) fn begins_at(&self) -> Lsn {
         self.begins_at
     }
 
     /// Everything before this position was read.
-    pub fn pass(&mut self, position: Lsn) {
+    pub(super) fn pass(&mut self, position: Lsn) {
         self.passed = self.passed.max(position);
     }
 
@@ -120,10 +115,10 @@ impl SlotCopy {
     ///
     /// # Errors
     /// The connection broke.
-    pub async fn fill(&mut self, limit: Duration) -> Result<(), Failure> {
+    pub(super) async fn fill(&mut self, limit: Duration) -> Result<(), Failure> {
         if self.status_due <= Instant::now() {
-            self.status_due = Instant::now() + WAL_SENDER_TIMEOUT / 3;
-            self.queue_status(ReplyRequest::Optional);
+            self.status_due = Instant::now() + STATUS_EVERY;
+            self.queue_status();
         }
         let stream = &mut self.stream;
         let exchange = poll_fn(|cx| {
@@ -145,7 +140,7 @@ impl SlotCopy {
     ///
     /// # Errors
     /// The server ended the stream or violates the protocol.
-    pub fn peek(&mut self) -> Result<Option<CopyFrame<'_>>, Failure> {
+    pub(super) fn peek(&mut self) -> Result<Option<CopyFrame<'_>>, Failure> {
         // Notices are not shown; the loop is left with a frame, or when nothing is buffered.
         while let Some(Incoming::Notice(_)) = self.stream.peek().map_err(protocol_failure)? {
             self.stream.consume();
@@ -162,23 +157,19 @@ impl SlotCopy {
     }
 
     /// Steps past what [`Self::peek`] showed.
-    pub fn consume(&mut self) {
+    pub(super) fn consume(&mut self) {
         self.stream.consume();
     }
 
-    /// Asks the server how far it is, which it answers by a keepalive as soon as it has decoded the
-    /// present WAL record.
-    pub fn ask_position(&mut self) {
-        self.queue_status(ReplyRequest::Requested);
-    }
-
-    fn queue_status(&mut self, reply: ReplyRequest) {
+    /// Says how far the copy was read, and asks how far the server is, which it answers by a
+    /// keepalive as soon as it has decoded the present WAL record.
+    fn queue_status(&mut self) {
         let update = StandbyStatusUpdate {
             write: self.passed,
             flush: self.passed,
             apply: self.passed,
             clock: PgTimestamp::from_micros(0),
-            reply,
+            reply: ReplyRequest::Requested,
         };
         self.stream.queue_status(&update.encode());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{Code, DryFrame, DryRun, Failure, Lsn, Record, TopicId};
+use relay::{Code, DryFrame, Failure, Lsn, Record, TopicId};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -10,7 +10,7 @@ use super::topics::Topics;
 use crate::{
     cli::TaskError,
     compare::{Comparison, Expected},
-    shell::{CopyFrame, SlotCopy},
+    shell::DryStream,
 };
 
 /// What is compared, and how long is waited.
@@ -35,12 +35,9 @@ pub(super) enum Until {
 
 /// The two sides of a comparison.
 pub(super) struct Sides {
-    pub(super) copy: SlotCopy,
-    pub(super) run: DryRun,
+    pub(super) stream: DryStream,
     pub(super) topics: Topics,
     pub(super) comparison: Comparison,
-    /// Everything before it was read from the WAL.
-    pub(super) passed: Lsn,
 }
 
 /// How the reading ended.
@@ -69,16 +66,6 @@ const TURN: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often records without an event are decided.
 const DECIDE_EVERY: Duration = Duration::from_millis(500);
-/// A server that sends nothing for so long has sent everything: where WAL ends in padding, no frame
-/// names its very end.
-const QUIET: Duration = Duration::from_secs(10);
-
-/// A position of the server, taken after records were marked.
-#[derive(Debug, Clone, Copy)]
-struct Mark {
-    wal_end: Lsn,
-    since: Instant,
-}
 
 impl Sides {
     /// Reads until the end of the scope; `progress` is called several times a second.
@@ -89,9 +76,9 @@ impl Sides {
         mut progress: impl FnMut(&Self) -> std::io::Result<()>,
     ) -> Result<Ended, TaskError> {
         let mut phase = Phase::Comparing;
-        let mut mark: Option<Mark> = None;
+        // Where WAL ended after records were marked.
+        let mut marked: Option<Lsn> = None;
         let mut marked_at = Instant::now();
-        let mut frame_at = Instant::now();
         let mut advanced = (Instant::now(), 0);
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
@@ -102,25 +89,21 @@ impl Sides {
                 self.comparison.decide_overtaken();
             }
             self.topics.resume(&self.comparison)?;
-            if frames > 0 {
-                frame_at = Instant::now();
-            }
             let steps = self.comparison.report().found + self.comparison.report().events;
             if steps != advanced.1 {
                 advanced = (Instant::now(), steps);
             }
-            if let Some(Mark { wal_end, since }) = mark
-                && (self.passed >= wal_end || frame_at.max(since).elapsed() > QUIET)
-            {
+            if marked.is_some_and(|wal_end| self.has_reached(wal_end)) {
                 self.comparison.decide_marked();
-                mark = None;
+                marked = None;
             }
-            if mark.is_none()
+            if marked.is_none()
                 && self.comparison.load().records > 0
                 && marked_at.elapsed() > DECIDE_EVERY
             {
                 self.comparison.mark();
-                mark = Some(Mark { wal_end: wal_end(client).await?, since: Instant::now() });
+                marked = Some(wal_end(client).await?);
+                self.stream.expect_end();
                 marked_at = Instant::now();
             }
             if self.has_read(scope) {
@@ -140,7 +123,7 @@ impl Sides {
             tokio::select! {
                 biased;
                 _ = &mut interrupt => return Ok(Ended::Interrupted),
-                filled = self.copy.fill(if idle { PAUSE } else { Duration::ZERO }) => filled?,
+                filled = self.stream.fill(if idle { PAUSE } else { Duration::ZERO }) => filled?,
             }
         }
     }
@@ -148,9 +131,14 @@ impl Sides {
     /// Whether every event of the scope was read.
     fn has_read(&self, scope: &Scope) -> bool {
         match scope.until {
-            Until::Position(position) => self.passed >= position,
+            Until::Position(wal_end) => self.has_reached(wal_end),
             Until::Events(count) => self.comparison.report().events >= count,
         }
+    }
+
+    /// Whether all WAL was read up to its end of a moment ago.
+    fn has_reached(&self, wal_end: Lsn) -> bool {
+        self.stream.passed() >= wal_end || self.stream.is_at_end()
     }
 
     /// Takes the frames that have arrived, for one turn. Returns how many.
@@ -158,24 +146,16 @@ impl Sides {
         let mut taken = 0;
         while taken < TURN && !self.comparison.is_full() {
             let is_done = matches!(phase, Phase::Settling) || self.has_read(scope);
-            let Some(frame) = self.copy.peek()? else { break };
+            let committed = self.stream.transaction().map(|open| open.committed_at);
+            let millis = committed.map_or(0, |at| at.unix_millis());
             let mut shown = None;
-            let seen = match frame {
-                CopyFrame::Whole(payload) => {
-                    let committed = self.run.transaction().map(|open| open.committed_at);
-                    let millis = committed.map_or(0, |at| at.unix_millis());
-                    self.run.frame(payload, |record| {
-                        shown = Some(Shown::of(record, millis, &scope.id_header));
-                    })?
-                }
-                CopyFrame::Oversized { announced, prefix } => {
-                    self.run.oversized(announced, prefix)?
-                }
-            };
+            let take =
+                |record: &Record<'_>| shown = Some(Shown::of(record, millis, &scope.id_header));
+            let Some(seen) = self.stream.next(take)? else { break };
             match seen {
                 DryFrame::LookUpTopic(id, name) => {
                     let facts = self.topics.facts(&name)?;
-                    self.run.topic(id, facts);
+                    self.stream.topic(id, facts);
                     continue;
                 }
                 DryFrame::Event => match shown {
@@ -186,13 +166,11 @@ impl Sides {
                 DryFrame::Refused(failure, id) if !is_done => {
                     self.comparison.refuse(&failure, id.as_deref());
                 }
-                DryFrame::Passed(position) => {
-                    self.passed = self.passed.max(position);
-                    self.copy.pass(position);
-                }
-                DryFrame::Refused(..) | DryFrame::FilteredOut | DryFrame::Other => {}
+                DryFrame::Refused(..)
+                | DryFrame::FilteredOut
+                | DryFrame::Passed(_)
+                | DryFrame::Other => {}
             }
-            self.copy.consume();
             taken += 1;
         }
         Ok(taken)
@@ -206,7 +184,7 @@ impl Sides {
             self.comparison.skip(&expected.id);
             return Ok(());
         }
-        if let Some(name) = self.run.topic_name(topic) {
+        if let Some(name) = self.stream.topic_name(topic) {
             let lookback = i64::try_from(scope.lookback.as_millis()).unwrap_or(i64::MAX);
             let earliest = match timestamp_ms {
                 Record::NOW => committed_ms,
@@ -230,15 +208,13 @@ impl Sides {
             self.comparison.mark();
             self.topics.resume(&self.comparison)?;
             self.frames(scope, Phase::Settling)?;
-            self.copy.fill(Duration::ZERO).await?;
+            self.stream.fill(Duration::ZERO).await?;
         }
         let wal_end = wal_end(client).await?;
-        let mut frame_at = Instant::now();
-        while self.passed < wal_end && frame_at.elapsed() < QUIET && !self.comparison.is_full() {
-            if self.frames(scope, Phase::Settling)? > 0 {
-                frame_at = Instant::now();
-            }
-            self.copy.fill(PAUSE).await?;
+        self.stream.expect_end();
+        while !self.has_reached(wal_end) && !self.comparison.is_full() {
+            self.frames(scope, Phase::Settling)?;
+            self.stream.fill(PAUSE).await?;
         }
         Ok(Ended::Whole)
     }

@@ -9,7 +9,7 @@ mod topics;
 
 use std::io;
 
-use relay::{Case, Code, DryRun, Failure, Lsn, OutboxTable, TopicName};
+use relay::{Case, Code, Failure, OutboxTable, TopicName};
 use tokio::time::{Duration, Instant};
 use tokio_postgres::Client;
 
@@ -67,18 +67,13 @@ async fn with_client(
         Some(time) => Some(follow::micros_of(client, time).await?),
         None => None,
     };
-    let (copy, reading) = source.copy_slot().await?;
+    let (stream, _) = source.dry_stream().await?;
     let until = match args.records {
         Some(count) => Until::Events(count.get()),
         None => Until::Position(follow::wal_end(client).await?),
     };
-    let run = DryRun::new(
-        source.outboxes().clone(),
-        source.table_oids(&reading),
-        prepare::size(config.limits.row_bytes),
-    );
-    let begins_at = copy.begins_at();
-    let mut sides = Sides { copy, run, topics, comparison, passed: Lsn::ZERO };
+    let begins_at = stream.begins_at();
+    let mut sides = Sides { stream, topics, comparison };
     let scope = Scope { since_micros, until, wait: args.wait, lookback: args.lookback, id_header };
     let mut shown = Instant::now();
     let is_person = terminal.audience == Audience::Person && args.form == Form::Text;
@@ -97,7 +92,7 @@ async fn with_client(
     let outcome = Outcome {
         slot: source.slot.clone(),
         from: begins_at,
-        to: sides.passed,
+        to: sides.stream.passed(),
         ended,
         report: sides.comparison.finish(),
         wait: args.wait,

@@ -127,7 +127,7 @@ pub(super) fn progress(sides: &Sides, until: Until, out: Out<'_>) -> io::Result<
     let of = match until {
         Until::Events(count) => format!(" of {count}"),
         Until::Position(end) => {
-            let left = end.as_u64().saturating_sub(sides.passed.as_u64());
+            let left = end.as_u64().saturating_sub(sides.stream.passed().as_u64());
             format!(", {} of WAL left", wording::bytes(left))
         }
     };

@@ -2,8 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use relay::{DryFrame, DryRun, Lsn, TopicId, TopicName};
-use tokio::time::Instant;
+use relay::{DryFrame, Lsn, Record, TopicId, TopicName};
 
 use super::entry::{Place, Produced, write_refused};
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
         print_failure::print_failure,
         topic_directory::{Topic, Topics},
     },
-    shell::{CopyFrame, SlotCopy},
+    shell::DryStream,
 };
 
 /// Where a dry run ends.
@@ -49,55 +48,20 @@ pub(super) struct Counts {
 const TURN: usize = 1_000;
 /// How long the server is waited for before Ctrl-C has its turn.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often the server is asked how far it is.
-const ASK_EVERY: Duration = Duration::from_secs(3);
-/// WAL may end in the middle of a record, whose end no position of a frame names. The server has
-/// sent everything if it answers for so long that it is no further.
-const SILENT_FOR: Duration = Duration::from_secs(10);
 
-/// A copy of the slot, and what reads it.
+/// The stream that is printed, and what is known of it.
 pub(super) struct Reading {
-    pub(super) copy: SlotCopy,
-    pub(super) run: DryRun,
+    pub(super) stream: DryStream,
     pub(super) topics: Topics,
     pub(super) form: Form,
     pub(super) counts: Counts,
-    /// Everything before it was read.
-    pub(super) passed: Lsn,
     /// Topics without partitions that could be asked for.
     unknown: HashSet<TopicId>,
-    silence: Silence,
-}
-
-/// For how long the server says that it is no further.
-struct Silence {
-    since: Instant,
-    asked: Instant,
-    answers: u32,
-}
-
-impl Silence {
-    fn new() -> Self {
-        Self { since: Instant::now(), asked: Instant::now(), answers: 0 }
-    }
-
-    fn is_long(&self) -> bool {
-        self.since.elapsed() > SILENT_FOR && self.answers > 1
-    }
 }
 
 impl Reading {
-    pub(super) fn new(copy: SlotCopy, run: DryRun, topics: Topics, form: Form) -> Self {
-        Self {
-            copy,
-            run,
-            topics,
-            form,
-            counts: Counts::default(),
-            passed: Lsn::ZERO,
-            unknown: HashSet::new(),
-            silence: Silence::new(),
-        }
+    pub(super) fn new(stream: DryStream, topics: Topics, form: Form) -> Self {
+        Self { stream, topics, form, counts: Counts::default(), unknown: HashSet::new() }
     }
 
     /// Reads until the end, and prints every row.
@@ -112,20 +76,14 @@ impl Reading {
             if self.is_there(until) {
                 return Ok(Ended::There);
             }
-            if matches!(until, Until::Position(_)) {
-                if self.silence.is_long() {
-                    return Ok(Ended::Silent);
-                }
-                if self.silence.asked.elapsed() > ASK_EVERY {
-                    self.silence.asked = Instant::now();
-                    self.copy.ask_position();
-                }
+            if matches!(until, Until::Position(_)) && self.stream.is_at_end() {
+                return Ok(Ended::Silent);
             }
             let wait = if taken == 0 { PAUSE } else { Duration::ZERO };
             tokio::select! {
                 biased;
                 _ = &mut interrupt => return Ok(Ended::Interrupted),
-                filled = self.copy.fill(wait) => filled?,
+                filled = self.stream.fill(wait) => filled?,
             }
         }
     }
@@ -136,8 +94,8 @@ impl Reading {
         match until {
             Until::Records(count) => self.counts.records >= count,
             Until::Position(end) => {
-                let open = self.run.transaction();
-                self.passed >= end || open.is_some_and(|open| open.commit_lsn >= end)
+                let open = self.stream.transaction();
+                self.stream.passed() >= end || open.is_some_and(|open| open.commit_lsn >= end)
             }
         }
     }
@@ -146,66 +104,33 @@ impl Reading {
     fn frames(&mut self, until: Until, terminal: &mut Terminal<'_>) -> Result<usize, TaskError> {
         let mut taken = 0;
         while taken < TURN && !self.is_there(until) {
-            let Some(frame) = self.copy.peek()? else { break };
             let mut produced = None;
-            let seen = match frame {
-                CopyFrame::Whole(payload) => {
-                    self.run.frame(payload, |record| produced = Some(Produced::of(record)))?
-                }
-                CopyFrame::Oversized { announced, prefix } => {
-                    self.run.oversized(announced, prefix)?
-                }
-            };
-            if let DryFrame::LookUpTopic(id, name) = &seen {
-                // The frame comes again: it was not consumed.
-                self.look_up(*id, name, terminal)?;
-                continue;
-            }
-            self.seen(seen, produced, terminal)?;
-            self.copy.consume();
+            let take = |record: &Record<'_>| produced = Some(Produced::of(record));
+            let Some(seen) = self.stream.next(take)? else { break };
             taken += 1;
+            match seen {
+                DryFrame::LookUpTopic(id, name) => self.look_up(id, &name, terminal)?,
+                DryFrame::Event => {
+                    self.counts.records += 1;
+                    if let Some(produced) = produced {
+                        self.print(&produced, terminal)?;
+                    }
+                }
+                DryFrame::FilteredOut => self.counts.left_out += 1,
+                DryFrame::Refused(failure, id) => {
+                    self.counts.refused += 1;
+                    let commit_lsn = self.stream.transaction().map(|open| open.commit_lsn);
+                    write_refused(&failure, id.as_deref(), commit_lsn, self.form, terminal.out)?;
+                }
+                DryFrame::Passed(_) | DryFrame::Other => {}
+            }
         }
         Ok(taken)
     }
 
-    fn seen(
-        &mut self,
-        seen: DryFrame,
-        produced: Option<Produced>,
-        terminal: &mut Terminal<'_>,
-    ) -> Result<(), TaskError> {
-        if let DryFrame::Passed(position) = seen
-            && position <= self.passed
-        {
-            self.silence.answers += 1;
-            return Ok(());
-        }
-        (self.silence.since, self.silence.answers) = (Instant::now(), 0);
-        match seen {
-            DryFrame::Event => {
-                self.counts.records += 1;
-                if let Some(produced) = produced {
-                    self.print(&produced, terminal)?;
-                }
-            }
-            DryFrame::FilteredOut => self.counts.left_out += 1,
-            DryFrame::Refused(failure, id) => {
-                self.counts.refused += 1;
-                let commit_lsn = self.run.transaction().map(|open| open.commit_lsn);
-                write_refused(&failure, id.as_deref(), commit_lsn, self.form, terminal.out)?;
-            }
-            DryFrame::Passed(position) => {
-                self.passed = position;
-                self.copy.pass(position);
-            }
-            DryFrame::LookUpTopic(..) | DryFrame::Other => {}
-        }
-        Ok(())
-    }
-
     fn print(&self, produced: &Produced, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
-        let Some(transaction) = self.run.transaction() else { return Ok(()) };
-        let name = self.run.topic_name(produced.topic).map_or("?", TopicName::as_str);
+        let Some(transaction) = self.stream.transaction() else { return Ok(()) };
+        let name = self.stream.topic_name(produced.topic).map_or("?", TopicName::as_str);
         let place = match self.unknown.contains(&produced.topic) {
             true => Place::Unknown(name),
             false => Place::Known(name),
@@ -232,7 +157,7 @@ impl Reading {
                 print_failure(terminal.err, failure)?;
             }
         }
-        self.run.topic(id, topic.facts());
+        self.stream.topic(id, topic.facts());
         Ok(())
     }
 }

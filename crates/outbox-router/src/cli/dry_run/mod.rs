@@ -12,7 +12,7 @@ mod follow;
 use std::io;
 
 use relay::{
-    DryRun, Lsn,
+    Lsn,
     source::publication::{Watched, compare},
 };
 
@@ -38,22 +38,17 @@ pub(super) async fn dry_run(
 ) -> Result<Exit, TaskError> {
     let source = prepare::source(config, access.endpoint("dry-run")?);
     let topics = Topics::open(config)?;
-    let (copy, found) = source.copy_slot().await?;
+    let (stream, found) = source.dry_stream().await?;
     let defects = print_defects(&source, &found, terminal)?;
     let until = match args.records {
         Some(count) => Until::Records(count.get()),
         None => Until::Position(found.server.wal_end),
     };
-    let run = DryRun::new(
-        source.outboxes().clone(),
-        source.table_oids(&found),
-        prepare::size(config.limits.row_bytes),
-    );
-    let from = copy.begins_at();
-    let mut reading = Reading::new(copy, run, topics, args.form);
+    let from = stream.begins_at();
+    let mut reading = Reading::new(stream, topics, args.form);
     let ended = reading.follow(until, terminal).await?;
     terminal.out.flush()?;
-    let summary = Summary { slot: &source.slot, from, to: reading.passed, ended };
+    let summary = Summary { slot: &source.slot, from, to: reading.stream.passed(), ended };
     summary.write(reading.counts, terminal.err)?;
     let is_fine = defects == 0 && reading.counts.refused == 0;
     Ok(if is_fine { Exit::Done } else { Exit::Failure })

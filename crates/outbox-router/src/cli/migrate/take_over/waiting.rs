@@ -3,16 +3,10 @@
 
 use std::{collections::BTreeSet, num::NonZeroI32, time::Duration};
 
-use pgoutput::Frame;
-use relay::{DryFrame, DryRun, Failure, Lsn, TopicFacts, TopicName};
+use relay::{DryFrame, Failure, TopicFacts, TopicName};
 
 use super::tally::{Delivered, RowKind, Tally};
-use crate::{
-    cli::connect::Access,
-    config::Config,
-    prepare,
-    shell::{CopyFrame, SlotCopy},
-};
+use crate::{cli::connect::Access, config::Config, prepare, shell::DryStream};
 
 /// Someone waits for the count.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -54,24 +48,13 @@ async fn read_all(
     delivered: Delivered,
 ) -> Result<Waiting, Failure> {
     let source = prepare::source(config, access.endpoint("migrate")?);
-    let (mut copy, reading) = source.copy_slot().await?;
-    let tables = source.table_oids(&reading);
-    let mut reader = Reader {
-        run: DryRun::new(source.outboxes().clone(), tables, source.row_bytes),
-        tally: Tally::new(delivered),
-        topics: BTreeSet::new(),
-        refused: None,
-    };
+    let (stream, reading) = source.dry_stream().await?;
     let end = reading.slot_reading.current_wal_lsn;
-    let mut passed = Lsn::ZERO;
-    while passed < end {
-        match reader.next(&mut copy)? {
-            Next::Passed(position) => {
-                passed = position;
-                copy.pass(position);
-            }
-            Next::Read => {}
-            Next::Empty => copy.fill(PAUSE).await?,
+    let mut reader =
+        Reader { stream, tally: Tally::new(delivered), topics: BTreeSet::new(), refused: None };
+    while reader.stream.passed() < end && !reader.stream.is_at_end() {
+        if !reader.read_frame()? {
+            reader.stream.fill(PAUSE).await?;
         }
     }
     let Reader { tally: Tally { all, delivered, .. }, topics, refused, .. } = reader;
@@ -79,70 +62,33 @@ async fn read_all(
 }
 
 struct Reader {
-    run: DryRun,
+    stream: DryStream,
     tally: Tally,
     topics: BTreeSet<TopicName>,
     refused: Option<Failure>,
 }
 
-/// What was read.
-enum Next {
-    /// Nothing has arrived.
-    Empty,
-    /// A frame.
-    Read,
-    /// A frame, and everything before this position.
-    Passed(Lsn),
-}
-
 impl Reader {
-    fn next(&mut self, copy: &mut SlotCopy) -> Result<Next, Failure> {
-        let (position, frame) = match copy.peek()? {
-            None => return Ok(Next::Empty),
-            Some(CopyFrame::Whole(payload)) => {
-                (position(payload)?, self.run.frame(payload, |_| ())?)
-            }
-            Some(CopyFrame::Oversized { announced, prefix }) => {
-                (position(prefix)?, self.run.oversized(announced, prefix)?)
-            }
-        };
-        let step = match frame {
-            // The same frame is offered again. Its partition does not matter here.
+    /// Reads the next frame. Returns whether one has arrived.
+    fn read_frame(&mut self) -> Result<bool, Failure> {
+        let Some(frame) = self.stream.next(|_| ())? else { return Ok(false) };
+        let lsn = self.stream.lsn();
+        match frame {
+            // The same frame comes again. Its partition does not matter here.
             DryFrame::LookUpTopic(id, name) => {
                 let facts = TopicFacts { partitions: NonZeroI32::MIN, max_message_bytes: None };
-                self.run.topic(id, facts);
+                self.stream.topic(id, facts);
                 self.topics.insert(name);
-                return Ok(Next::Read);
             }
-            DryFrame::Event => self.row(position, RowKind::Event),
-            DryFrame::FilteredOut => self.row(position, RowKind::LeftOut),
-            DryFrame::Other => {
-                self.tally.other(position);
-                Next::Read
-            }
+            DryFrame::Event => self.tally.row(lsn, RowKind::Event),
+            DryFrame::FilteredOut => self.tally.row(lsn, RowKind::LeftOut),
+            DryFrame::Other => self.tally.other(lsn),
             DryFrame::Refused(failure, _) => {
                 self.refused.get_or_insert(*failure);
-                self.row(position, RowKind::Event)
+                self.tally.row(lsn, RowKind::Event);
             }
-            DryFrame::Passed(position) => {
-                self.tally.passed(position);
-                Next::Passed(position)
-            }
-        };
-        copy.consume();
-        Ok(step)
+            DryFrame::Passed(position) => self.tally.passed(position),
+        }
+        Ok(true)
     }
-
-    fn row(&mut self, position: Lsn, kind: RowKind) -> Next {
-        self.tally.row(position, kind);
-        Next::Read
-    }
-}
-
-/// Where the WAL record lies that a frame comes from.
-fn position(payload: &[u8]) -> Result<Lsn, Failure> {
-    Ok(match Frame::parse(payload)? {
-        Frame::XLogData(data) => data.wal_start,
-        Frame::Keepalive(_) => Lsn::ZERO,
-    })
 }
