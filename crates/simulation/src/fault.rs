@@ -49,7 +49,8 @@ faults! {
     LongTransaction = "long-transaction";
     /// The outbox gets other columns, within a transaction.
     AlterTable = "alter-table";
-    /// The outbox gets another name, and its own back: later, or within the transaction.
+    /// The outbox gets another name, and its own back: later, or within the transaction. Or a
+    /// transaction is sent as rows of a partition.
     RenameTable = "rename-table";
 
     /// No broker answers.

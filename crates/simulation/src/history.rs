@@ -43,13 +43,15 @@ pub enum RowKind {
     Oversized,
 }
 
-/// The outbox table's name at the time when a row is written. Its OID does not change.
+/// The name under which a row of the outbox is sent. The OID is the table's, except of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutboxName {
     /// The name that the routers are configured with.
     Configured,
     /// Something else.
     Changed,
+    /// That of a partition, since the publication was by leaf when the row was written.
+    Partition,
 }
 
 /// The state of the catalog when a row is written.

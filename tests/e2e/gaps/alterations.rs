@@ -30,15 +30,15 @@ async fn run(fixture: &Fixture, statements: &[&str]) {
 }
 
 /// The next router stops with the interval, and continues when a person has accepted it.
-async fn expect_gap(fixture: &mut Fixture, expected: &str) {
+async fn expect_gap(fixture: &mut Fixture, code: &str, expected: &str) {
     fixture.router.start_again().unwrap();
     let has_failed = |status: &Value| text(status, "/state") == Some("failed");
-    let status = fixture.router.wait_status("P021", SHORT_DEADLINE, has_failed).await.unwrap();
-    assert_eq!(text(&status, "/reason/code"), Some("P021"), "{status}");
+    let status = fixture.router.wait_status(code, SHORT_DEADLINE, has_failed).await.unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some(code), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains(expected) && has_interval(&status), "{status}");
     assert!(text(&status, "/reason/hint").unwrap().contains("outbox-router accept"), "{status}");
-    expect_reported(fixture, &["P021"]).await;
+    expect_reported(fixture, &[code]).await;
     fixture.accept().await.unwrap();
     write(fixture, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_schema_taken_out_of_the_publication_and_put_back_is_a_gap() {
         "ALTER PUBLICATION outbox_router ADD TABLES IN SCHEMA public",
     ];
     run(&fixture, &out_and_back).await;
-    expect_gap(&mut fixture, "the schema of table public.outbox was taken out").await;
+    expect_gap(&mut fixture, "P021", "the schema of table public.outbox was taken out").await;
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_table_moved_out_of_a_published_schema_and_back_is_a_gap() {
         "ALTER TABLE elsewhere.outbox SET SCHEMA public",
     ];
     run(&fixture, &out_and_back).await;
-    expect_gap(&mut fixture, "was moved out of that and back").await;
+    expect_gap(&mut fixture, "P021", "was moved out of that and back").await;
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_row_filter_set_and_removed_is_a_gap() {
         "ALTER PUBLICATION outbox_router SET TABLE outbox",
     ];
     run(&fixture, &filtered).await;
-    expect_gap(&mut fixture, "another filter or column list").await;
+    expect_gap(&mut fixture, "P021", "another filter or column list").await;
 }
 
 /// What is done to tables on ordinary days.
@@ -156,7 +156,7 @@ async fn a_table_set_unlogged_and_logged_again_is_a_gap() {
     let unlogged = ["ALTER TABLE outbox SET UNLOGGED", INSERT, "ALTER TABLE outbox SET LOGGED"];
     run(&fixture, &unlogged).await;
     run(&fixture, &["VACUUM FULL outbox"]).await;
-    expect_gap(&mut fixture, "table public.outbox was unlogged for a while").await;
+    expect_gap(&mut fixture, "P021", "table public.outbox was unlogged for a while").await;
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_partition_detached_and_attached_again_is_a_gap() {
     ];
     run(&fixture, &out_and_back).await;
     let expected = "partition public.part_1_other of table public.outbox was detached";
-    expect_gap(&mut fixture, expected).await;
+    expect_gap(&mut fixture, "P021", expected).await;
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_partition_set_unlogged_for_a_while_or_still_unlogged_is_a_gap() {
         ["ALTER TABLE part_1_other SET UNLOGGED", INSERT, "ALTER TABLE part_1_other SET LOGGED"];
     run(&fixture, &unlogged).await;
     let expected = "partition public.part_1_other of table public.outbox was unlogged";
-    expect_gap(&mut fixture, expected).await;
+    expect_gap(&mut fixture, "P021", expected).await;
 
     fixture.kill_router().await.unwrap();
     run(&fixture, &["ALTER TABLE part_0 SET UNLOGGED"]).await;
@@ -225,6 +225,19 @@ async fn adding_and_dropping_partitions_and_their_maintenance_are_no_gap() {
     run(&fixture, &ORDINARY).await;
     run(&fixture, &["DROP TABLE part_1_rare"]).await;
     expect_no_gap(&mut fixture).await;
+}
+
+#[tokio::test]
+async fn rows_that_were_published_by_their_partitions_are_delivered() {
+    let mut fixture = fixture_without_router(&PARTITIONED).await;
+    run(&fixture, &["ALTER PUBLICATION outbox_router SET (publish_via_partition_root = false)"])
+        .await;
+    write(&mut fixture, 20).await;
+    run(&fixture, &["ALTER PUBLICATION outbox_router SET (publish_via_partition_root = true)"])
+        .await;
+    write(&mut fixture, 20).await;
+    expect_gap(&mut fixture, "P032", "was altered and looks as before").await;
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 /// The router streams, and reports once what it found.

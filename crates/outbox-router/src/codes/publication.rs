@@ -129,10 +129,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::PublicationByLeaf.as_str(),
         title: "a partitioned outbox is published by its partitions",
-        meaning: "Each partition's rows arrive under the partition's own name, which is no \
-                  outbox. Rows that were written meanwhile may be missing in Kafka for good; the \
+        meaning: "Each partition's rows arrive under the partition's own name. WAL is decoded with \
+                  the publication of its time, so those rows arrive in that way even when the \
+                  publication is altered. The router takes them for rows of the outbox if the \
+                  partition is attached to it when the router connects. Rows of a partition that \
+                  is created later, or was dropped or detached before, are missing in Kafka; the \
                   router stops until a person accepts that.",
-        remedy: "alter publication {publication} set (publish_via_partition_root = true)",
+        remedy: "alter publication {publication} set (publish_via_partition_root = true); the \
+                 partitions to which rows were written before that must stay attached until the \
+                 slot has sent those rows",
         cases: &[],
     },
     Explanation {

@@ -76,7 +76,8 @@ impl Relations {
     /// The outbox that a relation is, if it is one. The message bears the name that the table had
     /// at this place in the WAL. That name is compared first, so that a row is routed alike
     /// whenever it is read. If the table had another name then, or was renamed back within the same
-    /// transaction, its OID identifies it. What was an outbox in this session stays an outbox.
+    /// transaction, its OID identifies it, as it does a partition that is published under its own
+    /// name. What was an outbox in this session stays an outbox.
     fn table(&self, outboxes: &Outboxes, relation: &Relation<'_>) -> Option<OutboxTable> {
         if outboxes.tables.is_empty() {
             return Some(OutboxTable::with_defaults(TableName {
@@ -87,7 +88,8 @@ impl Relations {
         let mut tables = outboxes.tables.iter();
         let by_name = tables.find(|table| table.name.is(relation.namespace, relation.name));
         let by_oid = || {
-            let name = self.tables.table(relation.id)?;
+            let tables = &self.tables;
+            let name = tables.table(relation.id).or_else(|| tables.partitioned(relation.id))?;
             outboxes.tables.iter().find(|table| table.name == *name)
         };
         let by_memory = || match self.by_oid.get(&relation.id)? {

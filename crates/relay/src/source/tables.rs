@@ -16,19 +16,27 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOids {
     by_oid: BTreeMap<Oid, TableName>,
+    /// The partitions of configured tables, of all levels, where they are not configured themselves.
+    partitions: BTreeMap<Oid, TableName>,
 }
 
 impl TableOids {
     /// The tables that bear a configured name now, and those that bore one when they were last
     /// read. A table that has borne two configured names belongs to the one that it bears now.
     pub fn of(outboxes: &Outboxes, now: &Catalog, remembered: Option<&Catalog>) -> Self {
-        let mut by_oid = BTreeMap::new();
+        let (mut by_oid, mut partitions) = (BTreeMap::new(), BTreeMap::new());
         for relation in remembered.into_iter().chain([now]).flat_map(|one| &one.relations) {
             let names = relation.formerly.iter().chain([&relation.name]);
             let configured = |name: &&TableName| outboxes.tables.iter().any(|t| t.name == **name);
             by_oid.extend(names.filter(configured).map(|name| (relation.oid, name.clone())));
         }
-        Self { by_oid }
+        // What is no partition now is not taken for one: a detached table may be an archive.
+        for relation in &now.relations {
+            let Some(table) = by_oid.get(&relation.oid) else { continue };
+            let oids = relation.partitions.iter().map(|partition| partition.oid);
+            partitions.extend(oids.map(|oid| (oid, table.clone())));
+        }
+        Self { by_oid, partitions }
     }
 
     /// Adds tables whose name another table has taken, for as long as the slot may have rows that
@@ -61,6 +69,13 @@ impl TableOids {
     pub fn table(&self, oid: Oid) -> Option<&TableName> {
         self.by_oid.get(&oid)
     }
+
+    /// The configured table that this OID is a partition of. A walsender decodes with the
+    /// publication of the row's time; so rows that were written before
+    /// `publish_via_partition_root` was set arrive under their partition's OID and name.
+    pub fn partitioned(&self, oid: Oid) -> Option<&TableName> {
+        self.partitions.get(&oid)
+    }
 }
 
 impl Catalog {
@@ -79,7 +94,10 @@ mod tests {
     use super::*;
     use crate::{
         routing::table::OutboxTable,
-        source::samples::{healthy, name, relation},
+        source::{
+            Partition, Storage,
+            samples::{healthy, name, relation},
+        },
     };
 
     fn configured(names: &[&str]) -> Outboxes {
@@ -107,6 +125,26 @@ mod tests {
         assert_eq!(ten(&["outbox"], &Catalog::default(), Some(&then)).as_deref(), Some("outbox"));
         assert_eq!(ten(&["outbox", "outbox_v2"], &now, Some(&then)).as_deref(), Some("outbox_v2"));
         assert_eq!(ten(&[], &now, Some(&then)), None);
+    }
+
+    #[test]
+    fn a_partition_belongs_to_its_configured_root_while_it_is_attached() {
+        let partition = |oid| Partition {
+            oid: Oid::from_u32(oid),
+            name: None,
+            attached_by: 700,
+            storage: Storage::default(),
+        };
+        let mut then = called(&[(10, "outbox"), (11, "orders")]);
+        then.relations[0].partitions = vec![partition(30), partition(31)];
+        then.relations[1].partitions = vec![partition(32)];
+        let mut now = then.clone();
+        now.relations[0].partitions.truncate(1);
+        let tables = TableOids::of(&configured(&["outbox"]), &now, Some(&then));
+        let partitioned = |oid| tables.partitioned(Oid::from_u32(oid));
+        assert_eq!(partitioned(30), Some(&name("outbox")));
+        assert_eq!([10, 31, 32].map(partitioned), [None; 3]);
+        assert_eq!(tables.oids().collect::<Vec<_>>(), [Oid::from_u32(10)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use relay::{
     DEFAULT, FilterKind, Lsn, OutboxTable, Outboxes, RowFilter, TableName,
     source::{
-        Catalog, CatalogRelation, Inserts, Oid, Partitions, Publication, PublishedTable,
+        Catalog, CatalogRelation, Inserts, Oid, Partition, Partitions, Publication, PublishedTable,
         SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
         WalStatus,
     },
@@ -113,7 +113,12 @@ impl SimulatedPostgres {
             columns,
             generated: Vec::new(),
             children: Vec::new(),
-            partitions: Vec::new(),
+            partitions: vec![Partition {
+                oid: Oid::from_u32(rows::PARTITION),
+                name: None,
+                attached_by: 700,
+                storage: Storage::default(),
+            }],
             storage: Storage::default(),
         };
         Catalog { publication, relations: vec![relation] }

@@ -5,6 +5,8 @@ use relay::testing::wire::{self, TEXT, Value};
 use crate::history::{CommittedEvent, CommittedTransaction, IDS, OutboxName, RowKind, TYPES};
 
 pub(super) const OUTBOX: u32 = 16_400;
+/// A partition of the outbox.
+pub(super) const PARTITION: u32 = 16_401;
 const OTHER: u32 = 16_500;
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 /// The type of every event.
@@ -41,12 +43,21 @@ pub(super) const fn table_name(name: OutboxName) -> &'static str {
     match name {
         OutboxName::Configured => "outbox",
         OutboxName::Changed => "outbox_v2",
+        OutboxName::Partition => "outbox_part",
+    }
+}
+
+/// The OID under which rows are sent.
+const fn oid(name: OutboxName) -> u32 {
+    match name {
+        OutboxName::Configured | OutboxName::Changed => OUTBOX,
+        OutboxName::Partition => PARTITION,
     }
 }
 
 pub(super) fn relation(shape: usize, name: OutboxName) -> Vec<u8> {
     let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
-    wire::relation(OUTBOX, table_name(name), &columns)
+    wire::relation(oid(name), table_name(name), &columns)
 }
 
 /// The payload of an event. It equals no other column of the row, so that a mistaken column shows.
@@ -77,11 +88,11 @@ pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
             _ => Value::Text("no mapping uses this column"),
         })
         .collect();
-    wire::insert(event.lsn, OUTBOX, &values)
+    wire::insert(event.lsn, oid(event.catalog.name), &values)
 }
 
 /// A row that the routers' configuration leaves out.
-pub(super) fn skipped(lsn: u64, shape: usize) -> Vec<u8> {
+pub(super) fn skipped(lsn: u64, shape: usize, name: OutboxName) -> Vec<u8> {
     let values: Vec<Value<'_>> = columns(shape)
         .into_iter()
         .map(|column| match column {
@@ -89,7 +100,7 @@ pub(super) fn skipped(lsn: u64, shape: usize) -> Vec<u8> {
             _ => Value::Text("no record has this"),
         })
         .collect();
-    wire::insert(lsn, OUTBOX, &values)
+    wire::insert(lsn, oid(name), &values)
 }
 
 pub(super) fn other_relation() -> Vec<u8> {

@@ -66,7 +66,7 @@ impl SimulatedPostgres {
                 ),
                 2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
                 3 if version.has_skipped_rows() => {
-                    wire.push_back(SocketMessage::Frame(rows::skipped(event.lsn, shape)));
+                    wire.push_back(SocketMessage::Frame(rows::skipped(event.lsn, shape, name)));
                 }
                 _ => {}
             }
@@ -76,7 +76,7 @@ impl SimulatedPostgres {
         if events.is_empty() && version.has_skipped_rows() && catalog.shape < rows::RENAMED {
             let CatalogState { shape, name, .. } = *catalog;
             connection.sent_relation = Some((shape, name));
-            let row = rows::skipped(transaction.commit_lsn, shape);
+            let row = rows::skipped(transaction.commit_lsn, shape, name);
             wire.extend([rows::relation(shape, name), row].map(SocketMessage::Frame));
         }
         wire.push_back(SocketMessage::Frame(wire::commit(

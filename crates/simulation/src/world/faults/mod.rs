@@ -95,13 +95,18 @@ impl World {
         Injection::Done
     }
 
-    /// The outbox gets another name: until a repair, or for one transaction only.
+    /// The outbox gets another name: until a repair, or for one transaction only. Or a transaction
+    /// is sent as rows of a partition.
     fn rename_the_table(&mut self) -> Injection {
         if self.random.one_in(2) {
             self.server.catalog.name = OutboxName::Changed;
             self.schedule_repair(AT_ONCE, Repair::TableName);
         } else {
-            let catalog = CatalogState { name: OutboxName::Changed, ..self.server.catalog };
+            let name = match self.random.one_in(2) {
+                true => OutboxName::Changed,
+                false => OutboxName::Partition,
+            };
+            let catalog = CatalogState { name, ..self.server.catalog };
             let Self { server, random, .. } = self;
             server.history.write_transaction(2, random, catalog, RowKind::Valid);
         }
