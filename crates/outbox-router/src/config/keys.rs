@@ -68,6 +68,7 @@ const BYTES_FORMATS: &[(&str, BytesFormat)] = &[
 const EXPAND_JSON: &[(&str, ExpandJson)] = &[
     ("no", ExpandJson::No),
     ("as_is", ExpandJson::AsItIs),
+    ("compact", ExpandJson::Compact),
     ("drop_nulls", ExpandJson::DropNulls),
     ("drop_empty_arrays", ExpandJson::DropEmptyArrays),
     ("drop_both", ExpandJson::DropBoth),
@@ -217,9 +218,10 @@ tables! {
         /// expand_json is set; auto writes its text as it is.
         value_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
         /// With value_format = "json" or an envelope: what becomes of a payload of JSON. no: it
-        /// stands in the value as a string; as_is: as it is written in the row; drop_nulls,
-        /// drop_empty_arrays, drop_both: without members that are null or empty arrays, of which
-        /// Debezium drops both by default.
+        /// stands in the value as a string; as_is: as it is written in the row; compact:
+        /// without the white space between its tokens; drop_nulls, drop_empty_arrays, drop_both:
+        /// compact, and without members that are null or empty arrays, of which Debezium drops both
+        /// by default.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
         /// A payload that expand_json would expand and that is no JSON. halt: the router stops at
         /// that row; as_text: it stands in the value as a string, as in Debezium, so that consumers

@@ -85,7 +85,7 @@ fn what_is_no_json_is_a_string_where_the_configuration_lets_it() {
 #[test]
 fn json_of_any_depth_passes() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    for how in [ExpandJson::AsItIs, ExpandJson::DropBoth] {
+    for how in [ExpandJson::AsItIs, ExpandJson::Compact, ExpandJson::DropBoth] {
         assert_eq!(value(&expanded(how), &deep), deep);
     }
 }

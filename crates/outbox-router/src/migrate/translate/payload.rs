@@ -40,7 +40,7 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
     let keeps_nulls = nulls.is_some_and(|nulls| nulls.is("optional_bytes"));
     let keeps_arrays = arrays.is_some_and(|arrays| arrays.is("optional_string"));
     let how = match (keeps_nulls, keeps_arrays) {
-        (true, true) => "as_is",
+        (true, true) => "compact",
         (false, true) => "drop_nulls",
         (true, false) => "drop_empty_arrays",
         (false, false) => "drop_both",

@@ -1,6 +1,7 @@
-//! A payload of JSON as a part of a JSON value: its text as it is, or without members that are null
-//! or empty arrays, which Debezium leaves out unless it is told otherwise
-//! (`table.json.payload.null.behavior`, `table.json.payload.empty.array.behavior`).
+//! A payload of JSON as a part of a JSON value: its text as it is, or written anew without white
+//! space between its tokens and, if so configured, without members that are null or empty arrays.
+//! Debezium leaves those out unless it is told otherwise (`table.json.payload.null.behavior`,
+//! `table.json.payload.empty.array.behavior`).
 //!
 //! Nothing is parsed into numbers, so each keeps its digits, and nothing is inferred: an array's
 //! elements may be of different types.
@@ -30,9 +31,10 @@ pub(super) fn expand(text: &[u8], how: ExpandJson, out: &mut String) -> Result<(
             out.push_str(value.get());
             Ok(())
         }
-        ExpandJson::DropNulls | ExpandJson::DropEmptyArrays | ExpandJson::DropBoth => {
-            copy(value, how, DEPTH_MAX, out).map_err(|_| NotJson)
-        }
+        ExpandJson::Compact
+        | ExpandJson::DropNulls
+        | ExpandJson::DropEmptyArrays
+        | ExpandJson::DropBoth => copy(value, how, DEPTH_MAX, out).map_err(|_| NotJson),
     }
 }
 
@@ -69,7 +71,7 @@ impl Copy<'_> {
         let is_empty_array =
             text.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(']'));
         match self.how {
-            ExpandJson::No | ExpandJson::AsItIs => false,
+            ExpandJson::No | ExpandJson::AsItIs | ExpandJson::Compact => false,
             ExpandJson::DropNulls => is_null,
             ExpandJson::DropEmptyArrays => is_empty_array,
             ExpandJson::DropBoth => is_null || is_empty_array,
@@ -134,6 +136,16 @@ mod tests {
 
     const MIXED: &str = r#"{"a": null, "b": [], "c": [ ], "d": [null, [], {"x": null, "y": 1.50}],
         "e": 12345678901234567890, "f\"": {"n": null}, "g": [1, "2", 3.0]}"#;
+
+    #[test]
+    fn compact_drops_white_space_between_tokens_and_nothing_else() {
+        let text = r#" {"a": null, "b": [ ], "c": [1.50, "x y"], "d": { }} "#;
+        assert_eq!(
+            expanded(text, ExpandJson::Compact).unwrap(),
+            r#"{"a":null,"b":[],"c":[1.50,"x y"],"d":{}}"#
+        );
+        assert_eq!(expanded(" 1 ", ExpandJson::Compact).unwrap(), "1");
+    }
 
     #[test]
     fn json_is_copied_as_it_is() {

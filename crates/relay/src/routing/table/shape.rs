@@ -45,6 +45,8 @@ pub enum ExpandJson {
     No,
     /// It stands in the value as it is.
     AsItIs,
+    /// It stands in the value without the white space between its tokens.
+    Compact,
     /// It stands in the value without members that are null.
     DropNulls,
     /// It stands in the value without members that are empty arrays.
