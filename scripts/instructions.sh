@@ -4,11 +4,11 @@
 # instructions under callgrind can.
 #
 #   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1
-#                                                if a shape of event costs over 5 % more than there
+#                                                if a shape of event costs over 3 % more than there
 #   scripts/instructions.sh --update             writes what it counted there
 #   scripts/instructions.sh --functions SHAPE    also lists the costliest functions of one shape
 #
-# The program is crates/relay/examples/instructions.rs, in the product's own profile (`release`:
+# The program is crates/relay/examples/instructions, in the product's own profile (`release`:
 # thin LTO, one codegen unit) for the target's plain CPU, whatever RUSTFLAGS say. Each shape runs
 # twice, the second time with twice the events: the difference is what the events cost, without
 # start and warm-up. Instructions are attributed to the source line that they were inlined from, so
@@ -22,7 +22,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 figures=crates/relay/instructions.toml
-tolerance=5 # per cent
+tolerance=3 # per cent
 events=4000
 update=0
 listed=
@@ -120,7 +120,7 @@ machine="$(rustc -vV | sed -n 's/^host: //p')"
 stored() { [ ! -e "$figures" ] || sed -n "s/^$1 = \"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$figures"; }
 
 columns="decode columns route headers ledger session feedback library"
-printf 'instructions per event\n%-10s' shape
+printf 'instructions per event\n%-12s' shape
 printf '%9s' $columns total stored change
 printf '\n'
 : >"$work/new"
@@ -133,7 +133,7 @@ for shape in $shapes; do
         { cost[$2] += $1 }
         END {
             count = split(columns, names, " ")
-            printf "%-10s", shape
+            printf "%-12s", shape
             for (i = 1; i <= count; i++) { total += cost[names[i]]; printf "%9.0f", cost[names[i]] }
             total = sprintf("%.0f", total)
             printf "%9d", total
