@@ -77,3 +77,54 @@ async fn every_preset_makes_the_record_of_its_example() {
         );
     }
 }
+
+#[tokio::test]
+async fn quoted_names_and_generated_columns_are_routed() {
+    let mut fixture = empty_fixture().await;
+    let session = fixture.session().await.unwrap();
+    let create = r#"CREATE TABLE "Out Box" ("Id" text PRIMARY KEY, "Kind" text, "Aggregate Id" text,
+        "eventType" text, "Body" jsonb, size int GENERATED ALWAYS AS (length("Kind")) STORED)"#;
+    session.batch_execute(create).await.unwrap();
+    let mut config = fixture.config.clone();
+    config.set_outbox("table", "public.\"Out Box\"");
+    config.set_outbox("preset", "default");
+    config.set_outbox("topic", "quoted.${aggregate_type}");
+    let columns = "\n[outbox.columns]\nid = \"Id\"\naggregate_type = \"Kind\"\n\
+        aggregate_id = \"Aggregate Id\"\nevent_type = \"eventType\"\npayload = \"Body\"\n";
+    set_up(&mut fixture, &format!("{config}{columns}")).await;
+    let insert = r#"INSERT INTO "Out Box" VALUES ('1', 'order', 'k', 'made', '{}')"#;
+    session.batch_execute(insert).await.unwrap();
+    session.batch_execute(r#"ALTER TABLE "Out Box" DROP COLUMN size"#).await.unwrap();
+    session.batch_execute(&insert.replace("'1'", "'2'")).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let seen = read_all(&fixture.kafka.bootstrap(), &["quoted.order"]).await.unwrap();
+    let ids: Vec<Option<&str>> = seen.iter().map(|record| record.header("id")).collect();
+    assert_eq!(ids, [Some("1"), Some("2")], "{seen:?}");
+    assert!(seen.iter().all(|record| record.key.as_deref() == Some(b"k".as_slice())), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_partition_may_be_an_outbox_of_its_own() {
+    let mut fixture = empty_fixture().await;
+    let session = fixture.session().await.unwrap();
+    let create = "CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text,
+            event_type text, payload jsonb) PARTITION BY LIST (aggregate_type);
+        CREATE TABLE orders PARTITION OF outbox FOR VALUES IN ('order');
+        CREATE TABLE invoices PARTITION OF outbox FOR VALUES IN ('invoice');
+        CREATE TABLE others PARTITION OF outbox DEFAULT";
+    session.batch_execute(create).await.unwrap();
+    let mut config = fixture.config.clone();
+    config.set_outbox("table", "public.orders");
+    config.set_outbox("topic", "first");
+    let second = "\n[[outbox]]\ntable = \"public.invoices\"\ntopic = \"second\"\n";
+    set_up(&mut fixture, &format!("{config}{second}")).await;
+    let insert = "INSERT INTO outbox VALUES ('1', 'order', 'k', 'made', '{}'),
+        ('2', 'invoice', 'k', 'made', '{}'), ('3', 'other', 'k', 'made', '{}')";
+    session.batch_execute(insert).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    for (topic, id) in [("first", "1"), ("second", "2")] {
+        let seen = read_all(&fixture.kafka.bootstrap(), &[topic]).await.unwrap();
+        let ids: Vec<Option<&str>> = seen.iter().map(|record| record.header("id")).collect();
+        assert_eq!(ids, [Some(id)], "{topic}: {seen:?}");
+    }
+}
