@@ -45,7 +45,6 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
     if ended != ending {
         tally.complain(format!("{name}: run {ended:?}, and the recording says {ending:?}"));
     }
-    tally.records = seen.len();
     let (written, wanted) = (in_partitions(seen.iter().map(record_of)), in_partitions(records));
     for (place, wanted) in &wanted {
         let written = written.get(place).map_or(&[][..], Vec::as_slice);
@@ -61,8 +60,15 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
     if let Some(time) = seen.iter().find_map(|record| odd_time(record, &inserted.millis)) {
         tally.complain(format!("{name}: no row was committed at {time}, a record's time"));
     }
-    tally.ran = usize::from(tally.complaints().is_empty());
-    tally.stopped = usize::from(matches!(ended, Ended::Stopped(_)));
+    if tally.complaints().is_empty() {
+        tally.ran = 1;
+        tally.records = seen.len();
+        if let Ended::Stopped(_) = ended {
+            tally.stopped = 1;
+            // Of these the recording alone says what becomes of them.
+            tally.behind = routed.outcomes.len().saturating_sub(seen.len() + 1);
+        }
+    }
     Ok(tally)
 }
 

@@ -20,6 +20,8 @@ pub struct Tally {
     pub(super) records: usize,
     /// Cases in which it stopped.
     pub(super) stopped: usize,
+    /// Rows behind the one at which it stopped.
+    pub(super) behind: usize,
     complaints: Vec<String>,
 }
 
@@ -40,6 +42,7 @@ impl Tally {
         self.ran += other.ran;
         self.records += other.records;
         self.stopped += other.stopped;
+        self.behind += other.behind;
         for (why, count) in other.not_compared {
             *self.not_compared.entry(why).or_default() += count;
         }
@@ -49,14 +52,16 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { compared, events, findings, ran, records, stopped, .. } = self;
+        let Self { compared, events, findings, .. } = self;
         write!(
             f,
             "compare on {compared} cases: {events} events, {findings} findings, as recorded"
         )?;
         for (why, count) in &self.not_compared {
-            write!(f, " ({count} left out: {why})")?;
+            write!(f, " ({count} cases left out: {why})")?;
         }
-        write!(f, "; run on {ran} cases: {records} records as recorded, {stopped} stops")
+        let Self { ran, records, stopped, behind, .. } = self;
+        write!(f, "; run on {ran} cases: {records} records as recorded, {stopped} stops")?;
+        write!(f, " with {behind} rows behind them")
     }
 }
