@@ -35,7 +35,9 @@ async fn main() -> anyhow::Result<()> {
                 golden.write(&case.name)?;
                 show(case, golden)?;
             }
-            finish(live::check(recorded, &cases).await?, Vec::new())
+            let tally = live::check(recorded, &cases).await?;
+            println!("{} cases recorded; {tally}", cases.len());
+            finish(tally.complaints())
         }
         "update" => {
             for case in &cases {
@@ -59,14 +61,15 @@ async fn check(cases: &[Case]) -> anyhow::Result<()> {
             changed.extend(changes(case, &Golden::read(&case.name)?, now));
         }
     }
-    println!("{} cases through Debezium, {} of them not as recorded", cases.len(), changed.len());
-    finish(live::check(recorded, cases).await?, changed)
+    let differ = changed.len();
+    let tally = live::check(recorded, cases).await?;
+    println!("{} cases through Debezium, {differ} rows not as recorded; {tally}", cases.len());
+    changed.extend_from_slice(tally.complaints());
+    finish(&changed)
 }
 
-/// Prints what was compared, in a line, or fails with what differs from the recording.
-fn finish(tally: live::Tally, mut changed: Vec<String>) -> anyhow::Result<()> {
-    changed.extend_from_slice(tally.complaints());
-    println!("{tally}");
+/// Fails with what differs from the recording.
+fn finish(changed: &[String]) -> anyhow::Result<()> {
     ensure!(changed.is_empty(), "not what the goldens say:\n{}", changed.join("\n"));
     Ok(())
 }
