@@ -7,8 +7,9 @@
 #   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
 #   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL
 #   scripts/test.sh --debezium    the real Debezium: on the cases that the default tests compare
-#                                 with, and handing its slot over and getting it back; with the
-#                                 word `record` behind it, what it does in the cases is recorded
+#                                 with, where the real router answers `compare` and runs beside it,
+#                                 and handing its slot over and getting it back; with the word
+#                                 `record` behind it, what it does in the cases is recorded
 #
 # Installs what is missing. A server that cannot be installed is a failure, and never a skipped
 # test.
@@ -84,10 +85,10 @@ for part in "${parts[@]}"; do
             step "the real Debezium"
             OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
             export OUTBOX_DEBEZIUM
+            build_router
             cargo run --locked --package differential -- "${2:-check}"
             if [ "${2:-check}" = check ]; then
                 step "a slot from the real Debezium and back"
-                build_router
                 OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
                     --ignored take_over --test-threads 2
             fi

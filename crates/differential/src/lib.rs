@@ -5,11 +5,14 @@
 //! the case's [`golden`]. [`ours`] translates the same configuration with `migrate` and lets the
 //! router's core route what the server sent; it needs neither Java nor a server, so the default
 //! tests compare ([`compare`]) every case with its golden. A row whose records differ says why in
-//! its case, or the test fails; so it does where a reason is given and nothing differs.
+//! its case, or the test fails; so it does where a reason is given and nothing differs. [`live`]
+//! gives the rows that Debezium has just routed to the real router, with its `compare` and its
+//! `run`.
 
 pub mod case;
 pub mod compare;
 pub mod golden;
+pub mod live;
 pub mod ours;
 pub mod page;
 pub mod record;

@@ -1,4 +1,5 @@
-//! Records what the real Debezium makes of the cases, or checks that it is what was recorded.
+//! Records what the real Debezium makes of the cases, or checks that it is what was recorded. Both
+//! then run the real router on the same rows (`OUTBOX_ROUTER_BIN`, or the one beside this program).
 //!
 //! ```text
 //! differential check  [CASE…]   fails where Debezium or the router does not do what is recorded
@@ -12,7 +13,7 @@ use anyhow::{Context, bail, ensure};
 use differential::case::Case;
 use differential::compare::{changes, differences};
 use differential::golden::Golden;
-use differential::{ours, record};
+use differential::{live, ours, record};
 
 /// The version of the server, on which no record depends.
 const POSTGRES: u16 = 18;
@@ -29,11 +30,14 @@ async fn main() -> anyhow::Result<()> {
     match command.as_str() {
         "check" => check(&cases).await,
         "record" => {
-            for (case, golden) in cases.iter().zip(record::record(POSTGRES, &cases).await?) {
+            let recorded = record::record(POSTGRES, &cases).await?;
+            for (case, golden) in cases.iter().zip(&recorded.goldens) {
                 golden.write(&case.name)?;
-                show(case, &golden)?;
+                show(case, golden)?;
             }
-            Ok(())
+            let tally = live::check(recorded, &cases).await?;
+            println!("{} cases recorded; {tally}", cases.len());
+            finish(tally.complaints())
         }
         "update" => {
             for case in &cases {
@@ -51,14 +55,22 @@ async fn main() -> anyhow::Result<()> {
 /// Fails where Debezium, or the router on rows inserted now, differs from the recording.
 async fn check(cases: &[Case]) -> anyhow::Result<()> {
     let mut changed = Vec::new();
-    for (case, now) in cases.iter().zip(record::record(POSTGRES, cases).await?) {
+    let recorded = record::record(POSTGRES, cases).await?;
+    for (case, now) in cases.iter().zip(&recorded.goldens) {
         if !case.varies {
-            changed.extend(changes(case, &Golden::read(&case.name)?, &now));
+            changed.extend(changes(case, &Golden::read(&case.name)?, now));
         }
     }
-    let changes = changed.join("\n");
-    ensure!(changed.is_empty(), "not what the goldens say:\n{changes}");
-    println!("{} cases are as recorded", cases.len());
+    let differ = changed.len();
+    let tally = live::check(recorded, cases).await?;
+    println!("{} cases through Debezium, {differ} rows not as recorded; {tally}", cases.len());
+    changed.extend_from_slice(tally.complaints());
+    finish(&changed)
+}
+
+/// Fails with what differs from the recording.
+fn finish(changed: &[String]) -> anyhow::Result<()> {
+    ensure!(changed.is_empty(), "not what the goldens say:\n{}", changed.join("\n"));
     Ok(())
 }
 

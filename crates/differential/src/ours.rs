@@ -1,7 +1,7 @@
 //! What the router makes of recorded rows: the case's configuration goes through `migrate`, and
 //! what the server sent of a row goes through the core.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::num::NonZeroI32;
 
@@ -15,7 +15,7 @@ use relay::{
 };
 
 use crate::case::Case;
-use crate::golden::{Bytes, Golden, Outcome, Record, RecordedRow, Time};
+use crate::golden::{Bytes, Golden, Outcome, Record, Time};
 
 /// How many partitions every topic has.
 pub const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
@@ -49,18 +49,45 @@ fn outboxes(toml: &str) -> anyhow::Result<Outboxes> {
     Ok(loaded.config.outboxes())
 }
 
+/// What the router makes of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routed {
+    /// What becomes of every row, in order.
+    pub outcomes: Vec<Outcome>,
+    /// The topics that the core asked for, also those of rows that it refused then.
+    pub topics: BTreeSet<String>,
+    /// The code with which the router stops at what comes after the rows, where it does.
+    pub stops_after: Option<String>,
+}
+
 /// What the router makes of every row of a recording, in order.
 ///
 /// # Errors
 ///
 /// Fails when the configuration cannot be translated, or a row has no outcome.
 pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
+    Ok(routed(case, golden)?.outcomes)
+}
+
+/// What the router makes of a recording.
+///
+/// # Errors
+///
+/// As [`outcomes`].
+pub fn routed(case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
     let outboxes = outboxes(&migrated(case)?)?;
-    let row = |row: &RecordedRow| {
+    let mut routed = Routed { outcomes: Vec::new(), topics: BTreeSet::new(), stops_after: None };
+    for row in &golden.rows {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
-        run.route(golden, &row.insert.0)
-    };
-    golden.rows.iter().map(row).collect()
+        let outcome = run.route(golden, &row.insert.0)?;
+        routed.stops_after = match outcome {
+            Outcome::Record(_) => run.reason(),
+            Outcome::Stops(_) => None,
+        };
+        routed.outcomes.push(outcome);
+        routed.topics.extend(run.topics.into_values());
+    }
+    Ok(routed)
 }
 
 /// One row has the core for itself, because the core stops at a row that it refuses.
@@ -109,9 +136,13 @@ impl Run {
         if let Some(record) = self.sink.produced().first() {
             return Ok(Outcome::Record(self.record(record)));
         }
+        self.reason().map(Outcome::Stops).context("neither a record nor a reason")
+    }
+
+    /// The code with which the core has stopped.
+    fn reason(&self) -> Option<String> {
         let reason = self.relay.snapshot(Moment::default()).condition.reason;
-        let reason = reason.context("neither a record nor a reason")?;
-        Ok(Outcome::Stops(reason.code.to_string()))
+        reason.map(|reason| reason.code.to_string())
     }
 
     fn handle(&mut self, input: Input<'_>) {

@@ -1,7 +1,10 @@
 //! Tables, slots and rows of cases, and what the server sends of the rows.
 
+use std::ops::RangeInclusive;
+
 use anyhow::{Context, ensure};
-use testbed::postgres::{PostgresOptions, PostgresServer, create_slot};
+use testbed::postgres::{DatabaseSession, PostgresOptions, PostgresServer, create_slot};
+use tokio_postgres::types::PgLsn;
 
 use crate::case::Case;
 use crate::golden::Hex;
@@ -16,11 +19,45 @@ pub(crate) struct Sent {
     pub(crate) after: Vec<Hex>,
     /// Each row's id, as text.
     pub(crate) ids: Vec<String>,
+    pub(crate) inserted: Inserted,
 }
 
-/// A server that has room for a slot of each case.
+/// Where and when the rows of a case were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Inserted {
+    /// The end of WAL after the last statement.
+    pub(crate) end: PgLsn,
+    /// The server's clock before the first and after the last statement, in milliseconds since
+    /// 1970.
+    pub(crate) millis: RangeInclusive<i64>,
+}
+
+/// Who reads a case's rows from a slot of their own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SlotOf {
+    /// Debezium, and the recording of what the server sends.
+    Debezium,
+    /// `outbox-router compare`
+    Compare,
+    /// `outbox-router run`
+    Run,
+}
+
+impl SlotOf {
+    /// The name of the slot of a case.
+    pub(crate) fn name(self, case: &Case) -> String {
+        let identifier = case.identifier();
+        match self {
+            Self::Debezium => identifier,
+            Self::Compare => format!("{identifier}_compare"),
+            Self::Run => format!("{identifier}_run"),
+        }
+    }
+}
+
+/// A server that has room for the slots of each case, and some temporary ones.
 pub(crate) async fn start(version: u16, cases: &[Case]) -> anyhow::Result<PostgresServer> {
-    let senders = (2 * cases.len() + 10).to_string();
+    let senders = (3 * cases.len() + 20).to_string();
     let connections = (10 * cases.len() + 50).to_string();
     let options = PostgresOptions::version(version)
         .set("max_replication_slots", &senders)
@@ -29,13 +66,16 @@ pub(crate) async fn start(version: u16, cases: &[Case]) -> anyhow::Result<Postgr
     PostgresServer::start(options).await
 }
 
-/// Makes a case's table, publication and slot, and inserts its rows.
+/// Makes a case's table, publication and slots, and inserts its rows.
 pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Result<Sent> {
     let session = server.connect().await?;
     let name = case.identifier();
     let make = format!("{}\nCREATE PUBLICATION {name} FOR TABLE {name};", case.create_table());
     session.batch_execute(&make).await.with_context(|| format!("{}: {make}", case.name))?;
-    create_slot(&session, &name, "pgoutput").await?;
+    for slot in [SlotOf::Debezium, SlotOf::Compare, SlotOf::Run] {
+        create_slot(&session, &slot.name(case), "pgoutput").await?;
+    }
+    let before = millis(&session).await?;
     let mut ids = Vec::new();
     let key = case.router.get("table.field.event.id").map_or("id", String::as_str);
     for (number, row) in case.rows.iter().enumerate() {
@@ -48,14 +88,9 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
         let done = session.batch_execute(statement).await;
         done.with_context(|| format!("{}: {statement}", case.name))?;
     }
-    // As the router's connection sets it.
-    session.batch_execute("SET DateStyle = ISO; SET TimeZone = UTC").await?;
-    let peek = format!(
-        "SELECT data FROM pg_logical_slot_peek_binary_changes('{name}', NULL, NULL, \
-         'proto_version', '1', 'publication_names', '{name}')"
-    );
-    let messages: Vec<Vec<u8>> =
-        session.query(&peek, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let end = session.query_one("SELECT pg_current_wal_flush_lsn()", &[]).await?.get(0);
+    let inserted = Inserted { end, millis: before..=millis(&session).await? };
+    let messages = sent(&session, &name).await?;
     let of = |kind: u8| messages.iter().filter(move |message| message.first() == Some(&kind));
     let inserts: Vec<Hex> = of(b'I').cloned().map(Hex).collect();
     ensure!(inserts.len() == case.rows.len(), "{}: {} inserts", case.name, inserts.len());
@@ -72,5 +107,23 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
         inserts,
         after: after.cloned().map(Hex).collect(),
         ids,
+        inserted,
     })
+}
+
+/// What the server sends through a slot.
+async fn sent(session: &DatabaseSession, slot: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    // As the router's connection sets it.
+    session.batch_execute("SET DateStyle = ISO; SET TimeZone = UTC").await?;
+    let peek = format!(
+        "SELECT data FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, \
+         'proto_version', '1', 'publication_names', '{slot}')"
+    );
+    Ok(session.query(&peek, &[]).await?.iter().map(|row| row.get(0)).collect())
+}
+
+/// The server's clock, in milliseconds since 1970.
+async fn millis(session: &DatabaseSession) -> anyhow::Result<i64> {
+    let clock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+    Ok(session.query_one(clock, &[]).await?.get(0))
 }

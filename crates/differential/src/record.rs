@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, ensure};
 use testbed::debezium::{ConnectorState, Worker};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
+use testbed::postgres::PostgresServer;
 use testbed::reader::ConsumedRecord;
 use testbed::router::last_lines;
 use tokio::time::{Instant, sleep};
 
 use crate::case::Case;
 use crate::golden::{Bytes, Golden, Record, RecordedBy, RecordedRow, Time};
-use crate::postgres::{self, Sent};
+use crate::postgres::{self, Inserted, Sent};
 use crate::{connect, kafka, ours};
 
 /// How long Kafka Connect may take to start all connectors.
@@ -21,23 +22,39 @@ const QUIET: Duration = Duration::from_secs(12);
 /// A time of a record that is farther from now is the row's own.
 const NEAR_NOW_MS: i64 = 3_600_000;
 
+/// What the real Debezium made of cases, and the servers with their rows and its records.
+#[derive(Debug)]
+pub struct Recorded {
+    /// One for each case, in the same order.
+    pub goldens: Vec<Golden>,
+    pub(crate) postgres: PostgresServer,
+    pub(crate) kafka: KafkaCluster,
+    /// One for each case, too.
+    pub(crate) inserted: Vec<Inserted>,
+}
+
+/// A cluster that keeps what is written into it.
+pub(crate) async fn start_kafka() -> anyhow::Result<KafkaCluster> {
+    // Else it deletes records at once that carry a time of years ago.
+    KafkaCluster::start(KafkaOptions::default().set("log.retention.ms", "-1")).await
+}
+
 /// Lets the real Debezium route the rows of cases, in one Kafka Connect, each from a slot of its
 /// own.
 ///
 /// # Errors
 ///
 /// Fails when a server does not come up, or a case's SQL is wrong.
-pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Vec<Golden>> {
-    let server = postgres::start(version, cases).await?;
-    // Else it deletes records at once that carry a time of years ago.
-    let options = KafkaOptions::default().set("log.retention.ms", "-1");
-    let cluster = KafkaCluster::start(options).await?;
+pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Recorded> {
+    let postgres = postgres::start(version, cases).await?;
+    let kafka = start_kafka().await?;
     let mut sent = Vec::new();
     for case in cases {
-        sent.push(postgres::insert(&server, case).await?);
+        sent.push(postgres::insert(&postgres, case).await?);
     }
-    let worker = connect::start(&cluster.bootstrap(), server.port(), cases)?;
-    let seen = wait(&worker, &cluster.bootstrap(), cases).await;
+    let inserted = sent.iter().map(|sent| sent.inserted.clone()).collect();
+    let worker = connect::start(&kafka.bootstrap(), postgres.port(), cases)?;
+    let seen = wait(&worker, &kafka.bootstrap(), cases).await;
     let (seen, failures) = seen.with_context(|| last_lines(&worker.log(), 60))?;
     drop(worker);
     let recorded_by = RecordedBy {
@@ -45,14 +62,15 @@ pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Vec<Golden>>
         postgres: version,
         command: "scripts/test.sh --debezium record".to_owned(),
     };
-    cases
+    let goldens = cases
         .iter()
         .zip(sent)
         .zip(seen.into_iter().zip(failures))
         .map(|((case, sent), (seen, failure))| {
             golden(case, sent, &seen, failure, recorded_by.clone())
         })
-        .collect()
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Recorded { goldens, postgres, kafka, inserted })
 }
 
 /// Waits until every row has its record, or none comes any more.
@@ -136,7 +154,7 @@ pub fn with_ours(case: &Case, mut golden: Golden) -> anyhow::Result<Golden> {
     Ok(golden)
 }
 
-fn record_of(record: &ConsumedRecord) -> Record {
+pub(crate) fn record_of(record: &ConsumedRecord) -> Record {
     let bytes = |bytes: &Vec<u8>| Bytes(bytes.clone());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
