@@ -23,12 +23,17 @@ fn events() -> u64 {
     set.and_then(|text| text.parse().ok()).unwrap_or(4_000)
 }
 
-/// A router that has sent a backlog, and a slot that still holds it.
-async fn sent(events: u64) -> Fixture {
-    let fixture = Fixture::builder().start().await.unwrap();
+async fn create_slot(fixture: &Fixture) {
     let session = fixture.session().await.unwrap();
     let slot = format!("SELECT pg_create_logical_replication_slot('{COMPARED}', 'pgoutput')");
     session.batch_execute(&slot).await.unwrap();
+}
+
+/// A router that has sent a backlog, and a slot that still holds it.
+async fn sent(events: u64) -> Fixture {
+    let fixture = Fixture::builder().start().await.unwrap();
+    create_slot(&fixture).await;
+    let session = fixture.session().await.unwrap();
     let size = Backlog {
         transactions: events / 10,
         rows_per_transaction: 10,
@@ -41,16 +46,36 @@ async fn sent(events: u64) -> Fixture {
     fixture
 }
 
-/// Runs `compare`, and returns its exit code and JSON.
-async fn compare(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value) {
+/// Runs `compare`, and returns its exit code, its JSON (null without) and what it says beside that.
+async fn run(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let slot = format!("postgres.slot={COMPARED}");
-    let mut command = vec!["compare", "--json", "--wait", "20s", "--set", &slot];
+    let mut command = vec!["compare", "--json", "--set", &slot];
+    if !arguments.contains(&"--wait") {
+        command.extend(["--wait", "20s"]);
+    }
     command.extend(arguments);
     let output = fixture.router.command(&command).await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{errors}"));
-    (output.status.code(), found)
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), found, errors)
+}
+
+/// Runs a `compare` that ends with an answer, and returns its exit code and JSON.
+async fn compare(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value) {
+    let (exit, found, errors) = run(fixture, arguments).await;
+    assert!(found.is_object(), "{errors}");
+    (exit, found)
+}
+
+/// Inserts an event of the fixture's aggregate type.
+async fn insert(fixture: &Fixture, table: &str, payload_bytes: i32, headers: Option<&str>) {
+    let session = fixture.session().await.unwrap();
+    let sql = format!(
+        "INSERT INTO {table} (aggregate_type, aggregate_id, event_type, payload, headers) \
+         VALUES ($1, 'a', 'Made', jsonb_build_object('pad', repeat('x', $2)), $3::text::jsonb)"
+    );
+    let aggregate_type = fixture.schema.types.first().unwrap();
+    session.execute(&sql, &[aggregate_type, &payload_bytes, &headers]).await.unwrap();
 }
 
 fn counts(found: &Value) -> BTreeMap<String, u64> {
@@ -80,7 +105,7 @@ async fn events_that_come_while_it_runs_are_followed() {
     let fixture = sent(10).await;
     let session = fixture.session().await.unwrap();
     let writes = async {
-        for first in 1..100 {
+        for first in 1.. {
             let size = Backlog {
                 transactions: 1,
                 rows_per_transaction: 10,
@@ -88,10 +113,12 @@ async fn events_that_come_while_it_runs_are_followed() {
                 first: first * 10,
             };
             testbed::load::backlog(&session, &fixture.schema, size).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let ((exit, found), ()) = tokio::join!(compare(&fixture, &["--records", "500"]), writes);
+    let (exit, found) = tokio::select! {
+        compared = compare(&fixture, &["--records", "500"]) => compared,
+        () = writes => panic!("the writer does not end"),
+    };
     assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
     assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(500)), "{found:#}");
 }
@@ -99,11 +126,98 @@ async fn events_that_come_while_it_runs_are_followed() {
 #[tokio::test]
 async fn nothing_to_compare_is_no_success() {
     let fixture = Fixture::builder().start().await.unwrap();
-    let session = fixture.session().await.unwrap();
-    let slot = format!("SELECT pg_create_logical_replication_slot('{COMPARED}', 'pgoutput')");
-    session.batch_execute(&slot).await.unwrap();
+    create_slot(&fixture).await;
     let (exit, found) = compare(&fixture, &[]).await;
     assert_eq!((exit, found["events"].as_u64()), (Some(1), Some(0)), "{found:#}");
+}
+
+#[tokio::test]
+async fn the_events_of_a_missing_topic_are_missing_whatever_partition_they_name() {
+    let missing = format!("{}-missing", e2e::SLOT);
+    let fixture = Fixture::builder()
+        .set_outbox("topic", missing.as_str())
+        .set_outbox("columns.partition", "shard")
+        .prepare()
+        .await
+        .unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("ALTER TABLE outbox ADD COLUMN shard int DEFAULT 5").await.unwrap();
+    create_slot(&fixture).await;
+    insert(&fixture, "outbox", 10, None).await;
+    let (exit, found) = compare(&fixture, &["--wait", "1s"]).await;
+    assert_eq!((exit, counts(&found)), (Some(1), [("missing".into(), 1)].into()), "{found:#}");
+    let at = found.pointer("/findings/0/examples/0/at").unwrap();
+    assert_eq!(at, &Value::from(format!("{missing}-?")));
+}
+
+#[tokio::test]
+async fn a_topic_that_is_named_is_read_from_the_first_event_on() {
+    let fixture = sent(10).await;
+    let topic = fixture.topics[0].as_str();
+    let arguments = ["--lookback", "1ms", "--wait", "2s", "--topic"];
+    let (exit, found) = compare(&fixture, &[arguments.as_slice(), &[topic]].concat()).await;
+    assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
+    assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(10)), "{found:#}");
+    let (exit, _, errors) =
+        run(&fixture, &[arguments.as_slice(), &["no-such-topic"]].concat()).await;
+    assert_eq!(exit, Some(1), "{errors}");
+    assert!(errors.contains("K010") && errors.contains("no-such-topic"), "{errors}");
+}
+
+#[tokio::test]
+async fn tables_may_name_the_header_of_the_id_differently() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let publication = e2e::PUBLICATION;
+    let table = format!(
+        "CREATE TABLE second (LIKE outbox INCLUDING ALL); \
+         ALTER PUBLICATION {publication} ADD TABLE second"
+    );
+    session.batch_execute(&table).await.unwrap();
+    create_slot(&fixture).await;
+    let second = format!(
+        "[[outbox]]\ntable = 'public.second'\npreset = 'default'\ntopic = '{}'\n\
+         headers.id = 'event-id'",
+        fixture.topics[0]
+    );
+    fixture.router.set_config(&format!("{}\n{second}\n", fixture.config)).unwrap();
+    fixture.restart().await.unwrap();
+    for table in ["outbox", "second", "outbox", "second"] {
+        insert(&fixture, table, 10, None).await;
+    }
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (exit, found) = compare(&fixture, &[]).await;
+    assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
+    assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(4)), "{found:#}");
+}
+
+#[tokio::test]
+async fn rows_from_before_the_time_that_was_given_are_no_findings() {
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    create_slot(&fixture).await;
+    insert(&fixture, "outbox", 10, Some("[]")).await;
+    let session = fixture.session().await.unwrap();
+    let now = session.query_one("SELECT clock_timestamp()::text", &[]).await.unwrap();
+    let now: String = now.get(0);
+    insert(&fixture, "outbox", 10, None).await;
+    let (exit, found) = compare(&fixture, &["--wait", "1s", "--since", &now]).await;
+    assert_eq!((exit, counts(&found)), (Some(1), [("missing".into(), 1)].into()), "{found:#}");
+}
+
+#[tokio::test]
+async fn a_record_that_is_too_large_for_its_topic_is_refused_as_run_refuses_it() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let small = format!("small-{}", fixture.topics[0]);
+    let limit = [("max.message.bytes", "1000")];
+    testbed::kafka::create_topic(&fixture.kafka.bootstrap(), &small, 3, &limit).await.unwrap();
+    fixture.config.set_outbox("topic", small);
+    fixture.rewrite_config().unwrap();
+    create_slot(&fixture).await;
+    insert(&fixture, "outbox", 10, None).await;
+    insert(&fixture, "outbox", 2_000, None).await;
+    let (exit, found) = compare(&fixture, &["--wait", "1s"]).await;
+    let wanted = [("missing".into(), 1), ("refused".into(), 1)].into();
+    assert_eq!((exit, counts(&found)), (Some(1), wanted), "{found:#}");
 }
 
 #[tokio::test]
@@ -161,7 +275,7 @@ fn write_altered(
             }
             2 => {
                 send(&producer, topic, &record);
-                plant("doubled");
+                plant("duplicate");
             }
             3 => {
                 // The next one of its key goes first.

@@ -5,6 +5,7 @@
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
 //! * [`migrate`] translates the configuration of Debezium.
+//! * [`compare`] pairs the records that the router would produce with those in Kafka.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
 //! * [`codes`] says what every error code means and what to type.
 //! * [`block_on`] runs a command, or `run`, to its end.

@@ -30,9 +30,11 @@ pub(super) enum Topic {
     Unusable(Failure),
 }
 
-/// Every partition that a row may name is one of these: of a topic that does not exist, no row is
-/// refused for its partition.
-const ANY: TopicFacts = TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
+/// Stands for a partition count that is not known: no row is refused for its partition.
+pub(super) const PARTITION_COUNT_UNKNOWN: NonZeroI32 = NonZeroI32::MAX;
+
+/// What a dry run is told of a topic of which nothing is known.
+const ANY: TopicFacts = TopicFacts { partitions: PARTITION_COUNT_UNKNOWN, max_message_bytes: None };
 
 impl Topics {
     /// Makes the client, by the same settings as `run`.

@@ -1,6 +1,6 @@
 //! What differs between a record that the router would produce and the one in Kafka.
 
-use super::record::{Expected, Time};
+use super::record::{Expected, ExpectedTime};
 use crate::kafka::StoredRecord;
 
 /// The part of a record that differs.
@@ -51,7 +51,7 @@ pub(super) fn differences(expected: &Expected, stored: &StoredRecord) -> Vec<Dif
     if stored.headers != expected.headers {
         found.push(Difference::Headers);
     }
-    if let Time::Row(millis) = expected.time
+    if let ExpectedTime::Row(millis) = expected.time
         && millis != stored.timestamp_ms
     {
         found.push(Difference::Timestamp);
@@ -75,8 +75,8 @@ pub(super) fn sides(
         Difference::Headers => headers(&expected.headers, &stored.headers),
         Difference::Timestamp => {
             let millis = match expected.time {
-                Time::Row(millis) => millis.to_string(),
-                Time::NotCompared => String::new(),
+                ExpectedTime::Row(millis) => millis.to_string(),
+                ExpectedTime::NotCompared => String::new(),
             };
             (millis, stored.timestamp_ms.to_string())
         }

@@ -1,5 +1,5 @@
-//! An expected record without its bytes, for one that was given up: so much may be kept of many,
-//! and its record is still compared if it turns up.
+//! An expected record without its bytes, of an event that counts as missing. Its size does not
+//! depend on the record, so a million can be kept, and the record is still compared if it comes.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use super::{
     difference::Difference,
-    record::{Expected, Time},
+    record::{Expected, ExpectedTime},
 };
 use crate::kafka::{PartitionId, StoredRecord};
 
@@ -19,7 +19,7 @@ pub(super) struct Fingerprint {
     key: u64,
     value: u64,
     headers: u64,
-    time: Time,
+    time: ExpectedTime,
 }
 
 impl Fingerprint {
@@ -55,7 +55,7 @@ impl Fingerprint {
         if self.headers != hash(hasher, &stored.headers) {
             found.push(Difference::Headers);
         }
-        if let Time::Row(millis) = self.time
+        if let ExpectedTime::Row(millis) = self.time
             && millis != stored.timestamp_ms
         {
             found.push(Difference::Timestamp);

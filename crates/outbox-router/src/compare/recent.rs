@@ -3,11 +3,11 @@
 
 use std::{collections::HashMap, hash::BuildHasherDefault, hash::Hasher};
 
-/// Keys are hashes already, so their hash is what they are.
+/// The keys are hashes: they are used unchanged.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct AsItIs(u64);
+pub(super) struct Identity(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for Identity {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -23,19 +23,19 @@ impl Hasher for AsItIs {
     }
 }
 
-type Generation<V> = HashMap<u64, V, BuildHasherDefault<AsItIs>>;
+type Entries<V> = HashMap<u64, V, BuildHasherDefault<Identity>>;
 
-/// At least the latest `capacity` entries, and at most twice as many.
+/// At least the latest `capacity` entries: at most two maps of `capacity` entries.
 #[derive(Debug)]
 pub(super) struct Recent<V> {
     capacity: usize,
-    young: Generation<V>,
-    old: Generation<V>,
+    young: Entries<V>,
+    old: Entries<V>,
 }
 
 impl<V: Copy> Recent<V> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, young: Generation::default(), old: Generation::default() }
+        Self { capacity, young: Entries::default(), old: Entries::default() }
     }
 
     pub(super) fn get(&self, key: u64) -> Option<V> {

@@ -1,4 +1,4 @@
-//! A record that the router would produce, on its own: it waits for the one in Kafka.
+//! A record that the router would produce, copied.
 
 use relay::{Record, TopicName};
 
@@ -18,12 +18,12 @@ pub struct Expected {
     /// Its headers, in their order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// Its timestamp.
-    pub time: Time,
+    pub time: ExpectedTime,
 }
 
 /// The timestamp of an expected record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Time {
+pub enum ExpectedTime {
     /// The row's own, in milliseconds since 1970.
     Row(i64),
     /// The transaction's, or the producer's clock. The other side has another one, since Debezium
@@ -33,23 +33,23 @@ pub enum Time {
 
 impl Expected {
     /// Copies a record of a dry run. `topic` is the number of its topic among those that are read;
-    /// `None` where the record has no header `id_header`.
+    /// `None` where the record has no id.
     pub fn of(
         record: &Record<'_>,
         topic: usize,
         committed_ms: i64,
-        id_header: &str,
+        id_headers: &IdHeaders,
     ) -> Option<Self> {
         let headers: Vec<(String, Option<Vec<u8>>)> = record
             .headers
             .iter()
             .map(|header| (header.name.to_owned(), header.value.map(<[u8]>::to_vec)))
             .collect();
-        let id = id_of(&headers, id_header)?.to_vec();
+        let id = id_headers.id_of(&headers)?.to_vec();
         let time = match record.timestamp_ms {
-            Record::NOW => Time::NotCompared,
-            millis if millis == committed_ms => Time::NotCompared,
-            millis => Time::Row(millis),
+            Record::NOW => ExpectedTime::NotCompared,
+            millis if millis == committed_ms => ExpectedTime::NotCompared,
+            millis => ExpectedTime::Row(millis),
         };
         Some(Self {
             id,
@@ -63,25 +63,55 @@ impl Expected {
 
     /// About what it takes in memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let headers = self.headers.iter();
-        let headers = headers
-            .map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len) + 64)
-            .sum::<usize>();
-        size_of::<Self>() + self.key.len() + self.value.as_ref().map_or(0, Vec::len) + headers
+        size_of::<Self>() + bytes_of(Some(&self.key), self.value.as_deref(), &self.headers)
     }
 }
 
-/// The value of the header that holds the event's id: of several of that name the first.
-pub(super) fn id_of<'h>(
-    headers: &'h [(String, Option<Vec<u8>>)],
-    id_header: &str,
-) -> Option<&'h [u8]> {
-    let (_, id) = headers.iter().find(|(name, _)| name == id_header)?;
-    id.as_deref()
+/// The names of the headers that hold an event's id: each table may have its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdHeaders(Vec<String>);
+
+impl IdHeaders {
+    /// The names in the order in which they are looked for; `id` where there is none.
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut all: Vec<String> = Vec::new();
+        for name in names {
+            if !all.iter().any(|known| known == name) {
+                all.push(name.to_owned());
+            }
+        }
+        if all.is_empty() {
+            all.push("id".to_owned());
+        }
+        Self(all)
+    }
+
+    /// The value of the first of these headers that has one: of several of a name the first.
+    pub(super) fn id_of<'h>(&self, headers: &'h [(String, Option<Vec<u8>>)]) -> Option<&'h [u8]> {
+        self.0.iter().find_map(|id_header| {
+            let (_, id) = headers.iter().find(|(name, _)| name == id_header)?;
+            id.as_deref()
+        })
+    }
+}
+
+/// About what the parts of a record take in memory.
+pub(super) fn bytes_of(
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: &[(String, Option<Vec<u8>>)],
+) -> usize {
+    let headers = headers.iter();
+    let headers = headers.map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len) + 64);
+    key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers.sum::<usize>()
 }
 
 /// What a record of Kafka is called in examples.
-pub(super) fn place(topics: &[TopicName], partition: PartitionId, offset: i64) -> String {
+pub(super) fn topic_partition_offset(
+    topics: &[TopicName],
+    partition: PartitionId,
+    offset: i64,
+) -> String {
     let topic = topics.get(partition.topic).map_or("?", TopicName::as_str);
     format!("{topic}-{}@{offset}", partition.partition)
 }

@@ -9,10 +9,12 @@ use super::difference::Difference;
 pub enum Finding {
     /// An event of the slot is not in the topics.
     Missing,
+    /// An event has no id, so its record cannot be looked for.
+    NoId,
     /// A record is in the topics that no event of the slot gives.
     Additional,
     /// The record of an event is there again.
-    Doubled,
+    Duplicate,
     /// Records of one key are in another order than their events.
     Order,
     /// `run` would stop at the row.
@@ -26,8 +28,9 @@ impl Finding {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "missing",
+            Self::NoId => "no id",
             Self::Additional => "additional",
-            Self::Doubled => "doubled",
+            Self::Duplicate => "duplicate",
             Self::Order => "order",
             Self::Refused => "refused",
             Self::Differs(difference) => difference.as_str(),
@@ -38,7 +41,7 @@ impl Finding {
 /// One case of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// The event's id; empty where the record has none.
+    /// The event's id; empty where it has none.
     pub id: String,
     /// Where it is, or would be: topic, partition and offset.
     pub at: String,
@@ -54,13 +57,14 @@ const EXAMPLES_MAX: usize = 3;
 /// Counts and examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Events that were looked for.
+    /// Events that came, but for those that are not compared.
     pub events: u64,
     /// Those whose record was found, whether it differs or not.
     pub found: u64,
     /// Those whose record was found without any difference.
     pub same: u64,
-    /// Records of the topics from before the slot's position.
+    /// Records before the first one of their partition that belongs to an event; they are taken for
+    /// older than the slot's position.
     pub earlier: u64,
     findings: BTreeMap<Finding, (u64, Vec<Example>)>,
 }
@@ -74,19 +78,15 @@ impl Report {
         }
     }
 
-    /// One less of a kind: what was found was something else.
-    pub(super) fn withdraw(&mut self, finding: Finding) {
-        if let Some((count, _)) = self.findings.get_mut(&finding) {
+    /// One less of a kind: the event with this id was found after all.
+    pub(super) fn withdraw(&mut self, finding: Finding, id: &str) {
+        if let Some((count, examples)) = self.findings.get_mut(&finding) {
             *count = count.saturating_sub(1);
+            examples.retain(|example| example.id != id);
             if *count == 0 {
                 self.findings.remove(&finding);
             }
         }
-    }
-
-    /// How many of a kind there are.
-    pub fn count(&self, finding: Finding) -> u64 {
-        self.findings.get(&finding).map_or(0, |(count, _)| *count)
     }
 
     /// Every kind that occurs, with its count and examples.

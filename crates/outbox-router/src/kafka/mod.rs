@@ -4,7 +4,8 @@
 //! rdkafka provides configuration and the client's life cycle. Records, delivery reports and admin
 //! requests go directly to librdkafka through `ffi`, the only module with unsafe code.
 //! [`KafkaSink`] belongs to the streaming task and never blocks. [`open`], [`KafkaSink::close`] and
-//! all functions of [`TopicDirectory`] and [`StateTopic`] block, and belong on blocking threads.
+//! all functions of [`TopicDirectory`], [`StateTopic`] and [`TopicReader`] block, and belong on
+//! blocking threads; commands that do nothing else meanwhile call them directly.
 
 mod bound;
 mod errors;

@@ -1,5 +1,5 @@
-//! Reads whole topics, for commands that compare them with what the slot holds. It produces
-//! nothing, joins no group and commits no offset.
+//! Reads topics from a time on, for commands that compare them with what the slot holds. It
+//! produces nothing, joins no group and commits no offset.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 /// How long the cluster may take to answer one request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Errors that librdkafka does not retry to an end.
+/// Errors after which no record comes, although librdkafka retries.
 const ENDS_READING: [E; 4] =
     [E::UnknownTopic, E::UnknownTopicOrPartition, E::UnknownPartition, E::TopicAuthorizationFailed];
 
@@ -27,7 +27,7 @@ pub struct TopicReader {
     topics: Vec<TopicName>,
 }
 
-/// A partition of a topic, the topic by its number in the order of [`TopicReader::read`].
+/// A partition of a topic, the topic by its number in the order in which topics were added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId {
     /// The topic's number.
@@ -86,27 +86,8 @@ impl TopicReader {
         Ok(Self { cluster, reader, topics: Vec::new() })
     }
 
-    /// The topic's partition count.
-    ///
-    /// # Errors
-    /// The topic is missing or forbidden, or no broker answers.
-    pub fn partitions(&self, topic: &TopicName) -> Result<NonZeroI32, Failure> {
-        let failure = |error: E| self.failure(error, topic);
-        let metadata = self
-            .reader
-            .client()
-            .fetch_metadata(Some(topic.as_str()), Timeout::After(ANSWER_WITHIN))
-            .map_err(|error| failure(code_of(&error)))?;
-        let found = metadata.topics().first().ok_or_else(|| failure(E::UnknownTopic))?;
-        if let Some(error) = found.error() {
-            return Err(failure(error.into()));
-        }
-        let count = i32::try_from(found.partitions().len()).ok().and_then(NonZeroI32::new);
-        count.ok_or_else(|| failure(E::UnknownTopicOrPartition))
-    }
-
-    /// Begins to read a topic at the first records that are not older than `millis`, and returns
-    /// where each partition begins. A topic that is read already gives an empty list.
+    /// Begins to read a topic, which has no number yet, at the first records that are not older than
+    /// `millis`, and returns where each partition begins.
     ///
     /// # Errors
     /// No broker answers, or the topic cannot be read.
@@ -116,9 +97,6 @@ impl TopicReader {
         partitions: NonZeroI32,
         millis: i64,
     ) -> Result<Vec<ReadFrom>, Failure> {
-        if self.topics.contains(topic) {
-            return Ok(Vec::new());
-        }
         let offsets = self
             .reader
             .offsets_at(topic, partitions.get(), millis, ANSWER_WITHIN)
@@ -152,16 +130,16 @@ impl TopicReader {
         Ok(())
     }
 
-    /// Stops reading a partition. Records that were fetched already may still come.
+    /// Pauses a partition. Records that were fetched already may still come.
     ///
     /// # Errors
     /// The partition is not read.
-    pub fn stop(&mut self, partition: PartitionId) -> Result<(), Failure> {
+    pub fn pause(&mut self, partition: PartitionId) -> Result<(), Failure> {
         let PartitionId { topic, partition } = partition;
         self.reader.stop(topic, partition).map_err(|error| self.cluster.failure(error, None, ""))
     }
 
-    /// Reads a partition that was stopped on from this offset.
+    /// Reads a paused partition on from this offset.
     ///
     /// # Errors
     /// The partition is read already, or unknown.
@@ -184,18 +162,18 @@ impl TopicReader {
         Ok(end)
     }
 
-    /// The number of a topic that is read.
+    /// The number of a topic that was added.
     pub fn number(&self, topic: &TopicName) -> Option<usize> {
         self.topics.iter().position(|known| known == topic)
     }
 
-    /// The names of the topics that are read, by number.
+    /// The names of the topics that were added, by number.
     pub fn topics(&self) -> &[TopicName] {
         &self.topics
     }
 
     /// Waits up to `limit` for the next record or end of a partition. An error that librdkafka
-    /// retries is not shown: it ends in silence, or passes.
+    /// retries is logged at level debug; while it lasts, no record comes.
     ///
     /// # Errors
     /// A topic was deleted, or may no longer be read.

@@ -1,5 +1,5 @@
-//! What the slot holds, as records that are shown instead of produced: a dry run over a temporary
-//! copy of the slot.
+//! What the slot holds, as records that are shown instead of produced: a [`DryRun`] over a
+//! temporary copy of the slot. Commands use [`DryStream`]; `slot_copy` is its connection.
 
 use relay::{
     DryFrame, DryRun, Failure, Lsn, Record, TopicFacts, TopicId, TopicName, Transaction,
@@ -12,8 +12,10 @@ use super::{
     slot_copy::{CopyFrame, SlotCopy},
 };
 
-/// WAL may end in the middle of a record, whose end no position of a frame names. The server has
-/// decoded everything if it answers for so long that it is no further.
+/// The server has decoded everything if it answers for so long that it is no further. Its answer
+/// names the end of the last record that it has decoded (`sentPtr`, set by `XLogSendLogical` in
+/// PostgreSQL's walsender.c). WAL may end past that, in the middle of a record or in padding, and
+/// no frame names such an end.
 const AT_END_AFTER: Duration = Duration::from_secs(10);
 /// So many answers are needed, since a server that is busy gives none.
 const ANSWERS: u32 = 2;
@@ -25,7 +27,7 @@ pub struct DryStream {
     /// Everything before it was read.
     passed: Lsn,
     /// When the server began to say that it is no further, and how often it has said so.
-    standstill: Instant,
+    no_further_since: Instant,
     answers: u32,
 }
 
@@ -41,7 +43,7 @@ impl Source {
             copy,
             run: DryRun::new(self.outboxes().clone(), tables, self.row_bytes),
             passed: Lsn::ZERO,
-            standstill: Instant::now(),
+            no_further_since: Instant::now(),
             answers: 0,
         };
         Ok((stream, reading))
@@ -49,8 +51,8 @@ impl Source {
 }
 
 impl DryStream {
-    /// The slot's `confirmed_flush_lsn` when it was copied; nothing that was committed before it
-    /// comes.
+    /// The slot's `confirmed_flush_lsn` when it was read, shortly before it was copied; the copy
+    /// may begin later. Nothing that was committed before it comes.
     pub fn begins_at(&self) -> Lsn {
         self.copy.begins_at()
     }
@@ -60,8 +62,8 @@ impl DryStream {
         self.passed
     }
 
-    /// Sends what is due, and waits up to `limit` for the next bytes. To be called at least every
-    /// few seconds, also while nothing is to be read: otherwise the server ends the connection.
+    /// Sends what is due, and waits up to `limit` for the next bytes. To be called within an hour,
+    /// also while nothing is to be read: otherwise the server ends the connection.
     ///
     /// # Errors
     /// The connection broke.
@@ -88,26 +90,26 @@ impl DryStream {
             DryFrame::Passed(position) => {
                 self.passed = position;
                 self.copy.pass(position);
-                self.expect_end();
+                self.restart_wait();
             }
             DryFrame::Event | DryFrame::FilteredOut | DryFrame::Refused(..) | DryFrame::Other => {
-                self.expect_end();
+                self.restart_wait();
             }
         }
         self.copy.consume();
         Ok(Some(frame))
     }
 
-    /// From now on it is observed anew whether the server is [at the end](Self::is_at_end). To be
-    /// called after the end of WAL was asked for that is to be reached.
-    pub fn expect_end(&mut self) {
-        (self.standstill, self.answers) = (Instant::now(), 0);
+    /// Begins to count anew for how long the server answers that it is [no
+    /// further](Self::is_at_end). To be called after the end of WAL was read that is to be reached.
+    pub fn restart_wait(&mut self) {
+        (self.no_further_since, self.answers) = (Instant::now(), 0);
     }
 
     /// Whether the server says again and again that it has decoded everything, although it is not
     /// where WAL ends.
     pub fn is_at_end(&self) -> bool {
-        self.answers >= ANSWERS && self.standstill.elapsed() > AT_END_AFTER
+        self.answers >= ANSWERS && self.no_further_since.elapsed() > AT_END_AFTER
     }
 
     /// The answer to [`DryFrame::LookUpTopic`].
@@ -120,7 +122,7 @@ impl DryStream {
         self.run.topic_name(id)
     }
 
-    /// The transaction of the last frame.
+    /// The transaction that is open.
     pub fn transaction(&self) -> Option<Transaction> {
         self.run.transaction()
     }

@@ -1,5 +1,6 @@
-//! A temporary copy of the slot, for commands that only look: what the slot holds is read from the
-//! copy, and the slot itself stays where it is, even while another process streams from it.
+//! The connection of a [dry stream](super::DryStream), which is what commands use: a temporary copy
+//! of the slot. What the slot holds is read from the copy, and the slot itself stays where it is,
+//! even while another process streams from it.
 //!
 //! `pg_copy_logical_replication_slot` needs no more than the attribute REPLICATION. PostgreSQL
 //! drops a temporary slot when its session ends, for whatever reason (manual, section "Replication
@@ -28,13 +29,13 @@ const TIMEOUT: &str = "set wal_sender_timeout = '1h'";
 /// How often the server is told how far the copy was read, and asked how far it is.
 const STATUS_EVERY: Duration = Duration::from_secs(3);
 
-/// How many bytes of the slot's name its copy bears; a name has at most 63.
+/// How many bytes of the slot's name its copy's name begins with; a name has at most 63.
 const NAME_BYTES: usize = 40;
 
 /// A stream from a temporary copy of the slot.
 pub(super) struct SlotCopy {
     stream: ReplicationStream,
-    /// Where the copy began: the slot's `confirmed_flush_lsn`.
+    /// See [`SlotCopy::begins_at`].
     begins_at: Lsn,
     /// Everything before it was read, so the server need not keep it for the copy.
     passed: Lsn,
@@ -99,8 +100,8 @@ impl Source {
 }
 
 impl SlotCopy {
-    /// The slot's `confirmed_flush_lsn` when it was copied; nothing that was committed before it
-    /// comes.
+    /// The slot's `confirmed_flush_lsn` when it was read, shortly before it was copied; the copy
+    /// may begin later. Nothing that was committed before it comes.
     pub(super) fn begins_at(&self) -> Lsn {
         self.begins_at
     }
@@ -110,8 +111,8 @@ impl SlotCopy {
         self.passed = self.passed.max(position);
     }
 
-    /// Sends what is due, and waits up to `limit` for the next bytes. To be called at least every
-    /// few seconds, also while nothing is to be read: otherwise the server ends the connection.
+    /// Sends what is due, and waits up to `limit` for the next bytes. To be called within
+    /// [`TIMEOUT`], also while nothing is to be read: otherwise the server ends the connection.
     ///
     /// # Errors
     /// The connection broke.

@@ -21,13 +21,15 @@ pub struct CompareArgs {
     /// Follow the slot until so many events are compared, instead of ending where WAL ends now
     #[arg(long, value_name = "N")]
     pub records: Option<NonZeroU64>,
-    /// How long to wait for a record that is not in Kafka yet; after that its event is missing
+    /// How long to wait, after the last event or record has come, for records that are not in Kafka
+    /// yet; their events are then missing
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub wait: Duration,
-    /// How far before the first event's time each topic is read
+    /// How far before the time of its first event each topic is read
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub lookback: Duration,
-    /// Read this topic, too; by default those that the router would write to
+    /// Read this topic, too, from the same time on as that of the first event; by default those are
+    /// read that the router would write to
     #[arg(long = "topic", value_name = "NAME")]
     pub topics: Vec<String>,
     /// Print one JSON object, for programs

@@ -1,29 +1,32 @@
-//! `compare`: would the router write what the running connector writes? It reads a temporary copy
-//! of the slot, computes every record, and looks for each in the topics, by event id. It writes
-//! nothing to Kafka and leaves the slot where it is.
+//! `compare`: shows whether the router writes the records that the connector writes. It reads a
+//! temporary copy of the slot, computes every record, and looks for each in the topics, by event
+//! id. It writes nothing to Kafka and leaves the slot where it is.
 
 mod args;
 mod follow;
 mod render;
+mod server;
+mod sides;
 mod topics;
 
 use std::io;
 
-use relay::{Case, Code, Failure, OutboxTable, TopicName};
+use relay::{Code, Failure, TopicName};
 use tokio::time::{Duration, Instant};
 use tokio_postgres::Client;
 
 pub use args::CompareArgs;
-use follow::{Ended, Scope, Sides, Until};
-use render::Outcome;
-use topics::Topics;
+use follow::Completion;
+use render::Printed;
+use sides::{LastEvent, Scope, Sides};
+use topics::ReadTopics;
 
 use super::{
     Audience, Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
 };
 use crate::{
-    compare::{Comparison, Limits},
+    compare::{Comparison, IdHeaders, Limits},
     config::Config,
     prepare,
 };
@@ -51,37 +54,34 @@ async fn with_client(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let id_header = id_header(&config.outbox)?;
+    let id_headers = IdHeaders::new(config.outbox.iter().map(|table| table.headers.id.as_str()));
     let source = prepare::source(config, access.endpoint("compare")?);
-    let mut comparison = Comparison::new(&id_header, Limits::default());
-    let mut topics = Topics::open(&prepare::kafka_settings(config))?;
-    let now = follow::server_micros(client).await? / 1_000;
+    let mut topics = ReadTopics::open(config)?;
     for name in &args.topics {
         let name = TopicName::new(name)
             .map_err(|why| Failure::new(Code::TopicIllegal, format!("--topic {name}: {why}")))?;
-        topics.facts(&name)?;
-        let lookback = i64::try_from(args.lookback.as_millis()).unwrap_or(i64::MAX);
-        topics.number(&name, now.saturating_sub(lookback), &mut comparison)?;
+        topics.name(name)?;
     }
     let since_micros = match &args.since {
-        Some(time) => Some(follow::micros_of(client, time).await?),
+        Some(time) => Some(server::micros_of(client, time).await?),
         None => None,
     };
     let (stream, _) = source.dry_stream().await?;
-    let until = match args.records {
-        Some(count) => Until::Events(count.get()),
-        None => Until::Position(follow::wal_end(client).await?),
+    let last = match args.records {
+        Some(count) => LastEvent::Number(count.get()),
+        None => LastEvent::Before(server::wal_end(client).await?),
     };
     let begins_at = stream.begins_at();
+    let comparison = Comparison::new(id_headers.clone(), Limits::default());
     let mut sides = Sides { stream, topics, comparison };
-    let scope = Scope { since_micros, until, wait: args.wait, lookback: args.lookback, id_header };
+    let scope = Scope { since_micros, last, wait: args.wait, lookback: args.lookback, id_headers };
     let mut shown = Instant::now();
     let is_person = terminal.audience == Audience::Person && args.form == Form::Text;
-    let ended = sides
+    let completion = sides
         .follow(&scope, client, |sides| {
             if is_person && shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
-                render::progress(sides, until, terminal.err)?;
+                render::progress(sides, last, terminal.err)?;
             }
             Ok(())
         })
@@ -89,34 +89,28 @@ async fn with_client(
     if is_person {
         render::clear_progress(terminal.err)?;
     }
-    let outcome = Outcome {
+    let to = sides.stream.passed();
+    let report = match completion {
+        Completion::Complete | Completion::Stuck => sides.comparison.finish(),
+        // What waits is neither missing nor additional: nothing more was waited for.
+        Completion::Interrupted => sides.comparison.report().clone(),
+    };
+    let printed = Printed {
         slot: source.slot.clone(),
         from: begins_at,
-        to: sides.stream.passed(),
-        ended,
-        report: sides.comparison.finish(),
+        to,
+        completion,
+        report,
         wait: args.wait,
+        since: args.since.clone(),
     };
-    show(&outcome, args.form, terminal)?;
-    Ok(if outcome.is_same() { Exit::Done } else { Exit::Failure })
+    show(&printed, args.form, terminal)?;
+    Ok(if printed.is_same() { Exit::Done } else { Exit::Failure })
 }
 
-fn show(outcome: &Outcome, form: Form, terminal: &mut Terminal<'_>) -> io::Result<()> {
+fn show(printed: &Printed, form: Form, terminal: &mut Terminal<'_>) -> io::Result<()> {
     match form {
-        Form::Text => outcome.write(terminal.out),
-        Form::Json => writeln!(terminal.out, "{:#}", outcome.as_json()),
-    }
-}
-
-/// The name of the header that bears the event's id, which must be the same in all tables.
-fn id_header(outboxes: &[OutboxTable]) -> Result<String, Failure> {
-    let mut names = outboxes.iter().map(|table| table.headers.id.as_str());
-    let first = names.next().unwrap_or("id");
-    match names.find(|name| *name != first) {
-        None => Ok(first.to_owned()),
-        Some(other) => Err(Failure::of(
-            Case::ProducerSettings,
-            format!("the tables name their id's header differently: {first} and {other}"),
-        )),
+        Form::Text => printed.write(terminal.out),
+        Form::Json => writeln!(terminal.out, "{:#}", printed.as_json()),
     }
 }

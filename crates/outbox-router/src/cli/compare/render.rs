@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use relay::Lsn;
 use serde_json::{Value, json};
 
-use super::{Ended, Sides, Until};
+use super::{Completion, LastEvent, Sides};
 use crate::{
     compare::{Example, Finding, Report},
     wording,
@@ -14,19 +14,21 @@ use crate::{
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
 /// Everything that is printed.
-pub(super) struct Outcome {
+pub(super) struct Printed {
     pub(super) slot: String,
     pub(super) from: Lsn,
     pub(super) to: Lsn,
-    pub(super) ended: Ended,
+    pub(super) completion: Completion,
     pub(super) report: Report,
     pub(super) wait: Duration,
+    /// As `--since` was given.
+    pub(super) since: Option<String>,
 }
 
-impl Outcome {
+impl Printed {
     /// Whether something was compared, all of it, and nothing differs.
     pub(super) fn is_same(&self) -> bool {
-        self.ended == Ended::Whole && self.report.is_clean() && self.report.events > 0
+        self.completion == Completion::Complete && self.report.is_clean() && self.report.events > 0
     }
 
     pub(super) fn write(&self, out: Out<'_>) -> io::Result<()> {
@@ -38,7 +40,7 @@ impl Outcome {
             report.events, report.found, report.same
         )?;
         if report.earlier > 0 {
-            writeln!(out, "skipped     {} records from before {from}", report.earlier)?;
+            writeln!(out, "skipped     {} records before the first event's", report.earlier)?;
         }
         for (finding, count, examples) in report.findings() {
             writeln!(out, "\n{:<10}  {count}  {}", finding.as_str(), meaning(finding))?;
@@ -51,17 +53,22 @@ impl Outcome {
 
     fn verdict(&self) -> String {
         let wait = wording::roughly(self.wait);
-        match self.ended {
-            Ended::Interrupted => "interrupted: what was read until then is above".to_owned(),
-            Ended::Stuck => format!(
+        match self.completion {
+            Completion::Interrupted => "interrupted: what was read until then is above".to_owned(),
+            Completion::Stuck => format!(
                 "ended early: for {wait} no record of the events that wait came; is the connector \
                  running, and are these its topics?"
             ),
-            Ended::Whole if self.report.events == 0 => "nothing was compared: the connector has \
-                 confirmed everything; compare --records N follows the next N events"
-                .to_owned(),
-            Ended::Whole if self.report.is_clean() => "the router writes what is there".to_owned(),
-            Ended::Whole => "there are differences".to_owned(),
+            Completion::Complete if !self.report.is_clean() => "there are differences".to_owned(),
+            Completion::Complete if self.report.events == 0 => {
+                let since = self.since.as_ref();
+                let since = since.map_or(String::new(), |time| format!(" committed since {time}"));
+                format!(
+                    "nothing was compared: the slot has no event{since}; compare --records N \
+                     follows the next N events"
+                )
+            }
+            Completion::Complete => "the router writes the same records".to_owned(),
         }
     }
 
@@ -78,10 +85,10 @@ impl Outcome {
             "slot": self.slot,
             "from": self.from.to_string(),
             "to": self.to.to_string(),
-            "ended": match self.ended {
-                Ended::Whole => "whole",
-                Ended::Stuck => "stuck",
-                Ended::Interrupted => "interrupted",
+            "ended": match self.completion {
+                Completion::Complete => "complete",
+                Completion::Stuck => "stuck",
+                Completion::Interrupted => "interrupted",
             },
             "events": report.events,
             "found": report.found,
@@ -97,8 +104,9 @@ impl Outcome {
 const fn meaning(finding: Finding) -> &'static str {
     match finding {
         Finding::Missing => "events whose record is not in Kafka",
+        Finding::NoId => "events without an id, which cannot be looked for",
         Finding::Additional => "records in Kafka that no event of the slot gives",
-        Finding::Doubled => "records of an event that has one already",
+        Finding::Duplicate => "records of an event that has one already",
         Finding::Order => "records that follow a later one of their key",
         Finding::Refused => "rows at which `run` would stop",
         Finding::Differs(_) => "records that differ in it",
@@ -107,6 +115,7 @@ const fn meaning(finding: Finding) -> &'static str {
 
 fn write_example(example: &Example, out: Out<'_>) -> io::Result<()> {
     let Example { id, at, ours, theirs } = example;
+    let id = if id.is_empty() { "without an id" } else { id };
     writeln!(out, "  event {id}  {at}")?;
     if let Some(ours) = ours {
         writeln!(out, "      router    {ours}")?;
@@ -122,11 +131,11 @@ fn example_as_json(example: &Example) -> Value {
 }
 
 /// One line that replaces itself.
-pub(super) fn progress(sides: &Sides, until: Until, out: Out<'_>) -> io::Result<()> {
+pub(super) fn progress(sides: &Sides, last: LastEvent, out: Out<'_>) -> io::Result<()> {
     let report = sides.comparison.report();
-    let of = match until {
-        Until::Events(count) => format!(" of {count}"),
-        Until::Position(end) => {
+    let of = match last {
+        LastEvent::Number(count) => format!(" of {count}"),
+        LastEvent::Before(end) => {
             let left = end.as_u64().saturating_sub(sides.stream.passed().as_u64());
             format!(", {} of WAL left", wording::bytes(left))
         }
@@ -140,7 +149,67 @@ pub(super) fn progress(sides: &Sides, until: Until, out: Out<'_>) -> io::Result<
     out.flush()
 }
 
+/// Removes that line.
 pub(super) fn clear_progress(out: Out<'_>) -> io::Result<()> {
     write!(out, "\r\x1b[K")?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::{Code, Failure};
+
+    use super::*;
+    use crate::compare::{Comparison, IdHeaders, Limits};
+
+    fn comparison() -> Comparison {
+        Comparison::new(IdHeaders::new(["id"]), Limits::default())
+    }
+
+    fn printed(comparison: Comparison, since: Option<&str>) -> Printed {
+        Printed {
+            slot: "s".to_owned(),
+            from: Lsn::ZERO,
+            to: Lsn::ZERO,
+            completion: Completion::Complete,
+            report: comparison.finish(),
+            wait: Duration::ZERO,
+            since: since.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_comparison_without_events_says_why_nothing_was_compared() {
+        assert_eq!(
+            printed(comparison(), None).verdict(),
+            "nothing was compared: the slot has no event; compare --records N follows the next N \
+             events"
+        );
+        assert_eq!(
+            printed(comparison(), Some("10:00")).verdict(),
+            "nothing was compared: the slot has no event committed since 10:00; compare --records \
+             N follows the next N events"
+        );
+    }
+
+    #[test]
+    fn where_every_row_was_refused_that_is_the_verdict() {
+        let mut comparison = comparison();
+        comparison.refuse(&Failure::new(Code::KeyIsNull, "its key is NULL"), None);
+        let printed = printed(comparison, None);
+        assert_eq!(printed.verdict(), "there are differences");
+        assert!(!printed.is_same());
+    }
+
+    #[test]
+    fn an_event_without_an_id_is_printed_as_such() {
+        let mut comparison = comparison();
+        comparison.expect_without_id("orders-0, committed at 0/64".to_owned());
+        let mut out = Vec::new();
+        printed(comparison, None).write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let line = "no id       1  events without an id, which cannot be looked for\n  \
+                    event without an id  orders-0, committed at 0/64\n";
+        assert!(text.contains(line), "{text}");
+    }
 }

@@ -6,59 +6,106 @@ use std::{collections::HashMap, num::NonZeroI32, time::Duration};
 use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
+    cli::topic_directory::{Topic, Topics},
     compare::Comparison,
-    kafka::{KafkaSettings, PartitionId, Polled, StoredRecord, TopicReader},
+    config::Config,
+    kafka::{PartitionId, Polled, StoredRecord, TopicReader},
+    prepare,
 };
 
 /// See the module's header.
-pub(super) struct Topics {
+pub(super) struct ReadTopics {
+    directory: Topics,
     reader: TopicReader,
-    partitions: HashMap<PartitionId, Flow>,
+    partitions: HashMap<PartitionId, PartitionRead>,
     counts: HashMap<TopicName, NonZeroI32>,
+    /// Topics of `--topic` whose reading has not begun.
+    named: Vec<TopicName>,
 }
 
 /// How a partition is read.
 #[derive(Debug, Clone, Copy)]
-struct Flow {
+struct PartitionRead {
     /// The offset after the last record that was taken.
     next: i64,
-    state: FlowState,
+    state: ReadState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlowState {
+enum ReadState {
     Reading,
     /// Every record was taken that is there.
     AtEnd,
     /// It is ahead of the WAL, and not read for now.
-    Stopped,
+    Paused,
 }
 
-/// The partition count that is assumed of a topic that does not exist: its events are missing.
-const OF_MISSING: NonZeroI32 = NonZeroI32::MIN;
-
-impl Topics {
-    pub(super) fn open(settings: &KafkaSettings) -> Result<Self, Failure> {
-        let reader = TopicReader::open(settings)?;
-        Ok(Self { reader, partitions: HashMap::new(), counts: HashMap::new() })
+impl ReadTopics {
+    /// Makes the clients.
+    ///
+    /// # Errors
+    /// librdkafka refuses the settings.
+    pub(super) fn open(config: &Config) -> Result<Self, Failure> {
+        let directory = Topics::open(config)?;
+        let reader = TopicReader::open(&prepare::kafka_settings(config))?;
+        let (partitions, counts) = (HashMap::new(), HashMap::new());
+        Ok(Self { directory, reader, partitions, counts, named: Vec::new() })
     }
 
-    /// What a dry run has to know of a topic. A topic that does not exist has one partition: that
-    /// its records are missing is a finding, not a failure.
-    pub(super) fn facts(&mut self, topic: &TopicName) -> Result<TopicFacts, Failure> {
-        let partitions = match self.reader.partitions(topic) {
-            Ok(partitions) => {
-                self.counts.insert(topic.clone(), partitions);
-                partitions
+    /// Adds a topic that is read as soon as it is known from when on.
+    ///
+    /// # Errors
+    /// It does not exist or may not be described, or no broker answers.
+    pub(super) fn name(&mut self, topic: TopicName) -> Result<(), Failure> {
+        match self.directory.look_up(&topic)? {
+            Topic::There(facts) => self.counts.insert(topic.clone(), facts.partitions),
+            Topic::ToBeCreated(_) => {
+                let what = format!("topic {topic} does not exist");
+                return Err(Failure::new(Code::TopicMissing, what));
             }
-            Err(failure) if failure.code == Code::TopicMissing => OF_MISSING,
-            Err(failure) => return Err(failure),
+            Topic::Unusable(failure) => return Err(failure),
         };
-        Ok(TopicFacts { partitions, max_message_bytes: None })
+        self.named.push(topic);
+        Ok(())
     }
 
-    /// The number of a topic, which is read from `millis` on if it was not read yet.
+    /// What a dry run has to know of a topic. That a topic does not exist is no failure: its events
+    /// are missing.
+    ///
+    /// # Errors
+    /// The topic may not be described, or no broker answers.
+    pub(super) fn facts(&mut self, topic: &TopicName) -> Result<TopicFacts, Failure> {
+        let found = self.directory.look_up(topic)?;
+        match &found {
+            Topic::There(facts) => {
+                self.counts.insert(topic.clone(), facts.partitions);
+            }
+            Topic::Unusable(failure) if failure.code != Code::TopicMissing => {
+                return Err(failure.clone());
+            }
+            Topic::ToBeCreated(_) | Topic::Unusable(_) => {}
+        }
+        Ok(found.facts())
+    }
+
+    /// The number of a topic of an event. It is read from `millis` on if it was not read yet, and so
+    /// are the topics that were named.
+    ///
+    /// # Errors
+    /// The topic cannot be read, or no broker answers.
     pub(super) fn number(
+        &mut self,
+        topic: &TopicName,
+        millis: i64,
+        comparison: &mut Comparison,
+    ) -> Result<usize, Failure> {
+        for named in std::mem::take(&mut self.named) {
+            self.begin(&named, millis, comparison)?;
+        }
+        self.begin(topic, millis, comparison)
+    }
+
+    fn begin(
         &mut self,
         topic: &TopicName,
         millis: i64,
@@ -77,14 +124,17 @@ impl Topics {
         comparison.begin_topic(topic, begun.iter().map(|from| from.end));
         let number = self.reader.topics().len().saturating_sub(1);
         for (partition, from) in (0..).zip(begun) {
-            let flow = Flow { next: from.offset, state: FlowState::Reading };
-            self.partitions.insert(PartitionId { topic: number, partition }, flow);
+            let read = PartitionRead { next: from.offset, state: ReadState::Reading };
+            self.partitions.insert(PartitionId { topic: number, partition }, read);
         }
         Ok(number)
     }
 
     /// Waits up to `limit` for a record and takes all that have arrived, at most `most`. Returns how
     /// many were taken.
+    ///
+    /// # Errors
+    /// A topic was deleted, or may no longer be read.
     pub(super) fn poll(
         &mut self,
         limit: Duration,
@@ -103,10 +153,10 @@ impl Topics {
                     self.take(record, comparison)?;
                 }
                 Polled::End(partition) => {
-                    if let Some(flow) = self.partitions.get_mut(&partition)
-                        && flow.state == FlowState::Reading
+                    if let Some(read) = self.partitions.get_mut(&partition)
+                        && read.state == ReadState::Reading
                     {
-                        flow.state = FlowState::AtEnd;
+                        read.state = ReadState::AtEnd;
                     }
                 }
             }
@@ -116,32 +166,38 @@ impl Topics {
 
     fn take(&mut self, record: StoredRecord, comparison: &mut Comparison) -> Result<(), Failure> {
         let partition = record.partition;
-        let Some(flow) = self.partitions.get_mut(&partition) else { return Ok(()) };
-        // What was fetched before a stop comes again after it.
-        if flow.state == FlowState::Stopped || record.offset < flow.next {
+        let Some(read) = self.partitions.get_mut(&partition) else { return Ok(()) };
+        // What was fetched before a pause comes again after it.
+        if read.state == ReadState::Paused || record.offset < read.next {
             return Ok(());
         }
-        *flow = Flow { next: record.offset + 1, state: FlowState::Reading };
+        *read = PartitionRead { next: record.offset + 1, state: ReadState::Reading };
         comparison.stored(record);
         if comparison.is_ahead(partition) {
-            flow.state = FlowState::Stopped;
-            self.reader.stop(partition)?;
+            read.state = ReadState::Paused;
+            self.reader.pause(partition)?;
         }
         Ok(())
     }
 
     /// Reads the partitions on that are not ahead any more.
+    ///
+    /// # Errors
+    /// librdkafka refuses.
     pub(super) fn resume(&mut self, comparison: &Comparison) -> Result<(), Failure> {
-        for (partition, flow) in &mut self.partitions {
-            if flow.state == FlowState::Stopped && !comparison.is_ahead(*partition) {
-                flow.state = FlowState::Reading;
-                self.reader.resume(*partition, flow.next)?;
+        for (partition, read) in &mut self.partitions {
+            if read.state == ReadState::Paused && !comparison.is_ahead(*partition) {
+                read.state = ReadState::Reading;
+                self.reader.resume(*partition, read.next)?;
             }
         }
         Ok(())
     }
 
     /// Where every partition ends now.
+    ///
+    /// # Errors
+    /// No broker answers.
     pub(super) fn ends(&self) -> Result<HashMap<PartitionId, i64>, Failure> {
         let partitions = self.partitions.keys();
         partitions.map(|partition| Ok((*partition, self.reader.end(*partition)?))).collect()
@@ -150,8 +206,8 @@ impl Topics {
     /// Whether everything before these ends was taken.
     pub(super) fn have_reached(&self, ends: &HashMap<PartitionId, i64>) -> bool {
         ends.iter().all(|(partition, end)| {
-            let flow = self.partitions.get(partition);
-            flow.is_none_or(|flow| flow.state == FlowState::AtEnd || flow.next >= *end)
+            let read = self.partitions.get(partition);
+            read.is_none_or(|read| read.state == ReadState::AtEnd || read.next >= *end)
         })
     }
 }

@@ -15,6 +15,9 @@ use super::{events::error_code, raw, reader::Reader};
 impl Reader {
     /// Per partition, the offset of the first record whose timestamp is not before `millis`; `None`
     /// where the partition has no such record.
+    ///
+    /// # Errors
+    /// No broker answers within `timeout`, or it refuses a partition.
     pub(in super::super) fn offsets_at(
         &self,
         topic: &TopicName,

@@ -76,6 +76,9 @@ pub(in super::super) struct FetchedRecord {
 
 impl Reader {
     /// Makes the client, which connects in the background.
+    ///
+    /// # Errors
+    /// librdkafka refuses a property.
     pub(in super::super) fn open(config: &ClientConfig) -> KafkaResult<Self> {
         let native = config.create_native_config()?;
         let events =
@@ -88,6 +91,9 @@ impl Reader {
     }
 
     /// Adds a topic, of which nothing is read yet.
+    ///
+    /// # Errors
+    /// librdkafka refuses the name.
     pub(in super::super) fn add(&mut self, name: &TopicName) -> KafkaResult<TopicIndex> {
         let text = CString::new(name.as_str())?;
         // SAFETY: the client is alive, `text` ends with NUL and is copied, a null configuration
@@ -109,6 +115,9 @@ impl Reader {
 
     /// Stops reading a partition, and drops what was fetched of it. What is in the queue already may
     /// still come.
+    ///
+    /// # Errors
+    /// The topic is unknown, or the partition is not read.
     pub(in super::super) fn stop(
         &mut self,
         topic: TopicIndex,
@@ -124,6 +133,9 @@ impl Reader {
     }
 
     /// Starts reading a partition, which is not read, at this offset.
+    ///
+    /// # Errors
+    /// The topic is unknown, or librdkafka refuses partition or offset.
     pub(in super::super) fn start(
         &mut self,
         topic: TopicIndex,

@@ -1,4 +1,5 @@
-//! librdkafka's configuration for the client that reads the state topic.
+//! librdkafka's configuration for the clients that read: the state topic, and the topics of
+//! `compare`.
 
 use rdkafka::ClientConfig;
 
@@ -28,8 +29,8 @@ const OF_CONNECTIONS: &[&str] = &[
     "topic.metadata.refresh.",
 ];
 
-/// The properties for reading the state topic once, quickly and completely. Consumer properties
-/// that a user has set are not used.
+/// The properties for reading topics quickly and completely. Consumer properties that a user has
+/// set are not used.
 const READER: &[(&str, &str)] = &[
     ("allow.auto.create.topics", "false"),
     ("auto.offset.reset", "earliest"),

@@ -1,9 +1,11 @@
 //! Whatever differs is found, and nothing else, in whatever order the two sides are read.
 
+mod cases;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use relay::{Code, Failure, TopicName};
+use relay::TopicName;
 
 use super::*;
 use crate::kafka::{PartitionId, StoredRecord};
@@ -26,7 +28,7 @@ fn event(number: usize, key: usize) -> Expected {
             ("id".to_owned(), Some(format!("event-{number}").into_bytes())),
             ("type".to_owned(), Some(b"made".to_vec())),
         ],
-        time: Time::Row(1_000),
+        time: ExpectedTime::Row(1_000),
     }
 }
 
@@ -46,7 +48,7 @@ fn record_of(expected: &Expected) -> StoredRecord {
 enum Planted {
     Nothing,
     Dropped,
-    Doubled,
+    Duplicate,
     /// Changes places with the next record of its key.
     Swapped,
     Value,
@@ -62,12 +64,12 @@ enum Planted {
 
 fn planted() -> impl Strategy<Value = Planted> {
     use Planted::{
-        Doubled, Dropped, Foreign, Header, HeaderOrder, Key, Nothing, Null, Swapped, Timestamp,
+        Dropped, Duplicate, Foreign, Header, HeaderOrder, Key, Nothing, Null, Swapped, Timestamp,
         Value,
     };
     let some = [
         Dropped,
-        Doubled,
+        Duplicate,
         Swapped,
         Value,
         Null,
@@ -87,7 +89,7 @@ fn alter(record: &mut StoredRecord, planted: Planted) -> Option<&'static str> {
     let finding = match planted {
         Planted::Nothing | Planted::Swapped => return None,
         Planted::Dropped => "missing",
-        Planted::Doubled => "doubled",
+        Planted::Duplicate => "duplicate",
         Planted::Foreign => "additional",
         Planted::Value => {
             record.value = Some(b"other".to_vec());
@@ -155,7 +157,7 @@ fn write(events: &[(usize, Planted)]) -> (Logs, BTreeMap<&'static str, u64>) {
         if planted != Planted::Dropped {
             logs.push(record.clone());
         }
-        if planted == Planted::Doubled {
+        if planted == Planted::Duplicate {
             logs.push(record.clone());
         }
         if planted == Planted::Foreign {
@@ -178,7 +180,7 @@ fn compare(
     chunk: usize,
     limits: Limits,
 ) -> Report {
-    let mut comparison = Comparison::new("id", limits);
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
     comparison.begin_topic(&TopicName::new("t").unwrap(), ENDS);
     let mut expected =
         events.iter().enumerate().map(|(number, (key, _))| event(number, *key)).peekable();
@@ -199,8 +201,8 @@ fn compare(
         }
         comparison.take_all();
         if expected.peek().is_none() {
-            comparison.mark();
-            comparison.decide_marked();
+            comparison.note_waiting();
+            comparison.decide_noted();
         }
         for _ in 0..*kafka {
             read += 1;
@@ -247,7 +249,7 @@ proptest! {
             3 => Planted::Dropped,
             5 => Planted::Foreign,
             7 => Planted::Value,
-            11 => Planted::Doubled,
+            11 => Planted::Duplicate,
             13 => Planted::Partition,
             _ => Planted::Nothing,
         };
@@ -273,84 +275,4 @@ proptest! {
         prop_assert!(report.is_clean(), "{report:?}");
         prop_assert_eq!(report.same, 2_000);
     }
-}
-
-#[test]
-fn records_from_before_the_slots_position_are_no_difference() {
-    let mut comparison = Comparison::new("id", Limits::default());
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [2, 0, 0]);
-    for (offset, number) in [(0, 100), (1, 101), (2, 0)] {
-        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
-    }
-    comparison.expect(event(0, 0));
-    let report = comparison.finish();
-    assert!(report.is_clean(), "{report:?}");
-    assert_eq!((report.earlier, report.same), (2, 1));
-}
-
-#[test]
-fn a_record_written_after_the_reading_began_is_additional_even_if_nothing_was_paired() {
-    let mut comparison = Comparison::new("id", Limits::default());
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [2]);
-    comparison.stored(StoredRecord { offset: 2, ..record_of(&event(100, 0)) });
-    assert_eq!(comparison.finish().count(Finding::Additional), 1);
-}
-
-#[test]
-fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
-    let mut comparison = Comparison::new("id", Limits { waiting: 4, ..Limits::default() });
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
-    let early = record_of(&event(9, 0));
-    comparison.stored(early);
-    for number in 0..4 {
-        comparison.expect(event(number, 0));
-    }
-    assert!(comparison.is_full());
-    comparison.decide_overtaken();
-    for (offset, number) in (1..).zip(0..9) {
-        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
-        if number + 4 < 10 {
-            comparison.expect(event(number + 4, 0));
-        }
-    }
-    let report = comparison.finish();
-    assert_eq!(found(&report), [("order", 1)].into(), "{report:?}");
-    assert_eq!((report.events, report.same), (10, 9));
-}
-
-#[test]
-fn a_record_of_an_event_that_is_not_compared_is_no_difference_unless_it_is_there_twice() {
-    let mut comparison = Comparison::new("id", Limits::default());
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
-    comparison.skip(b"event-7");
-    comparison.stored(record_of(&event(7, 0)));
-    comparison.stored(StoredRecord { offset: 1, ..record_of(&event(7, 0)) });
-    let report = comparison.finish();
-    assert_eq!(found(&report), [("doubled", 1)].into());
-}
-
-#[test]
-fn a_row_at_which_run_would_stop_is_a_finding_and_its_record_no_second_one() {
-    let mut comparison = Comparison::new("id", Limits::default());
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
-    comparison.refuse(&Failure::new(Code::KeyIsNull, "its key is NULL"), Some(b"event-7"));
-    comparison.stored(record_of(&event(7, 0)));
-    let report = comparison.finish();
-    assert_eq!(found(&report), [("refused", 1)].into());
-}
-
-#[test]
-fn an_example_says_where_and_what() {
-    let mut comparison = Comparison::new("id", Limits::default());
-    comparison.begin_topic(&TopicName::new("orders").unwrap(), [0]);
-    let expected = Expected { value: Some(br#"{"a": 1, "b": 2}"#.to_vec()), ..event(1, 0) };
-    comparison.expect(expected.clone());
-    let value = Some(br#"{"a": 1, "b": 3}"#.to_vec());
-    comparison.stored(StoredRecord { value, offset: 9, ..record_of(&expected) });
-    let report = comparison.finish();
-    let (_, _, [example]) = report.findings().next().unwrap() else { panic!("{report:?}") };
-    assert_eq!(example.id, "event-1");
-    assert_eq!(example.at, "orders-0@9");
-    assert_eq!(example.ours.as_deref(), Some(r#""{\"a\": 1, \"b\": 2}""#));
-    assert_eq!(example.theirs.as_deref(), Some(r#""{\"a\": 1, \"b\": 3}""#));
 }

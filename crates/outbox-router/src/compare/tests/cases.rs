@@ -1,0 +1,160 @@
+//! One case each.
+
+use relay::{Code, Failure, TopicName};
+
+use super::{ENDS, event, found, record_of};
+use crate::{
+    compare::{Comparison, Expected, Finding, IdHeaders, Limits, Report},
+    kafka::StoredRecord,
+};
+
+#[test]
+fn records_from_before_the_slots_position_are_no_difference() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [2, 0, 0]);
+    for (offset, number) in [(0, 100), (1, 101), (2, 0)] {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+    }
+    comparison.expect(event(0, 0));
+    let report = comparison.finish();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.earlier, report.same), (2, 1));
+}
+
+#[test]
+fn a_record_written_after_the_reading_began_is_additional_even_if_nothing_was_paired() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [2]);
+    comparison.stored(StoredRecord { offset: 2, ..record_of(&event(100, 0)) });
+    assert_eq!(found(&comparison.finish()), [("additional", 1)].into());
+}
+
+#[test]
+fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
+    let mut comparison =
+        Comparison::new(IdHeaders::new(["id"]), Limits { waiting: 4, ..Limits::default() });
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    let early = record_of(&event(9, 0));
+    comparison.stored(early);
+    for number in 0..4 {
+        comparison.expect(event(number, 0));
+    }
+    assert!(comparison.is_full());
+    comparison.decide_overtaken();
+    for (offset, number) in (1..).zip(0..9) {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+        if number + 4 < 10 {
+            comparison.expect(event(number + 4, 0));
+        }
+    }
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("order", 1)].into(), "{report:?}");
+    assert_eq!((report.events, report.same), (10, 9));
+}
+
+#[test]
+fn a_record_of_an_event_that_is_not_compared_is_no_difference_unless_it_is_there_twice() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.skip(b"event-7");
+    comparison.stored(record_of(&event(7, 0)));
+    comparison.stored(StoredRecord { offset: 1, ..record_of(&event(7, 0)) });
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("duplicate", 1)].into());
+}
+
+#[test]
+fn a_row_at_which_run_would_stop_is_a_finding_and_its_record_no_second_one() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.refuse(&Failure::new(Code::KeyIsNull, "its key is NULL"), Some(b"event-7"));
+    comparison.stored(record_of(&event(7, 0)));
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("refused", 1)].into());
+}
+
+#[test]
+fn an_event_that_is_found_after_all_is_no_example_of_what_is_missing() {
+    let limits = Limits { waiting: 4, ..Limits::default() };
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    for number in 0..4 {
+        comparison.expect(event(number, 0));
+    }
+    for (offset, number) in (0..).zip([2, 3]) {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+        // Other events take the place of those that were found.
+        comparison.expect(event(number + 2, 0));
+    }
+    assert!(comparison.is_full());
+    comparison.decide_overtaken();
+    let examples = |report: &Report| {
+        let missing = report.findings().find(|(finding, ..)| *finding == Finding::Missing);
+        let (_, count, examples) = missing.unwrap();
+        (count, examples.iter().map(|example| example.id.clone()).collect::<Vec<_>>())
+    };
+    let given_up = (2, vec!["event-0".to_owned(), "event-1".to_owned()]);
+    assert_eq!(examples(comparison.report()), given_up);
+    comparison.stored(StoredRecord { offset: 2, ..record_of(&event(0, 0)) });
+    assert_eq!(examples(comparison.report()), (1, vec!["event-1".to_owned()]));
+}
+
+#[test]
+fn each_table_may_have_its_own_header_for_the_id() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id", "event-id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), ENDS);
+    for number in 0..2 {
+        let mut expected = event(number, 0);
+        let name = if number == 0 { "id" } else { "event-id" };
+        expected.headers[0].0 = name.to_owned();
+        comparison.expect(expected.clone());
+        let offset = i64::try_from(number).unwrap();
+        comparison.stored(StoredRecord { offset, ..record_of(&expected) });
+    }
+    let report = comparison.finish();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.same, 2);
+}
+
+#[test]
+fn an_event_without_an_id_is_a_finding_and_does_not_end_the_comparison() {
+    let names = IdHeaders::new(["id"]);
+    let headers = |id: Option<&[u8]>| vec![("id".to_owned(), id.map(<[u8]>::to_vec))];
+    assert_eq!(names.id_of(&headers(Some(b"7"))), Some(b"7".as_slice()));
+    assert_eq!(names.id_of(&headers(None)), None);
+    assert_eq!(names.id_of(&[("other".to_owned(), Some(b"7".to_vec()))]), None);
+    let mut comparison = Comparison::new(names, Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.expect_without_id("t-0, committed at 0/64".to_owned());
+    comparison.expect(event(1, 0));
+    comparison.stored(record_of(&event(1, 0)));
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("no id", 1)].into(), "{report:?}");
+    assert_eq!((report.events, report.same), (2, 1));
+}
+
+#[test]
+fn the_partition_of_a_topic_that_does_not_exist_is_not_known() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("orders").unwrap(), []);
+    comparison.expect(event(1, 0));
+    let report = comparison.finish();
+    let (_, _, [example]) = report.findings().next().unwrap() else { panic!("{report:?}") };
+    assert_eq!(example.at, "orders-?");
+}
+
+#[test]
+fn an_example_says_where_and_what() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("orders").unwrap(), [0]);
+    let expected = Expected { value: Some(br#"{"a": 1, "b": 2}"#.to_vec()), ..event(1, 0) };
+    comparison.expect(expected.clone());
+    let value = Some(br#"{"a": 1, "b": 3}"#.to_vec());
+    comparison.stored(StoredRecord { value, offset: 9, ..record_of(&expected) });
+    let report = comparison.finish();
+    let (_, _, [example]) = report.findings().next().unwrap() else { panic!("{report:?}") };
+    assert_eq!(example.id, "event-1");
+    assert_eq!(example.at, "orders-0@9");
+    assert_eq!(example.ours.as_deref(), Some(r#""{\"a\": 1, \"b\": 2}""#));
+    assert_eq!(example.theirs.as_deref(), Some(r#""{\"a\": 1, \"b\": 3}""#));
+}
