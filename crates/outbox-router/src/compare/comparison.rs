@@ -26,6 +26,7 @@ use foldhash::fast::RandomState;
 use relay::{Failure, TopicName};
 
 use super::{
+    context_headers,
     difference::{Difference, differences, sides},
     fingerprint::Fingerprint,
     limits::{Limits, Load, Size},
@@ -108,8 +109,9 @@ impl Comparison {
     }
 
     /// The next event of the WAL.
-    pub fn expect(&mut self, expected: Expected) {
+    pub fn expect(&mut self, mut expected: Expected) {
         self.report.events += 1;
+        context_headers::take_out(&mut expected.headers);
         let hash = self.hasher.hash_one(expected.id.as_slice());
         if self.seen.get(hash) == Some(Seen::Early) {
             self.found_early(&expected, hash);
@@ -171,7 +173,10 @@ impl Comparison {
     }
 
     /// The next record of its partition.
-    pub fn stored(&mut self, record: StoredRecord) {
+    pub fn stored(&mut self, mut record: StoredRecord) {
+        if context_headers::take_out(&mut record.headers) {
+            self.report.with_context_headers += 1;
+        }
         let id = record.partition;
         let partition = self.partitions.entry(id).or_insert_with(|| Partition::ending_at(0));
         partition.push(record, &mut self.records);

@@ -4,9 +4,11 @@
 //! Both sides come in their own order, the expected records in that of the WAL, the stored ones in
 //! that of each partition. A producer writes a partition in WAL order, so both walk side by side,
 //! and only what one side is ahead of the other is kept. `comparison` pairs, `decide` decides what
-//! nothing was paired with, `difference` compares two records, `report` counts and keeps examples, `recent` remembers what was paired.
+//! nothing was paired with, `difference` compares two records, `report` counts and keeps examples,
+//! `recent` remembers what was paired.
 
 mod comparison;
+mod context_headers;
 mod decide;
 mod difference;
 mod fingerprint;

@@ -66,6 +66,8 @@ pub struct Report {
     /// Records before the first one of their partition that belongs to an event; they are taken for
     /// older than the slot's position.
     pub earlier: u64,
+    /// Records of the topics that had headers which are not compared.
+    pub with_context_headers: u64,
     findings: BTreeMap<Finding, (u64, Vec<Example>)>,
 }
 

@@ -42,6 +42,14 @@ impl Printed {
         if report.earlier > 0 {
             writeln!(out, "skipped     {} records before the first event's", report.earlier)?;
         }
+        if report.with_context_headers > 0 {
+            writeln!(
+                out,
+                "left out    the headers __debezium.context.* of {} records, which name the \
+                 connector",
+                report.with_context_headers
+            )?;
+        }
         for (finding, count, examples) in report.findings() {
             writeln!(out, "\n{:<10}  {count}  {}", finding.as_str(), meaning(finding))?;
             for example in examples {
@@ -94,6 +102,7 @@ impl Printed {
             "found": report.found,
             "same": report.same,
             "earlier": report.earlier,
+            "with_context_headers": report.with_context_headers,
             "findings": findings,
             "is_same": self.is_same(),
         })

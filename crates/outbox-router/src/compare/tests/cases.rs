@@ -9,6 +9,25 @@ use crate::{
 };
 
 #[test]
+fn headers_that_name_the_connector_are_not_compared() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    let mut record = record_of(&event(1, 0));
+    let context = |name: &str| (format!("__debezium.context.{name}"), Some(b"0".to_vec()));
+    record.headers.insert(0, context("taskId"));
+    record.headers.insert(0, context("runId"));
+    comparison.stored(record);
+    comparison.stored(StoredRecord { offset: 1, ..record_of(&event(2, 0)) });
+    comparison.expect(event(1, 0));
+    let mut configured = event(2, 0);
+    configured.headers.push(context("taskId"));
+    comparison.expect(configured);
+    let report = comparison.finish();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.same, report.with_context_headers), (2, 1));
+}
+
+#[test]
 fn records_from_before_the_slots_position_are_no_difference() {
     let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
     comparison.begin_topic(&TopicName::new("t").unwrap(), [2, 0, 0]);

@@ -84,7 +84,8 @@ fn prefix(context: &mut Context<'_>) {
     }
     let text = "Debezium 3 adds four headers, __debezium.context.connectorLogicalName, .taskId, \
                 .connectorName and .runId; the router adds none";
-    let hint = "a comment in the TOML has the lines for the first three";
+    let hint = "compare leaves them out; a comment in the TOML has the lines for the first three, \
+                which the router writes after its own headers, and Debezium before them";
     context.report.different(match &extended {
         Some(extended) => Finding::of(extended, text).hint(hint),
         None => Finding::absent("extended.headers.enabled", text).hint(hint),
