@@ -90,7 +90,7 @@ pub use routing::{
     JavaRegex, MalformedTemplate, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable,
     Outboxes, PRESETS, Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Times,
     Timestamp, TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex,
-    hash_of_key, is_role_required, java_properties, partition_for_key,
+    hash_of_key, is_role_required, java_properties, partition_for_key, timestamptz_in_utc,
 };
 pub use state::{Condition, State};
 pub use telemetry::{
