@@ -14,7 +14,7 @@ const EVENTS: u64 = 300;
 async fn behind() -> Fixture {
     let fixture = Fixture::builder()
         .set_outbox("where.column", "event_type")
-        .set_outbox("where.not_in", json!(["LeftOut"]))
+        .set_outbox("where.not_in", json!(["Filtered"]))
         .prepare()
         .await
         .unwrap();
@@ -83,12 +83,17 @@ fn without_lsn(mut line: Value) -> Value {
 async fn what_is_printed_is_what_the_router_then_produces_and_the_slot_stays() {
     let mut fixture = behind().await;
     let [aggregate_type] = fixture.schema.types.as_slice() else { panic!("one type") };
-    insert(&fixture, aggregate_type, "LeftOut", None).await;
+    insert(&fixture, aggregate_type, "Filtered", None).await;
     insert(&fixture, aggregate_type, "Last", Some(r#"{"tenant": "ä"}"#)).await;
     let before = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
     let (exit, lines, errors) = dry_run(&fixture, &[]).await;
     assert_eq!(exit, Some(0), "{errors}");
-    assert!(errors.starts_with("records: 301, left out by `where`: 1, refused: 0; "), "{errors}");
+    assert!(
+        errors.starts_with(
+            "records: 301, filtered by `where`: 1, refused: 0, topics that cannot be used: 0; "
+        ),
+        "{errors}"
+    );
     let after = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
     assert_eq!(after.confirmed_flush_lsn, before.confirmed_flush_lsn);
     let session = fixture.session().await.unwrap();
@@ -134,6 +139,15 @@ async fn a_refused_row_and_a_missing_topic_are_named_and_do_not_end_it() {
     assert_eq!(lines[2]["refused"]["code"], "R009", "{:#}", lines[2]);
     assert!(lines[2]["refused"]["hint"].is_string() && lines[2]["id"].is_string());
     assert!(lines[3]["partition"].is_i64(), "{:#}", lines[3]);
+}
+
+#[tokio::test]
+async fn a_missing_topic_alone_gives_exit_code_1() {
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    insert(&fixture, "missing", "A", None).await;
+    let (exit, lines, errors) = dry_run(&fixture, &[]).await;
+    assert_eq!((exit, lines.len()), (Some(1), 1), "{errors}");
+    assert!(errors.contains("refused: 0, topics that cannot be used: 1; "), "{errors}");
 }
 
 /// Runs `explain`, and returns its exit code, its answer and what it says beside that.
@@ -195,6 +209,7 @@ async fn a_row_is_explained_as_the_router_has_put_it_into_kafka() {
                'total', 1.50), '{\"tenant\": \"acme\"}', true, '2026-07-01 12:00+02', '\\x00ff' \
                FROM generate_series(1, 5) n RETURNING id::text, to_jsonb(outbox)::text";
     let aggregate_type = fixture.schema.types[0].clone();
+    session.batch_execute("SET TimeZone = 'Asia/Kolkata'").await.unwrap();
     let rows = session.query(sql, &[&aggregate_type]).await.unwrap();
     fixture.restart().await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -211,7 +226,7 @@ async fn a_row_is_explained_as_the_router_has_put_it_into_kafka() {
         assert_eq!(exit, Some(0), "{errors}");
         assert_eq!(explained_record(&answer), record, "{answer:#}");
         // The same row, without PostgreSQL: only the types that JSON does not tell are given. The
-        // session's time zone is UTC, and so is that of the stream.
+        // session's time zone is another than that of the stream.
         let typed = ["--row", &json, "--partitions", "3", "--type", "due=timestamptz"];
         let typed = [typed.as_slice(), &["--type", "raw=bytea", "--type", "id=uuid"]].concat();
         let (exit, answer, errors) = explain(&fixture, &typed).await;
@@ -240,7 +255,7 @@ async fn a_row_that_cannot_be_read_is_no_answer() {
         async move { explain(fixture, &arguments.each_ref().map(String::as_str)).await }
     };
     let (exit, answer, errors) = of(&ids[1]).await;
-    assert_eq!((exit, &answer["partition"]["number"]), (Some(0), &Value::Null), "{errors}");
+    assert_eq!((exit, &answer["partition"]["number"]), (Some(1), &Value::Null), "{errors}");
     assert!(errors.contains("K010") && answer["partition"]["hash"].is_i64(), "{errors}");
     let (exit, _, errors) = of("00000000-0000-0000-0000-000000000000").await;
     assert_eq!(exit, Some(1));

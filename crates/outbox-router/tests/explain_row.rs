@@ -205,11 +205,11 @@ async fn the_configuration_decides_where_each_part_comes_from() {
     let ignored =
         row_with(&json!({ "event_type": "Ignored", "tenant": "a", "at": null, "part": 1 }));
     let found = explained(&settings, &ignored, &["--type", "at=timestamptz"]).await;
-    assert_eq!(found["outcome"], "left_out");
+    assert_eq!(found["outcome"], "filtered");
     let output =
         explain(&settings, &["--row", &ignored.to_string(), "--type", "at=timestamptz"]).await;
     assert_eq!(output.exit, Exit::Done);
-    assert!(output.out.ends_with("no event: `where` leaves the row out\n"), "{}", output.out);
+    assert!(output.out.ends_with("no event: filtered by `where`\n"), "{}", output.out);
 }
 
 #[tokio::test]
@@ -261,22 +261,31 @@ async fn every_row_at_which_run_would_stop_is_named_by_its_code() {
 }
 
 #[tokio::test]
-async fn a_row_larger_than_the_limit_is_refused() {
-    let row = row_with(&json!({ "payload": "x".repeat(70_000) })).to_string();
-    let output = explain_line(&[
-        "outbox-router",
-        "--config",
-        "/dev/null",
-        "--set",
-        "limits.row_bytes=64KiB",
-        "--set",
-        "outbox.0.table=public.outbox",
-        "explain",
-        "--row",
-        &row,
-    ])
-    .await;
-    assert!(output.out.contains("run would stop: R005: "), "{}{}", output.out, output.err);
+async fn a_row_is_too_large_where_the_stream_would_refuse_it() {
+    let with_payload = |length: usize| async move {
+        let row = row_with(&json!({ "payload": "x".repeat(length) })).to_string();
+        explain_line(&[
+            "outbox-router",
+            "--config",
+            "/dev/null",
+            "--set",
+            "limits.row_bytes=64KiB",
+            "--set",
+            "outbox.0.table=public.outbox",
+            "explain",
+            "--row",
+            &row,
+        ])
+        .await
+    };
+    // The limit holds for the values; the frame around them is larger.
+    let others = "0198".len() + "order".len() + "42".len() + "Placed".len();
+    let output = with_payload((64 << 10) - others).await;
+    assert_eq!(output.exit, Exit::Done, "{}{}", output.out, output.err);
+    let output = with_payload(80_000).await;
+    assert_eq!(output.exit, Exit::Failure);
+    let refused = "run would stop: R005: the row with id 0198 of public.outbox: ";
+    assert!(output.out.contains(refused), "{}{}", output.out, output.err);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A dry run: the records that the router would produce of a stream. Nothing is produced, and
-//! nothing is confirmed: there is no ledger, no window and no witness, so the stream must come from
-//! a slot whose position does not matter, such as a temporary copy.
+//! nothing is confirmed: there is no ledger, no window and no witness, so its frames come from a
+//! temporary copy of the slot, or are made of one row (`explain`).
 //!
 //! Rows go the way of [`Rows`], as in a session, so a dry run shows what a session produces.
 
@@ -40,13 +40,13 @@ pub struct Transaction {
     pub committed_at: PgTimestamp,
 }
 
-/// How the rows of a relation become records, to be shown.
+/// The mapping of a relation, to be shown: how its rows become records.
 #[derive(Debug, Clone, Copy)]
-pub struct Described<'r> {
+pub struct Mapping<'r> {
     router: &'r TableRouter,
 }
 
-impl<'r> Described<'r> {
+impl<'r> Mapping<'r> {
     /// The configuration of the table.
     pub fn table(self) -> &'r OutboxTable {
         self.router.table()
@@ -74,7 +74,7 @@ impl<'r> Described<'r> {
 pub enum DryFrame {
     /// An event; its record was given to `take`.
     Event,
-    /// A row that the configuration leaves out.
+    /// A row that `where` filters.
     FilteredOut,
     /// A row at which `run` would stop, with the row's id where it has one.
     Refused(Box<Failure>, Option<Vec<u8>>),
@@ -115,10 +115,10 @@ impl DryRun {
         self.topics.answer(id, Ok(facts), Moment::default());
     }
 
-    /// How the rows of a relation become records; `None` before its Relation message, and where its
+    /// The mapping of a relation; `None` before its Relation message, and where its
     /// rows are no events or all of them are refused.
-    pub fn described(&self, relation: Oid) -> Option<Described<'_>> {
-        self.rows.router(relation).map(|router| Described { router })
+    pub fn mapping(&self, relation: Oid) -> Option<Mapping<'_>> {
+        self.rows.router(relation).map(|router| Mapping { router })
     }
 
     /// The name of a topic, by the number in a record.
@@ -291,15 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn a_relation_is_described_by_what_the_core_found_in_it() {
+    fn a_mapping_is_what_the_core_found_in_the_relation() {
         let run = begun();
-        let described = run.described(Oid::from_u32(7)).unwrap();
-        assert_eq!(described.table().name.name, "outbox");
-        assert_eq!(described.preset().name, "default");
-        assert_eq!(described.topic().to_string(), "outbox.event.${aggregate_type}");
-        assert_eq!(described.column(Role::AggregateId), Some("aggregate_id"));
-        assert_eq!(described.column(Role::Headers), None);
-        assert!(run.described(Oid::from_u32(8)).is_none());
+        let mapping = run.mapping(Oid::from_u32(7)).unwrap();
+        assert_eq!(mapping.table().name.name, "outbox");
+        assert_eq!(mapping.preset().name, "default");
+        assert_eq!(mapping.topic().to_string(), "outbox.event.${aggregate_type}");
+        assert_eq!(mapping.column(Role::AggregateId), Some("aggregate_id"));
+        assert_eq!(mapping.column(Role::Headers), None);
+        assert!(run.mapping(Oid::from_u32(8)).is_none());
     }
 
     #[test]

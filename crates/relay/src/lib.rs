@@ -45,7 +45,7 @@
 //! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the
 //!   remembered names.
 //! * **I7** No inserted row vanishes: it is produced, or its table is no outbox, or the table's
-//!   `where` leaves it out and it is counted, or the router stops at it.
+//!   `where` filters it and it is counted, or the router stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
 //! * **I9** With a state topic, no position past the slot's own is confirmed before this session's
 //!   own witness with that position is acknowledged, and no witness names a position before
@@ -73,7 +73,7 @@ pub mod witness;
 pub mod wording;
 
 pub use clock::{Moment, Now};
-pub use dry_run::{Described, DryFrame, DryRun, Transaction};
+pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
@@ -90,7 +90,7 @@ pub use routing::{
     JavaRegex, MalformedTemplate, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable,
     Outboxes, PRESETS, Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Times,
     Timestamp, TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex,
-    hash_of_key, is_role_required, java_properties, partition_for_key,
+    hash_of_key, is_role_required, java_properties, partition_for_key, timestamptz_in_utc,
 };
 pub use state::{Condition, State};
 pub use telemetry::{

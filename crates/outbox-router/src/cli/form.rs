@@ -1,12 +1,12 @@
-//! For whom a command prints.
+//! The form in which a command prints.
 
 use clap::ValueEnum;
 
-/// The form in which a command prints.
+/// See the module's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.
     Text,
-    /// For machines.
+    /// For programs.
     Json,
 }

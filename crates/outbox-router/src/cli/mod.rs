@@ -2,7 +2,8 @@
 //! parsed here, and carried out by `app.rs`, unless it is a dry run.
 //!
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
-//! Printed SQL is exactly what `--apply` runs; nothing is created or dropped without `--apply`.
+//! Printed SQL is exactly what `--apply` runs; `setup` and `teardown` create and drop nothing without
+//! `--apply`.
 
 mod accept;
 mod args;
@@ -16,6 +17,7 @@ mod flags;
 mod form;
 mod http;
 mod migrate;
+mod owned_record;
 mod print_failure;
 mod record;
 mod setup;

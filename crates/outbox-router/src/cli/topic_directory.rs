@@ -23,7 +23,7 @@ pub(super) struct Topics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Topic {
     /// It exists.
-    There(TopicFacts),
+    Exists(TopicFacts),
     /// It does not exist, and `run` would create it.
     ToBeCreated(TopicFacts),
     /// It does not exist, or may not be written to; `run` would wait for a person here.
@@ -56,7 +56,7 @@ impl Topics {
     /// No broker answers, or refuses the credentials.
     pub(super) fn look_up(&self, name: &TopicName) -> Result<Topic, Failure> {
         match (self.directory.look_up(name), self.created) {
-            (Ok(found), _) => Ok(Topic::There(found.facts)),
+            (Ok(found), _) => Ok(Topic::Exists(found.facts)),
             (Err(failure), Some(partitions)) if failure.code == Code::TopicMissing => {
                 Ok(Topic::ToBeCreated(TopicFacts { partitions, max_message_bytes: None }))
             }
@@ -71,10 +71,18 @@ impl Topics {
 }
 
 impl Topic {
+    /// How many partitions it has, or would have.
+    pub(super) fn partitions(&self) -> Option<NonZeroI32> {
+        match self {
+            Self::Exists(facts) | Self::ToBeCreated(facts) => Some(facts.partitions),
+            Self::Unusable(_) => None,
+        }
+    }
+
     /// What a dry run is told of it.
     pub(super) fn facts(&self) -> TopicFacts {
         match self {
-            Self::There(facts) | Self::ToBeCreated(facts) => *facts,
+            Self::Exists(facts) | Self::ToBeCreated(facts) => *facts,
             Self::Unusable(_) => ANY,
         }
     }

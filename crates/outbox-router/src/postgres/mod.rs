@@ -46,6 +46,7 @@ pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{IdentifySystem, ReplicationConnection};
 pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
+pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
 pub use text::{TextQuery, TextRow, one_row};
 pub use tls::try_tls;

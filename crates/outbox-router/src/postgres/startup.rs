@@ -1,10 +1,9 @@
 //! From an open transport to a session that is ready for commands. The replication connection and
 //! the SQL connection both start here, so that neither accepts a server that the other refuses.
 //!
-//! A session that streams sets every parameter that could change the bytes of a row.
-//!
-//! `ALTER ROLE … SET bytea_output = 'escape'` must not alter what reaches Kafka, so the parameters
-//! are sent in the start-up message, where they override the settings of role and database.
+//! A session that streams sets every parameter that could change the bytes of a row: `ALTER ROLE …
+//! SET bytea_output = 'escape'` must not alter what reaches Kafka. So they are sent in the start-up
+//! message, where they override the settings of role and database.
 
 use postgres_protocol::message::frontend;
 
@@ -83,23 +82,34 @@ pub(super) fn for_sql<'a>(
     ]
 }
 
+/// The parameters that decide which texts the values of a row have, as a session that streams sets
+/// them.
+pub const VALUE_FORMS: [(&str, &str); 5] = [
+    ("DateStyle", "ISO"),
+    ("IntervalStyle", "postgres"),
+    ("extra_float_digits", "3"),
+    ("bytea_output", "hex"),
+    ("TimeZone", "UTC"),
+];
+
 /// The parameters of a session that streams.
 pub(super) fn for_replication<'a>(
     info: &'a ConnInfo,
     options: &'a Options,
     wal_sender_timeout: &'a str,
 ) -> [(&'static str, &'a str); 14] {
+    let [date_style, interval_style, float_digits, bytea_output, time_zone] = VALUE_FORMS;
     [
         ("user", &info.user),
         ("database", &info.dbname),
         ("replication", "database"),
         ("application_name", &options.application_name),
         ("client_encoding", options.client_encoding.name()),
-        ("DateStyle", "ISO"),
-        ("IntervalStyle", "postgres"),
-        ("extra_float_digits", "3"),
-        ("bytea_output", "hex"),
-        ("TimeZone", "UTC"),
+        date_style,
+        interval_style,
+        float_digits,
+        bytea_output,
+        time_zone,
         // Statements contain values as literals, in which a backslash must be an ordinary
         // character.
         ("standard_conforming_strings", "on"),

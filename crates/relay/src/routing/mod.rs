@@ -31,7 +31,7 @@ pub use table::{
     Preset, Role, RowFilter, TableName, Times, Timestamp, TombstoneOn,
 };
 pub use template::{MalformedTemplate, Template};
-pub use timestamp::EpochUnit;
+pub use timestamp::{EpochUnit, timestamptz_in_utc};
 pub use topic::{
     CharacterKind, IllegalTemplate, IllegalTopicName, JavaRegex, OnMismatch, TopicName,
     TopicTemplate, UnsupportedRegex,

@@ -7,6 +7,19 @@
 
 use std::fmt;
 
+/// The text of a `timestamptz` as a session with `TimeZone = UTC` has it, made of a text with any
+/// offset from UTC, such as `2026-01-31T23:59:59.5+02:00`, which is the form in JSON. `None` for a
+/// text without an offset and for what is no such time; infinite times have no offset.
+pub fn timestamptz_in_utc(text: &str) -> Option<String> {
+    if matches!(text, "infinity" | "-infinity") {
+        return Some(text.to_owned());
+    }
+    let text = text.replacen('T', " ", 1);
+    let (_, time) = text.split_once(' ')?;
+    let has_offset = time.contains(['+', '-']);
+    has_offset.then(|| Timepoint::read(&text).ok())?.map(|at| at.in_utc())
+}
+
 /// What a column's text says of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeForm {
@@ -126,6 +139,18 @@ impl Timepoint {
     /// Written as ISO 8601 in UTC, with so many digits of the second's fraction.
     pub(crate) const fn iso(self, digits: usize) -> Iso {
         Iso { at: self, digits }
+    }
+
+    /// PostgreSQL's text of a `timestamptz` where `TimeZone` is UTC and `DateStyle` is ISO: no more
+    /// digits of the second's fraction than it needs, and years before the first with ` BC`.
+    fn in_utc(self) -> String {
+        let (year, month, day) = civil_from_days(self.days);
+        let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+        let seconds = self.micros_of_day / MICROS_PER_SECOND;
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        let fraction = format!(".{:06}", self.micros_of_day % MICROS_PER_SECOND);
+        let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}+00{era}")
     }
 
     /// Microseconds since 1970.
@@ -367,6 +392,27 @@ mod tests {
             ("294276-12-31 23:59:59.999999+00", 6, "+294276-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(Timepoint::read(text).unwrap().iso(digits).to_string(), expected);
+        }
+    }
+
+    /// Texts of `to_jsonb(…)` in several time zones, and of the same values in UTC.
+    #[test]
+    fn a_time_with_any_offset_is_told_in_utc() {
+        for (text, expected) in [
+            ("2026-01-31T23:59:59+00:00", "2026-01-31 23:59:59+00"),
+            ("2026-01-31T23:59:59.120+02:00", "2026-01-31 21:59:59.12+00"),
+            ("2026-01-31T23:59:59.000001-05:30", "2026-02-01 05:29:59.000001+00"),
+            ("2024-02-29T23:30:00-01", "2024-03-01 00:30:00+00"),
+            ("1890-01-01T00:00:00+00:53:28", "1889-12-31 23:06:32+00"),
+            ("0001-01-01T00:30:00+01:00", "0001-12-31 23:30:00+00 BC"),
+            ("0044-03-15T12:00:00+00:00 BC", "0044-03-15 12:00:00+00 BC"),
+            ("294276-12-31T23:59:59.999999+00:00", "294276-12-31 23:59:59.999999+00"),
+            ("-infinity", "-infinity"),
+        ] {
+            assert_eq!(timestamptz_in_utc(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["2026-01-31T23:59:59", "2026-01-31", "2026-01-31T23:59:59 CET", "now", ""] {
+            assert_eq!(timestamptz_in_utc(text), None, "{text}");
         }
     }
 

@@ -326,7 +326,7 @@ impl Session {
         })
     }
 
-    /// A row that the configuration leaves out.
+    /// A row that `where` filters.
     #[cold]
     fn pass_row(&mut self) -> Result<FrameOutcome, Failure> {
         self.ledger.pass_row()?;

@@ -11,7 +11,7 @@ use crate::{
         columns::{Event, Value},
         mapping::MappedRow,
         record::{Record, Size, TopicId},
-        route::{FormatHeaders, Scratch, TableRouter, described},
+        route::{FormatHeaders, Scratch, TableRouter, name_of_row},
         table::{OnUpdate, Outboxes, Role},
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
@@ -32,7 +32,7 @@ pub(crate) enum Row<T> {
     Event(T),
     /// A row of a table that is no outbox.
     NotOutbox,
-    /// A row of an outbox that the configuration leaves out.
+    /// A row of an outbox that `where` filters.
     FilteredOut,
     /// An event whose topic's partition count is not known yet.
     TopicPending(TopicId),
@@ -79,8 +79,9 @@ impl Rows {
     }
 
     /// Routes one row, and gives its record to `take`: the record borrows from buffers that this
-    /// call fills, and to return it would cost 150 instructions. A row without its Relation message
-    /// (P007), and one with a value in an unexpected form (R010), are refused, too.
+    /// call fills, and to return it would cost 150 instructions (`scripts/instructions.sh`). A row
+    /// without its Relation message (P007), and one with a value in an unexpected form (R010), are
+    /// refused, too.
     #[inline(always)]
     pub(crate) fn route<T>(
         &mut self,
@@ -169,7 +170,7 @@ impl Rows {
                     Code::RowTooLarge,
                     format!(
                         "{} of {}: {announced} bytes are more than a row may have ({row_bytes})",
-                        described(&event),
+                        name_of_row(&event),
                         router.table().name
                     ),
                 );
@@ -231,10 +232,12 @@ fn no_such_partition(
     topics: &Topics,
 ) -> Failure {
     let name = topics.name(topic).map_or("", TopicName::as_str);
-    let (described, partitions) = (described(event), facts.partitions);
+    let (row, partitions) = (name_of_row(event), facts.partitions);
     Failure::new(
         Code::PartitionUnusable,
-        format!("{described} names partition {partition} of topic {name}, which has {partitions} partitions"),
+        format!(
+            "{row} names partition {partition} of topic {name}, which has {partitions} partitions"
+        ),
     )
     .naming(Name::Topic, name)
 }
@@ -243,7 +246,7 @@ fn no_such_partition(
 fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<'_>) -> Failure {
     Failure::new(
         Code::RecordTooLarge,
-        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
+        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", name_of_row(event)),
     )
     .naming(Name::Topic, topic)
     .naming(Name::Bytes, size.next_power_of_two())

@@ -1,12 +1,12 @@
-//! What a dry run prints of one row, copied, since a record borrows from the frame that it came in.
+//! What a dry run prints of one row.
 
 use std::io;
 
-use relay::{Failure, Lsn, PgTimestamp, Record, TopicId, Transaction, wording::utc};
+use relay::{Failure, Lsn, PgTimestamp, Record, Transaction, wording::utc};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{form::Form, shown_bytes},
+    cli::{form::Form, owned_record::OwnedRecord, shown_bytes},
     codes::hint,
 };
 
@@ -16,72 +16,35 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 const SHOWN_MAX: usize = 200;
 
 /// A record that would be produced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Produced {
-    pub(super) topic: TopicId,
-    partition: i32,
-    key: Vec<u8>,
-    value: Option<Vec<u8>>,
-    headers: Vec<(String, Option<Vec<u8>>)>,
-    timestamp_ms: i64,
-}
-
-/// Where a record goes: the topic's name, and whether its partitions are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place<'n> {
-    /// They are.
-    Known(&'n str),
-    /// The topic does not exist.
-    Unknown(&'n str),
+pub(super) struct Entry<'r> {
+    pub(super) record: &'r OwnedRecord,
+    pub(super) topic: &'r str,
+    /// `None`: the topic's partitions are not known.
+    pub(super) partition: Option<i32>,
+    pub(super) transaction: Transaction,
 }
 
-impl Produced {
-    pub(super) fn of(record: &Record<'_>) -> Self {
-        let headers = record.headers.iter();
-        let header =
-            |header: relay::Header<'_>| (header.name.to_owned(), header.value.map(<[u8]>::to_vec));
-        Self {
-            topic: record.topic,
-            partition: record.partition,
-            key: record.key.to_vec(),
-            value: record.value.map(<[u8]>::to_vec),
-            headers: headers.map(header).collect(),
-            timestamp_ms: record.timestamp_ms,
-        }
-    }
-
+impl Entry<'_> {
     /// Prints it.
-    pub(super) fn write(
-        &self,
-        place: Place<'_>,
-        transaction: Transaction,
-        form: Form,
-        out: Out<'_>,
-    ) -> io::Result<()> {
+    pub(super) fn write(&self, form: Form, out: Out<'_>) -> io::Result<()> {
         match form {
-            Form::Text => self.write_text(place, transaction, out),
-            Form::Json => writeln!(out, "{}", self.as_json(place, transaction)),
+            Form::Text => self.write_text(out),
+            Form::Json => writeln!(out, "{}", self.as_json()),
         }
     }
 
-    fn write_text(
-        &self,
-        place: Place<'_>,
-        transaction: Transaction,
-        out: Out<'_>,
-    ) -> io::Result<()> {
-        let place = match place {
-            Place::Known(topic) => format!("{topic}-{}", self.partition),
-            Place::Unknown(topic) => format!("{topic}-?"),
-        };
-        let key = shown_bytes::text(&self.key, SHOWN_MAX);
-        let value = match &self.value {
+    fn write_text(&self, out: Out<'_>) -> io::Result<()> {
+        let Self { record, topic, partition, transaction } = self;
+        let partition = partition.map_or_else(|| "?".to_owned(), |number| number.to_string());
+        let key = shown_bytes::text(&record.key, SHOWN_MAX);
+        let value = match &record.value {
             Some(value) => format!("value of {} bytes", value.len()),
             None => "no value (a tombstone)".to_owned(),
         };
         let (at, lsn) = (time(transaction.committed_at), transaction.commit_lsn);
-        write!(out, "{place}  key {key}, {value}, committed {at}at {lsn}")?;
-        match self.timestamp_ms {
+        write!(out, "{topic}-{partition}  key {key}, {value}, committed {at}at {lsn}")?;
+        match record.timestamp_ms {
             Record::NOW => writeln!(out, ", timestamp: when it is produced")?,
             millis if millis == transaction.committed_at.unix_millis() => writeln!(out)?,
             millis => {
@@ -89,23 +52,20 @@ impl Produced {
                 writeln!(out, ", timestamp {}({millis} ms)", time(at))?;
             }
         }
-        for (name, value) in &self.headers {
+        for (name, value) in &record.headers {
             let value = value.as_deref().map(|value| shown_bytes::text(value, SHOWN_MAX));
             let name = shown_bytes::text(name.as_bytes(), SHOWN_MAX);
             writeln!(out, "    {name}: {}", value.as_deref().unwrap_or("null"))?;
         }
-        if let Some(value) = &self.value {
+        if let Some(value) = &record.value {
             writeln!(out, "    {}", shown_bytes::text(value, SHOWN_MAX))?;
         }
         Ok(())
     }
 
-    fn as_json(&self, place: Place<'_>, transaction: Transaction) -> Value {
-        let (topic, partition) = match place {
-            Place::Known(topic) => (topic, Some(self.partition)),
-            Place::Unknown(topic) => (topic, None),
-        };
-        let headers: Vec<Value> = self
+    fn as_json(&self) -> Value {
+        let Self { record, topic, partition, transaction } = self;
+        let headers: Vec<Value> = record
             .headers
             .iter()
             .map(|(name, value)| {
@@ -115,10 +75,10 @@ impl Produced {
         json!({
             "topic": topic,
             "partition": partition,
-            "key": shown_bytes::json(Some(&self.key)),
-            "value": shown_bytes::json(self.value.as_deref()),
+            "key": shown_bytes::json(Some(&record.key)),
+            "value": shown_bytes::json(record.value.as_deref()),
             "headers": headers,
-            "timestamp_ms": (self.timestamp_ms != Record::NOW).then_some(self.timestamp_ms),
+            "timestamp_ms": (record.timestamp_ms != Record::NOW).then_some(record.timestamp_ms),
             "commit_lsn": transaction.commit_lsn.to_string(),
         })
     }
@@ -163,15 +123,15 @@ pub(super) fn write_refused(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use relay::Code;
+    use relay::{Code, TopicId};
 
     fn transaction() -> Transaction {
         let committed_at = PgTimestamp::from_unix_micros(1_767_225_600_123_000);
         Transaction { commit_lsn: Lsn::from_u64(0x16B_3748), committed_at }
     }
 
-    fn produced() -> Produced {
-        Produced {
+    fn record() -> OwnedRecord {
+        OwnedRecord {
             topic: TopicId::from_index(0).unwrap(),
             partition: 2,
             key: b"42".to_vec(),
@@ -181,31 +141,32 @@ mod tests {
         }
     }
 
-    fn written(produced: &Produced, place: Place<'_>, form: Form) -> String {
+    fn written(record: &OwnedRecord, partition: Option<i32>, form: Form) -> String {
         let mut out = Vec::new();
-        produced.write(place, transaction(), form, &mut out).unwrap();
+        let entry = Entry { record, topic: "orders", partition, transaction: transaction() };
+        entry.write(form, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn people_see_one_line_for_the_record_and_one_for_each_header() {
         assert_eq!(
-            written(&produced(), Place::Known("orders"), Form::Text),
+            written(&record(), Some(2), Form::Text),
             "orders-2  key 42, value of 2 bytes, committed 2026-01-01T00:00:00Z at 0/16B3748\n    \
              id: \\xff\n    type: null\n    {}\n"
         );
-        let tombstone = Produced { value: None, timestamp_ms: Record::NOW, ..produced() };
-        let text = written(&tombstone, Place::Unknown("orders"), Form::Text);
+        let tombstone = OwnedRecord { value: None, timestamp_ms: Record::NOW, ..record() };
+        let text = written(&tombstone, None, Form::Text);
         assert!(text.starts_with("orders-?  key 42, no value (a tombstone), committed "), "{text}");
         assert!(text.contains(", timestamp: when it is produced\n"), "{text}");
-        let own = Produced { timestamp_ms: 1_000, ..produced() };
-        let text = written(&own, Place::Known("orders"), Form::Text);
+        let own = OwnedRecord { timestamp_ms: 1_000, ..record() };
+        let text = written(&own, Some(2), Form::Text);
         assert!(text.contains(", timestamp 1970-01-01T00:00:01Z (1000 ms)\n"), "{text}");
     }
 
     #[test]
     fn programs_see_one_object_a_line() {
-        let line = written(&produced(), Place::Known("orders"), Form::Json);
+        let line = written(&record(), Some(2), Form::Json);
         assert_eq!(line.lines().count(), 1);
         let found: Value = serde_json::from_str(&line).unwrap();
         let wanted = json!({
@@ -216,8 +177,8 @@ mod tests {
             "timestamp_ms": 1_767_225_600_123_i64, "commit_lsn": "0/16B3748",
         });
         assert_eq!(found, wanted);
-        let unknown = Produced { timestamp_ms: Record::NOW, ..produced() };
-        let line = written(&unknown, Place::Unknown("orders"), Form::Json);
+        let unknown = OwnedRecord { timestamp_ms: Record::NOW, ..record() };
+        let line = written(&unknown, None, Form::Json);
         let found: Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&found["partition"], &found["timestamp_ms"]), (&Value::Null, &Value::Null));
     }

@@ -4,11 +4,12 @@ use std::{collections::HashSet, time::Duration};
 
 use relay::{DryFrame, Lsn, Record, TopicId, TopicName};
 
-use super::entry::{Place, Produced, write_refused};
+use super::entry::{Entry, write_refused};
 use crate::{
     cli::{
         TaskError, Terminal,
         form::Form,
+        owned_record::OwnedRecord,
         print_failure::print_failure,
         topic_directory::{Topic, Topics},
     },
@@ -28,7 +29,7 @@ pub(super) enum Until {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// Where it was to end.
-    There,
+    Complete,
     /// The server says again and again that it has decoded everything, up to a position before
     /// that.
     Silent,
@@ -40,7 +41,7 @@ pub(super) enum Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) records: u64,
-    pub(super) left_out: u64,
+    pub(super) filtered: u64,
     pub(super) refused: u64,
 }
 
@@ -55,13 +56,13 @@ pub(super) struct Reading {
     pub(super) topics: Topics,
     pub(super) form: Form,
     pub(super) counts: Counts,
-    /// Topics without partitions that could be asked for.
-    unknown: HashSet<TopicId>,
+    /// Topics at which `run` would wait for a person.
+    pub(super) unusable: HashSet<TopicId>,
 }
 
 impl Reading {
     pub(super) fn new(stream: DryStream, topics: Topics, form: Form) -> Self {
-        Self { stream, topics, form, counts: Counts::default(), unknown: HashSet::new() }
+        Self { stream, topics, form, counts: Counts::default(), unusable: HashSet::new() }
     }
 
     /// Reads until the end, and prints every row.
@@ -73,8 +74,8 @@ impl Reading {
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
             let taken = self.frames(until, terminal)?;
-            if self.is_there(until) {
-                return Ok(Ended::There);
+            if self.is_complete(until) {
+                return Ok(Ended::Complete);
             }
             if matches!(until, Until::Position(_)) && self.stream.is_at_end() {
                 return Ok(Ended::Silent);
@@ -90,7 +91,7 @@ impl Reading {
 
     /// Whether nothing more is to be printed. A transaction whose commit record is past the end has
     /// begun after everything that is to be printed.
-    fn is_there(&self, until: Until) -> bool {
+    fn is_complete(&self, until: Until) -> bool {
         match until {
             Until::Records(count) => self.counts.records >= count,
             Until::Position(end) => {
@@ -103,9 +104,9 @@ impl Reading {
     /// Takes the frames that have arrived, for one turn. Returns how many.
     fn frames(&mut self, until: Until, terminal: &mut Terminal<'_>) -> Result<usize, TaskError> {
         let mut taken = 0;
-        while taken < TURN && !self.is_there(until) {
+        while taken < TURN && !self.is_complete(until) {
             let mut produced = None;
-            let take = |record: &Record<'_>| produced = Some(Produced::of(record));
+            let take = |record: &Record<'_>| produced = Some(OwnedRecord::of(record));
             let Some(seen) = self.stream.next(take)? else { break };
             taken += 1;
             match seen {
@@ -116,7 +117,7 @@ impl Reading {
                         self.print(&produced, terminal)?;
                     }
                 }
-                DryFrame::FilteredOut => self.counts.left_out += 1,
+                DryFrame::FilteredOut => self.counts.filtered += 1,
                 DryFrame::Refused(failure, id) => {
                     self.counts.refused += 1;
                     let commit_lsn = self.stream.transaction().map(|open| open.commit_lsn);
@@ -128,14 +129,12 @@ impl Reading {
         Ok(taken)
     }
 
-    fn print(&self, produced: &Produced, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
+    fn print(&self, record: &OwnedRecord, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
         let Some(transaction) = self.stream.transaction() else { return Ok(()) };
-        let name = self.stream.topic_name(produced.topic).map_or("?", TopicName::as_str);
-        let place = match self.unknown.contains(&produced.topic) {
-            true => Place::Unknown(name),
-            false => Place::Known(name),
-        };
-        Ok(produced.write(place, transaction, self.form, terminal.out)?)
+        let topic = self.stream.topic_name(record.topic).map_or("?", TopicName::as_str);
+        let partition = (!self.unusable.contains(&record.topic)).then_some(record.partition);
+        let entry = Entry { record, topic, partition, transaction };
+        Ok(entry.write(self.form, terminal.out)?)
     }
 
     fn look_up(
@@ -146,14 +145,14 @@ impl Reading {
     ) -> Result<(), TaskError> {
         let topic = self.topics.look_up(name)?;
         match &topic {
-            Topic::There(_) => {}
+            Topic::Exists(_) => {}
             Topic::ToBeCreated(facts) => writeln!(
                 terminal.err,
                 "note: topic {name} does not exist; run would create it with {} partitions",
                 facts.partitions
             )?,
             Topic::Unusable(failure) => {
-                self.unknown.insert(id);
+                self.unusable.insert(id);
                 print_failure(terminal.err, failure)?;
             }
         }

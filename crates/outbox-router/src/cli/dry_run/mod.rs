@@ -29,7 +29,8 @@ use crate::{
     shell::{Source, SourceReading},
 };
 
-/// Prints every record; a row at which `run` would stop gives exit code 1.
+/// Prints every record. A row at which `run` would stop gives exit code 1, and so does a topic that is
+/// missing or refused: `run` would wait for a person there.
 pub(super) async fn dry_run(
     args: &DryRunArgs,
     config: &Config,
@@ -48,9 +49,10 @@ pub(super) async fn dry_run(
     let mut reading = Reading::new(stream, topics, args.form);
     let ended = reading.follow(until, terminal).await?;
     terminal.out.flush()?;
+    let unusable = reading.unusable.len();
     let summary = Summary { slot: &source.slot, from, to: reading.stream.passed(), ended };
-    summary.write(reading.counts, terminal.err)?;
-    let is_fine = defects == 0 && reading.counts.refused == 0;
+    summary.write(reading.counts, unusable, terminal.err)?;
+    let is_fine = defects == 0 && reading.counts.refused == 0 && unusable == 0;
     Ok(if is_fine { Exit::Done } else { Exit::Failure })
 }
 
@@ -79,19 +81,25 @@ struct Summary<'s> {
 }
 
 impl Summary<'_> {
-    fn write(&self, counts: Counts, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    fn write(
+        &self,
+        counts: Counts,
+        unusable: usize,
+        out: &mut (dyn io::Write + Send),
+    ) -> io::Result<()> {
         let Self { slot, from, to, ended } = self;
         match ended {
-            Ended::There => {}
+            Ended::Complete => {}
             Ended::Silent => writeln!(out, "ended: PostgreSQL has nothing more to send")?,
             Ended::Interrupted => writeln!(out, "interrupted")?,
         }
-        let Counts { records, left_out, refused } = counts;
+        let Counts { records, filtered, refused } = counts;
         let to = (*to).max(*from);
         writeln!(
             out,
-            "records: {records}, left out by `where`: {left_out}, refused: {refused}; read from \
-             {from} to {to}; nothing was produced, and slot {slot} stays where it is"
+            "records: {records}, filtered by `where`: {filtered}, refused: {refused}, topics that \
+             cannot be used: {unusable}; read from {from} to {to}; nothing was produced, and slot \
+             {slot} stays where it is"
         )
     }
 }

@@ -8,7 +8,7 @@ use relay::TableName;
 use super::{json_row::JsonRow, sql_type::SqlType};
 use crate::{cli::form::Form, config::table_name};
 
-/// What `explain` explains where there is no `--row`. Flags name these as conflicts, since `clap`
+/// The arguments beside which `--row` is not required. Flags name these as conflicts, since `clap`
 /// does not ask for a required `--row` where another of its group is given.
 const WITHOUT_ROW: [&str; 2] = ["explanation", "id"];
 
@@ -29,8 +29,8 @@ pub struct RowArgs {
     #[arg(conflicts_with = "explanation")]
     pub table: Option<TableName>,
     /// For --row: the type of a column, such as uuid, bytea or timestamptz, where JSON does not
-    /// tell it; may be given several times [default: text of a string, boolean, int8, numeric,
-    /// jsonb of an object or array, text of null]
+    /// tell it; may be given several times [default: text for a string or null, boolean, int8 or
+    /// numeric for a number, jsonb for an object or array]
     #[arg(long = "type", value_name = "COLUMN=TYPE", conflicts_with_all = WITHOUT_ROW)]
     pub types: Vec<ColumnType>,
     /// For --row: how many partitions the topic has

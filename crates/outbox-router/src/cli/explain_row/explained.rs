@@ -4,11 +4,19 @@ use std::num::NonZeroI32;
 
 use pgoutput::PgTimestamp;
 use relay::{
-    Described, DryFrame, DryRun, Failure, Outboxes, Record, Role, Timestamp, TopicFacts, TopicName,
+    DryFrame, DryRun, Failure, Mapping, Outboxes, Record, Role, Timestamp, TopicFacts, TopicName,
     hash_of_key, source::Oid, source::TableOids,
 };
 
-use super::{messages, origins::origins, source::source, table_row::TableRow};
+use super::{
+    messages,
+    origins::{origins, source},
+    table_row::TableRow,
+};
+use crate::{
+    cli::{owned_record::OwnedRecord, topic_directory::Topic},
+    postgres::frames::{PREFIX_BYTES, frame_limit},
+};
 
 /// What the core makes of a row.
 #[derive(Debug)]
@@ -17,6 +25,8 @@ pub(super) struct Explained {
     /// What the core found in the table's columns; `None` where they do not fit.
     pub(super) rules: Option<Rules>,
     pub(super) outcome: Outcome,
+    /// What was learned of the row's topic, if it was looked up.
+    pub(super) topic: Option<Topic>,
 }
 
 /// What holds for every row of the table.
@@ -36,8 +46,8 @@ pub(super) struct Rules {
 pub(super) enum Outcome {
     /// A record.
     Produced(Box<Produced>),
-    /// Nothing: `where` leaves it out.
-    LeftOut,
+    /// Nothing: `where` filters it.
+    FilteredOut,
     /// `run` would stop.
     Refused(Box<Failure>),
 }
@@ -51,7 +61,7 @@ pub(super) struct Produced {
     pub(super) key_source: String,
     pub(super) value_bytes: Option<usize>,
     pub(super) value_source: String,
-    pub(super) time: Time,
+    pub(super) time: TimeSource,
     pub(super) headers: Vec<ShownHeader>,
 }
 
@@ -74,9 +84,9 @@ pub(super) struct Partition {
     pub(super) column: Option<String>,
 }
 
-/// The record's timestamp.
+/// Where the record's timestamp comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Time {
+pub(super) enum TimeSource {
     /// That of the transaction's commit.
     Commit,
     /// When it is produced.
@@ -85,18 +95,15 @@ pub(super) enum Time {
     Column(i64, String),
 }
 
-/// What is known of a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Count {
-    Known(TopicFacts),
-    Unknown,
-}
-
-/// The commit time of the row's transaction, which nobody knows here. No column can say so: a
-/// record's time is after 1970.
+/// Stands for the commit time, which is not known. No column gives this time: a record's time is
+/// after 1970.
 const COMMITTED_AT: i64 = -1_000_000;
 
-/// Gives the row to the core; `count` says what is known of its topic.
+/// No row is refused for its partition: the topic's count is not known.
+const ANY_PARTITION: TopicFacts =
+    TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
+
+/// Gives the row to the core; `look_up` says what is known of its topic.
 ///
 /// # Errors
 /// The core cannot read the row, or Kafka was asked and did not answer.
@@ -104,47 +111,46 @@ pub(super) fn explain(
     row: &TableRow,
     outboxes: &Outboxes,
     row_bytes: usize,
-    mut count: impl FnMut(&TopicName) -> Result<Count, Failure>,
+    mut look_up: impl FnMut(&TopicName) -> Result<Option<Topic>, Failure>,
 ) -> Result<Explained, Failure> {
-    let mut run = described(row, outboxes, row_bytes)?;
+    let mut run = dry_run_of(row, outboxes, row_bytes)?;
     let insert = messages::insert(row);
-    let mut produced = None;
-    let mut known = Count::Unknown;
+    let is_whole = insert.len() <= frame_limit(row_bytes);
+    let prefix = insert.get(..PREFIX_BYTES).unwrap_or(&insert);
+    let (mut produced, mut topic) = (None, None);
     let outcome = loop {
-        let seen = match insert.get(..row_bytes).filter(|_| insert.len() > row_bytes) {
-            Some(prefix) => run.oversized(insert.len(), prefix)?,
-            None => run.frame(&insert, |record| produced = Some(Copied::of(record)))?,
+        let seen = match is_whole {
+            true => run.frame(&insert, |record| produced = Some(OwnedRecord::of(record)))?,
+            false => run.oversized(insert.len(), prefix)?,
         };
         match seen {
             DryFrame::LookUpTopic(id, name) => {
-                known = count(&name)?;
-                // Every partition that a row may name is one of so many.
-                let any = TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
-                let facts = if let Count::Known(facts) = known { facts } else { any };
-                run.topic(id, facts);
+                topic = look_up(&name)?;
+                run.topic(id, topic.as_ref().map_or(ANY_PARTITION, Topic::facts));
             }
             DryFrame::Refused(failure, _) => break Outcome::Refused(failure),
             DryFrame::Event | DryFrame::FilteredOut | DryFrame::Passed(_) | DryFrame::Other => {
-                let described = run.described(Oid::from_u32(row.oid));
-                break match (produced, described) {
-                    (Some(copied), Some(described)) => {
-                        let topic = run.topic_name(copied.topic).map_or("", TopicName::as_str);
-                        Outcome::Produced(Box::new(copied.shown(row, topic, known, described)))
+                let mapping = run.mapping(Oid::from_u32(row.oid));
+                break match (produced, mapping) {
+                    (Some(record), Some(mapping)) => {
+                        let name = run.topic_name(record.topic).map_or("", TopicName::as_str);
+                        let count = topic.as_ref().and_then(Topic::partitions);
+                        Outcome::Produced(Box::new(Produced::of(record, row, name, count, mapping)))
                     }
-                    _ => Outcome::LeftOut,
+                    _ => Outcome::FilteredOut,
                 };
             }
         }
     };
-    let rules = run.described(Oid::from_u32(row.oid)).map(Rules::of);
-    Ok(Explained { table: row.table.to_string(), rules, outcome })
+    let rules = run.mapping(Oid::from_u32(row.oid)).map(Rules::of);
+    Ok(Explained { table: row.table.to_string(), rules, outcome, topic })
 }
 
 /// A dry run that was told about the row's table.
 ///
 /// # Errors
 /// The core cannot read the description.
-pub(super) fn described(
+pub(super) fn dry_run_of(
     row: &TableRow,
     outboxes: &Outboxes,
     row_bytes: usize,
@@ -159,13 +165,13 @@ pub(super) fn described(
 }
 
 impl Rules {
-    fn of(described: Described<'_>) -> Self {
-        let table = described.table();
-        let topic = described.topic().to_string();
+    fn of(mapping: Mapping<'_>) -> Self {
+        let table = mapping.table();
+        let topic = mapping.topic().to_string();
         let is_used = table.route_regex.is_some() || topic.contains("${aggregate_type}");
-        let aggregate_type = described.column(Role::AggregateType);
+        let aggregate_type = mapping.column(Role::AggregateType);
         Self {
-            preset: described.preset().name,
+            preset: mapping.preset().name,
             format: table.format,
             route_regex: table.route_regex.as_ref().map(ToString::to_string),
             // Where columns fill the topic, its own template stands for the role.
@@ -177,60 +183,32 @@ impl Rules {
     }
 }
 
-/// A record, copied.
-struct Copied {
-    topic: relay::TopicId,
-    partition: i32,
-    key: Vec<u8>,
-    value_bytes: Option<usize>,
-    headers: Vec<(String, Option<Vec<u8>>)>,
-    timestamp_ms: i64,
-}
-
-impl Copied {
-    fn of(record: &Record<'_>) -> Self {
-        let headers = record.headers.iter();
-        Self {
-            topic: record.topic,
-            partition: record.partition,
-            key: record.key.to_vec(),
-            value_bytes: record.value.map(<[u8]>::len),
-            headers: headers
-                .map(|header| (header.name.to_owned(), header.value.map(<[u8]>::to_vec)))
-                .collect(),
-            timestamp_ms: record.timestamp_ms,
-        }
-    }
-
-    fn shown(
-        self,
+impl Produced {
+    fn of(
+        record: OwnedRecord,
         row: &TableRow,
         topic: &str,
-        count: Count,
-        described: Described<'_>,
-    ) -> Produced {
-        let by_column = described.column(Role::Partition).filter(|name| row.value(name).is_some());
-        let count = match count {
-            Count::Known(facts) => Some(facts.partitions),
-            Count::Unknown => None,
-        };
+        count: Option<NonZeroI32>,
+        mapping: Mapping<'_>,
+    ) -> Self {
+        let by_column = mapping.column(Role::Partition).filter(|name| row.value(name).is_some());
         let partition = Partition {
-            number: (count.is_some() || by_column.is_some()).then_some(self.partition),
+            number: (count.is_some() || by_column.is_some()).then_some(record.partition),
             count,
-            hash: hash_of_key(&self.key),
+            hash: hash_of_key(&record.key),
             column: by_column.map(str::to_owned),
         };
-        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let sources = origins(row, described, &names);
-        let headers = self.headers.into_iter().zip(sources);
-        Produced {
+        let names: Vec<&str> = record.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let sources = origins(row, mapping, &names);
+        let headers = record.headers.into_iter().zip(sources);
+        Self {
             topic: topic.to_owned(),
             partition,
-            key: self.key,
-            key_source: of_role(described, Role::AggregateId),
-            value_bytes: self.value_bytes,
-            value_source: value_source(described),
-            time: time(self.timestamp_ms, described),
+            key: record.key,
+            key_source: of_role(mapping, Role::AggregateId),
+            value_bytes: record.value.map(|value| value.len()),
+            value_source: value_source(mapping),
+            time: time(record.timestamp_ms, mapping),
             headers: headers
                 .map(|((name, value), source)| ShownHeader { name, value, source })
                 .collect(),
@@ -238,13 +216,13 @@ impl Copied {
     }
 }
 
-fn of_role(described: Described<'_>, role: Role) -> String {
-    described.column(role).map_or_else(|| "no column".to_owned(), source)
+fn of_role(mapping: Mapping<'_>, role: Role) -> String {
+    mapping.column(role).map_or_else(|| "no column".to_owned(), source)
 }
 
-fn value_source(described: Described<'_>) -> String {
-    let payload = of_role(described, Role::Payload);
-    let envelope = &described.table().envelope;
+fn value_source(mapping: Mapping<'_>) -> String {
+    let payload = of_role(mapping, Role::Payload);
+    let envelope = &mapping.table().envelope;
     if envelope.is_empty() {
         return payload;
     }
@@ -255,13 +233,13 @@ fn value_source(described: Described<'_>) -> String {
     format!("{payload}, in an envelope with {}", members.join(", "))
 }
 
-fn time(millis: i64, described: Described<'_>) -> Time {
+fn time(millis: i64, mapping: Mapping<'_>) -> TimeSource {
     let commit = PgTimestamp::from_unix_micros(COMMITTED_AT).unix_millis();
-    match (millis, described.table().timestamp, described.column(Role::Timestamp)) {
-        (Record::NOW, ..) => Time::Now,
+    match (millis, mapping.table().timestamp, mapping.column(Role::Timestamp)) {
+        (Record::NOW, ..) => TimeSource::Now,
         (millis, Timestamp::Column, Some(column)) if millis != commit => {
-            Time::Column(millis, column.to_owned())
+            TimeSource::Column(millis, column.to_owned())
         }
-        _ => Time::Commit,
+        _ => TimeSource::Commit,
     }
 }

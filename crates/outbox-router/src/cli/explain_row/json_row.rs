@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use tokio_postgres::types::Type;
+use relay::timestamptz_in_utc;
+use tokio_postgres::types::{Kind, Type};
 
 use super::{
     jsonb::{jsonb, members, numeric},
@@ -15,6 +16,15 @@ use super::{
 pub struct JsonRow {
     columns: Vec<(String, String)>,
 }
+
+/// A stream has every `timestamptz` in UTC, whatever the time zone of the session that printed the
+/// row.
+const NO_TIME: &str = "a timestamptz has a date, a time and an offset from UTC; write it as \
+     to_jsonb(row) prints it, such as \"2026-01-31T23:59:59+00:00\"";
+
+/// The texts of an array's elements depend on their type.
+const NO_ARRAY: &str = "only an array of texts may be an array of JSON; write PostgreSQL's text of \
+     another one, such as \"{1,2}\"";
 
 /// The most columns that a table of PostgreSQL can have.
 const COLUMNS_MAX: usize = 1_600;
@@ -98,20 +108,23 @@ fn text(json: &str, sql_type: SqlType) -> Result<Option<String>, String> {
             if text.contains('\0') {
                 return Err("a text of PostgreSQL holds no \\u0000".to_owned());
             }
-            if sql_type.is(&[Type::TIMESTAMP, Type::TIMESTAMPTZ]) { spaced(&text) } else { text }
+            match sql_type {
+                // JSON has a T where the text of a timestamp has a blank.
+                _ if sql_type.is(&[Type::TIMESTAMP]) => text.replacen('T', " ", 1),
+                _ if sql_type.is(&[Type::TIMESTAMPTZ]) => {
+                    timestamptz_in_utc(&text).ok_or(NO_TIME)?
+                }
+                _ => text,
+            }
         }
+        Some(b'[') if is_array(sql_type) => return Err(NO_ARRAY.to_owned()),
         _ => json.to_owned(),
     };
     Ok(Some(text))
 }
 
-/// JSON has `2026-01-31T23:59:59+00:00`, where the text of a timestamp has
-/// `2026-01-31 23:59:59+00`.
-fn spaced(text: &str) -> String {
-    let Some((date, time)) = text.split_once('T') else { return text.to_owned() };
-    let has_zone = time.contains(['+', '-']);
-    let time = if has_zone { time.strip_suffix(":00").unwrap_or(time) } else { time };
-    format!("{date} {time}")
+fn is_array(sql_type: SqlType) -> bool {
+    Type::from_oid(sql_type.oid).is_some_and(|of| matches!(of.kind(), Kind::Array(_)))
 }
 
 /// The text of an array of texts.
@@ -172,6 +185,30 @@ mod tests {
         );
         assert_eq!(one("\"2026-01-31T23:59:00\"", "timestamp"), "2026-01-31 23:59:00");
         assert_eq!(one(r#"["a\"b",null]"#, "text[]"), r#"{"a\"b",NULL}"#);
+        assert_eq!(one("\"{1,2}\"", "int4[]"), "{1,2}");
+        let row: JsonRow = r#"{"a":[1,2]}"#.parse().unwrap();
+        assert!(row.columns(&[("a", "int4[]".parse().unwrap())]).unwrap_err().contains("{1,2}"));
+    }
+
+    #[test]
+    fn a_time_with_a_zone_is_told_in_utc_as_the_stream_tells_it() {
+        for (json, text) in [
+            ("2026-01-31T23:59:59+02:00", "2026-01-31 21:59:59+00"),
+            ("2026-01-31T23:59:59.120-05:30", "2026-02-01 05:29:59.12+00"),
+            ("2026-01-31 23:59:59.000001+02", "2026-01-31 21:59:59.000001+00"),
+            ("0044-03-15T12:00:00+00:00 BC", "0044-03-15 12:00:00+00 BC"),
+            ("infinity", "infinity"),
+            ("-infinity", "-infinity"),
+        ] {
+            let row = format!("{{\"a\":\"{json}\"}}");
+            let value = columns(&row, &[("a", "timestamptz(3)")]).remove(0).1;
+            assert_eq!(value.as_deref(), Some(text), "{json}");
+        }
+        for json in ["2026-01-31T23:59:59", "2026-01-31", "yesterday", "2026-01-31T23:59:59 CET"] {
+            let row: JsonRow = format!("{{\"a\":\"{json}\"}}").parse().unwrap();
+            let refused = row.columns(&[("a", "timestamptz".parse().unwrap())]).unwrap_err();
+            assert!(refused.contains("column a: ") && refused.contains("+00:00"), "{refused}");
+        }
     }
 
     #[test]

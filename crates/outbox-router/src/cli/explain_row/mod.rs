@@ -9,7 +9,6 @@ mod jsonb;
 mod messages;
 mod origins;
 mod render;
-mod source;
 mod sql_type;
 mod table_row;
 
@@ -27,7 +26,7 @@ use super::{
     topic_directory::{Topic, Topics},
 };
 use crate::{config::Config, prepare};
-use explained::{Count, Explained, Outcome, described, explain};
+use explained::{Explained, Outcome, dry_run_of, explain};
 use table_row::{Found, TableRow};
 
 /// Why nothing is explained: the command line does not fit the configuration, or there is no such
@@ -37,10 +36,11 @@ struct Unexplained {
     message: String,
 }
 
-/// The OID of a table that is not read from PostgreSQL.
-const TYPED: u32 = 1;
+/// The OID of the table of a row that is not read from PostgreSQL.
+const OID_OF_JSON_ROW: u32 = 1;
 
-/// Prints what the router makes of a row; a row at which `run` would stop gives exit code 1.
+/// Prints what the router makes of a row. A row at which `run` would stop gives exit code 1, and so
+/// does one whose topic is missing or refused: `run` would wait for a person there.
 pub(super) async fn explain_row(
     args: &RowArgs,
     config: &Config,
@@ -49,11 +49,11 @@ pub(super) async fn explain_row(
 ) -> Result<Exit, TaskError> {
     let answer = match (table(args, &config.outbox), &args.row, &args.id) {
         (Err(message), ..) => Err(usage(message)),
-        (Ok(table), Some(row), _) => typed(args, row, table, config)?,
+        (Ok(table), Some(row), _) => from_json(args, row, table, config)?,
         (Ok(table), None, id) => {
             let id = id.as_deref().unwrap_or_default();
             with_connection(access, "explain", async |client| {
-                stored(client, id, &table, config, terminal).await
+                from_table(client, id, &table, config, terminal).await
             })
             .await?
         }
@@ -69,8 +69,12 @@ pub(super) async fn explain_row(
         Form::Text => render::text(&explained, terminal.out)?,
         Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained))?,
     }
+    if let Some(Topic::Unusable(failure)) = &explained.topic {
+        print_failure(terminal.err, failure)?;
+        return Ok(Exit::Failure);
+    }
     Ok(match explained.outcome {
-        Outcome::Produced(_) | Outcome::LeftOut => Exit::Done,
+        Outcome::Produced(_) | Outcome::FilteredOut => Exit::Done,
         Outcome::Refused(_) => Exit::Failure,
     })
 }
@@ -98,7 +102,7 @@ fn table(args: &RowArgs, outboxes: &[OutboxTable]) -> Result<TableName, String> 
 }
 
 /// The row of `--row`, by the configuration alone.
-fn typed(
+fn from_json(
     args: &RowArgs,
     row: &JsonRow,
     table: TableName,
@@ -110,17 +114,15 @@ fn typed(
         Ok(columns) => columns,
         Err(message) => return Ok(Err(usage(message))),
     };
-    let row = TableRow { oid: TYPED, table, columns, types: Vec::new() };
-    let count = match args.partitions {
-        Some(partitions) => Count::Known(TopicFacts { partitions, max_message_bytes: None }),
-        None => Count::Unknown,
-    };
+    let row = TableRow { oid: OID_OF_JSON_ROW, table, columns, types: Vec::new() };
+    let given = |partitions| Topic::Exists(TopicFacts { partitions, max_message_bytes: None });
+    let topic = args.partitions.map(given);
     let row_bytes = prepare::size(config.limits.row_bytes);
-    Ok(Ok(explain(&row, &config.outboxes(), row_bytes, |_| Ok(count))?))
+    Ok(Ok(explain(&row, &config.outboxes(), row_bytes, |_| Ok(topic.clone()))?))
 }
 
 /// The row with this id, as PostgreSQL has it now, and its topic as Kafka has it.
-async fn stored(
+async fn from_table(
     client: &Client,
     id: &str,
     table: &TableName,
@@ -130,10 +132,10 @@ async fn stored(
     let outboxes: Outboxes = config.outboxes();
     let row_bytes = prepare::size(config.limits.row_bytes);
     let mut row = TableRow::describe(client, table).await?;
-    let run = described(&row, &outboxes, row_bytes)?;
+    let run = dry_run_of(&row, &outboxes, row_bytes)?;
     // Where the columns do not fit, every row is refused for that, whatever its values.
-    if let Some(described) = run.described(Oid::from_u32(row.oid)) {
-        let column = described.column(Role::Id).unwrap_or_default();
+    if let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) {
+        let column = mapping.column(Role::Id).unwrap_or_default();
         if Template::is_one(column) {
             let message = format!("the id of {table} is the text {column}; use --row instead");
             return Ok(Err(usage(message)));
@@ -153,19 +155,10 @@ async fn stored(
         }
     }
     let topics = Topics::open(config)?;
-    let explained = explain(&row, &outboxes, row_bytes, |name| {
-        let topic = topics.look_up(name)?;
-        if let Topic::Unusable(failure) = &topic {
-            // If this cannot be written, neither can the answer.
-            let _written = print_failure(terminal.err, failure);
-            return Ok(Count::Unknown);
-        }
-        Ok(Count::Known(topic.facts()))
-    })?;
-    Ok(Ok(explained))
+    Ok(Ok(explain(&row, &outboxes, row_bytes, |name| topics.look_up(name).map(Some))?))
 }
 
-/// What may not be read is the table; the hint is to connect as a role that may.
+/// The role may not read the table: the hint names `--admin-url`.
 fn denied(error: TaskError) -> TaskError {
     match error {
         TaskError::Failure(failure) if failure.case == Some(Case::PermissionDenied) => {

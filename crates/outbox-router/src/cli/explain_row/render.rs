@@ -6,8 +6,8 @@ use relay::{Format, PgTimestamp, wording::utc};
 use serde_json::{Value, json};
 
 use super::{
-    explained::{Explained, Outcome, Partition, Produced, Time},
-    source::source,
+    explained::{Explained, Outcome, Partition, Produced, TimeSource},
+    origins::source,
 };
 use crate::{cli::shown_bytes, codes::hint};
 
@@ -27,7 +27,7 @@ pub(super) fn text(explained: &Explained, out: Out<'_>) -> io::Result<()> {
     }
     match &explained.outcome {
         Outcome::Produced(produced) => produced_text(explained, produced, out),
-        Outcome::LeftOut => writeln!(out, "outcome    no event: `where` leaves the row out"),
+        Outcome::FilteredOut => writeln!(out, "outcome    no event: filtered by `where`"),
         Outcome::Refused(failure) => {
             writeln!(out, "outcome    run would stop: {failure:#}")?;
             hint(failure).map_or(Ok(()), |hint| writeln!(out, "           hint: {hint}"))
@@ -54,9 +54,9 @@ fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io
         None => writeln!(out, "value      null (a tombstone), from {}", produced.value_source)?,
     }
     match &produced.time {
-        Time::Commit => writeln!(out, "timestamp  the transaction's commit time")?,
-        Time::Now => writeln!(out, "timestamp  when it is produced")?,
-        Time::Column(millis, column) => {
+        TimeSource::Commit => writeln!(out, "timestamp  the transaction's commit time")?,
+        TimeSource::Now => writeln!(out, "timestamp  when it is produced")?,
+        TimeSource::Column(millis, column) => {
             let at = utc(PgTimestamp::from_unix_micros(millis.saturating_mul(1_000)));
             let at = at.map(|at| format!("{at}, ")).unwrap_or_default();
             writeln!(out, "timestamp  {at}{millis} ms, from column {column}")?;
@@ -99,13 +99,13 @@ pub(super) fn json(explained: &Explained) -> Value {
         "format": rules.map(|rules| format_name(rules.format)),
         "outcome": match &explained.outcome {
             Outcome::Produced(_) => "record",
-            Outcome::LeftOut => "left_out",
+            Outcome::FilteredOut => "filtered",
             Outcome::Refused(_) => "refused",
         },
     });
     let more = match &explained.outcome {
         Outcome::Produced(produced) => produced_json(explained, produced),
-        Outcome::LeftOut => json!({}),
+        Outcome::FilteredOut => json!({}),
         Outcome::Refused(failure) => json!({
             "refused": {
                 "code": failure.code.as_str(),
@@ -124,9 +124,9 @@ fn produced_json(explained: &Explained, produced: &Produced) -> Value {
     let rules = explained.rules.as_ref();
     let Partition { number, count, hash, column } = &produced.partition;
     let (timestamp, time_source) = match &produced.time {
-        Time::Commit => (None, "commit".to_owned()),
-        Time::Now => (None, "now".to_owned()),
-        Time::Column(millis, column) => (Some(millis), format!("column {column}")),
+        TimeSource::Commit => (None, "commit".to_owned()),
+        TimeSource::Now => (None, "now".to_owned()),
+        TimeSource::Column(millis, column) => (Some(millis), format!("column {column}")),
     };
     let headers: Vec<Value> = produced
         .headers

@@ -45,7 +45,7 @@ const ALIASES: [(&str, &str); 13] = [
     ("timestamp with time zone", "timestamptz"),
 ];
 
-/// Objects that a database makes have OIDs from here on.
+/// `FirstNormalObjectId`: types from here on are not built in.
 const FIRST_NORMAL: u32 = 16_384;
 
 impl FromStr for SqlType {

@@ -1,4 +1,4 @@
-//! A row with its table's columns: as PostgreSQL has it now, or as it was typed.
+//! A row with its table's columns: as PostgreSQL has it now, or as `--row` gives it.
 
 use relay::{Code, Failure, TableName};
 use tokio_postgres::Client;
@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use super::sql_type::SqlType;
 use crate::{
     cli::TaskError,
-    postgres::{TextQuery, quote_identifier, quote_literal, quote_table},
+    postgres::{TextQuery, VALUE_FORMS, quote_identifier, quote_literal, quote_table},
 };
 
 /// A row of a table.
@@ -36,10 +36,6 @@ pub(super) struct Column {
     pub(super) value: Option<String>,
 }
 
-/// What a stream is opened with, so that values have the texts that a stream has.
-const FORMS: &str = "set DateStyle = 'ISO'; set IntervalStyle = 'postgres'; \
-     set extra_float_digits = '3'; set bytea_output = 'hex'; set TimeZone = 'UTC'";
-
 /// How many rows with one id are looked for: one, and a second to see that the first is not alone.
 const ROWS: usize = 2;
 
@@ -53,7 +49,10 @@ impl TableRow {
         mut client: &Client,
         table: &TableName,
     ) -> Result<Self, TaskError> {
-        client.batch_execute(FORMS).await?;
+        // So values have the texts that they have in a stream.
+        let forms =
+            VALUE_FORMS.map(|(name, value)| format!("set {name} = {}", quote_literal(value)));
+        client.batch_execute(&forms.join("; ")).await?;
         let statement = format!(
             "select c.oid, a.attname, a.atttypid, a.atttypmod from pg_class c \
              join pg_namespace n on n.oid = c.relnamespace \

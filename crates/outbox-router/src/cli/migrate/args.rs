@@ -109,7 +109,7 @@ pub enum Converter {
     String,
     /// JsonConverter with schemas.enable=false: JSON, a text in quotes
     Json,
-    /// BinaryDataConverter: the bytes of a bytea column
+    /// ByteArrayConverter, BinaryDataConverter: the bytes of a bytea column
     Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! One reading and its verdict, as text for people and as JSON for machines.
+//! One reading and its verdict, as text for people and as JSON for programs.
 
 use std::{io, time::Duration};
 

@@ -29,6 +29,13 @@ const CONTROL_BYTES: usize = 1024 * 1024;
 /// columns, where ids and keys usually stand.
 pub const PREFIX_BYTES: usize = 64 * 1024;
 
+/// The largest body of a CopyData frame that is handed out whole, where the values of a row may have
+/// `row_bytes`.
+#[must_use]
+pub const fn frame_limit(row_bytes: usize) -> usize {
+    row_bytes.saturating_add(ENVELOPE_BYTES)
+}
+
 /// How much memory frames may take, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameLimits {
@@ -190,7 +197,7 @@ impl FrameBuffer {
 
     fn limit(&self, tag: u8) -> usize {
         match tag {
-            b'd' => self.limits.row_bytes.saturating_add(ENVELOPE_BYTES),
+            b'd' => frame_limit(self.limits.row_bytes),
             _ => CONTROL_BYTES,
         }
     }

@@ -72,8 +72,9 @@ mod witness_ticket;
 
 /// A position that a status update may name. Only the ledger makes one, and a
 /// [`StatusUpdate`](crate::StatusUpdate) accepts nothing else, so no other code of the core can
-/// confirm a position. The message on the wire, `pgoutput::StandbyStatusUpdate`, takes a plain LSN;
-/// the shell fills it in one place, `shell/translate.rs`, from a `StatusUpdate`.
+/// confirm a position. The message on the wire, `pgoutput::StandbyStatusUpdate`, takes a plain LSN.
+/// For the configured slot the shell fills it in one place, `shell/translate.rs`, from a
+/// `StatusUpdate`; a temporary copy of the slot has positions of its own (`shell/slot_copy.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedLsn(Lsn);
 

@@ -221,7 +221,7 @@ impl TableRouter {
 
     #[cold]
     pub(crate) fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
-        Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
+        Failure::new(code, format!("{} of {}: {what}", name_of_row(event), self.table.name))
     }
 }
 
@@ -231,7 +231,7 @@ const ID_SHOWN_MAX: usize = 64;
 
 /// How messages name a row: by its id, the only value of a row that they may show. An id is shown
 /// only if it looks like one: when `columns.id` names the wrong column, the value may be a payload.
-pub(crate) fn described(event: &Event<'_>) -> String {
+pub(crate) fn name_of_row(event: &Event<'_>) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     match event.get(Role::Id) {
         Value::Some(id, _) if id.len() <= ID_SHOWN_MAX && id.iter().all(is_plain) => {

@@ -34,8 +34,8 @@ pub(super) struct Tally {
 pub(super) enum RowKind {
     /// It does.
     Event,
-    /// The configuration leaves it out; for the connector it is an event.
-    LeftOut,
+    /// `where` filters it; for the connector it is an event.
+    FilteredOut,
 }
 
 impl Tally {
@@ -94,7 +94,7 @@ mod tests {
         tally.row(lsn(10), RowKind::Event);
         tally.row(lsn(20), RowKind::Event);
         tally.passed(lsn(100));
-        tally.row(lsn(25), RowKind::LeftOut);
+        tally.row(lsn(25), RowKind::FilteredOut);
         tally.other(lsn(30));
         for _ in 0..3 {
             tally.row(lsn(40), RowKind::Event);

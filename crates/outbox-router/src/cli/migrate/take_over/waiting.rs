@@ -81,7 +81,7 @@ impl Reader {
                 self.topics.insert(name);
             }
             DryFrame::Event => self.tally.row(lsn, RowKind::Event),
-            DryFrame::FilteredOut => self.tally.row(lsn, RowKind::LeftOut),
+            DryFrame::FilteredOut => self.tally.row(lsn, RowKind::FilteredOut),
             DryFrame::Other => self.tally.other(lsn),
             DryFrame::Refused(failure, _) => {
                 self.refused.get_or_insert(*failure);
