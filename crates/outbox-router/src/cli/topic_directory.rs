@@ -30,11 +30,9 @@ pub(super) enum Topic {
     Unusable(Failure),
 }
 
-/// Stands for a partition count that is not known: no row is refused for its partition.
-pub(super) const PARTITION_COUNT_UNKNOWN: NonZeroI32 = NonZeroI32::MAX;
-
-/// What a dry run is told of a topic of which nothing is known.
-const ANY: TopicFacts = TopicFacts { partitions: PARTITION_COUNT_UNKNOWN, max_message_bytes: None };
+/// What a dry run is told of a topic of which nothing is known: no row is refused for its partition.
+pub(super) const UNKNOWN: TopicFacts =
+    TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
 impl Topics {
     /// Makes the client, by the same settings as `run`.
@@ -83,7 +81,7 @@ impl Topic {
     pub(super) fn facts(&self) -> TopicFacts {
         match self {
             Self::Exists(facts) | Self::ToBeCreated(facts) => *facts,
-            Self::Unusable(_) => ANY,
+            Self::Unusable(_) => UNKNOWN,
         }
     }
 }

@@ -58,7 +58,7 @@ impl ReadTopics {
     /// It does not exist or may not be described, or no broker answers.
     pub(super) fn name(&mut self, topic: TopicName) -> Result<(), Failure> {
         match self.directory.look_up(&topic)? {
-            Topic::There(facts) => self.counts.insert(topic.clone(), facts.partitions),
+            Topic::Exists(facts) => self.counts.insert(topic.clone(), facts.partitions),
             Topic::ToBeCreated(_) => {
                 let what = format!("topic {topic} does not exist");
                 return Err(Failure::new(Code::TopicMissing, what));
@@ -77,7 +77,7 @@ impl ReadTopics {
     pub(super) fn facts(&mut self, topic: &TopicName) -> Result<TopicFacts, Failure> {
         let found = self.directory.look_up(topic)?;
         match &found {
-            Topic::There(facts) => {
+            Topic::Exists(facts) => {
                 self.counts.insert(topic.clone(), facts.partitions);
             }
             Topic::Unusable(failure) if failure.code != Code::TopicMissing => {

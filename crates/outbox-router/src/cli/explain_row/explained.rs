@@ -4,8 +4,8 @@ use std::num::NonZeroI32;
 
 use pgoutput::PgTimestamp;
 use relay::{
-    DryFrame, DryRun, Failure, Mapping, Outboxes, Record, Role, Timestamp, TopicFacts, TopicName,
-    hash_of_key, source::Oid, source::TableOids,
+    DryFrame, DryRun, Failure, Mapping, Outboxes, Record, Role, Timestamp, TopicName, hash_of_key,
+    source::Oid, source::TableOids,
 };
 
 use super::{
@@ -14,7 +14,10 @@ use super::{
     table_row::TableRow,
 };
 use crate::{
-    cli::{owned_record::OwnedRecord, topic_directory::Topic},
+    cli::{
+        owned_record::OwnedRecord,
+        topic_directory::{Topic, UNKNOWN},
+    },
     postgres::frames::{PREFIX_BYTES, frame_limit},
 };
 
@@ -99,10 +102,6 @@ pub(super) enum TimeSource {
 /// after 1970.
 const COMMITTED_AT: i64 = -1_000_000;
 
-/// No row is refused for its partition: the topic's count is not known.
-const ANY_PARTITION: TopicFacts =
-    TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
-
 /// Gives the row to the core; `look_up` says what is known of its topic.
 ///
 /// # Errors
@@ -126,7 +125,7 @@ pub(super) fn explain(
         match seen {
             DryFrame::LookUpTopic(id, name) => {
                 topic = look_up(&name)?;
-                run.topic(id, topic.as_ref().map_or(ANY_PARTITION, Topic::facts));
+                run.topic(id, topic.as_ref().map_or(UNKNOWN, Topic::facts));
             }
             DryFrame::Refused(failure, _) => break Outcome::Refused(failure),
             DryFrame::Event | DryFrame::FilteredOut | DryFrame::Passed(_) | DryFrame::Other => {

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use relay::timestamptz_in_utc;
+use serde_json::value::RawValue;
 use tokio_postgres::types::{Kind, Type};
 
 use super::{
@@ -23,8 +24,15 @@ const NO_TIME: &str = "a timestamptz has a date, a time and an offset from UTC; 
      to_jsonb(row) prints it, such as \"2026-01-31T23:59:59+00:00\"";
 
 /// The texts of an array's elements depend on their type.
-const NO_ARRAY: &str = "only an array of texts may be an array of JSON; write PostgreSQL's text of \
-     another one, such as \"{1,2}\"";
+const NO_ARRAY: &str =
+    "write an array of this type as PostgreSQL prints it, such as \"{1.5,NULL}\"";
+
+/// A stream has more digits than JSON, and another exponent.
+const NO_FLOAT: &str = "write a number of this size as PostgreSQL prints it, such as \"1e+20\"";
+
+/// Types whose elements have the same text in an array as in JSON.
+const PLAIN_ELEMENTS: [Type; 4] =
+    [Type::INT2_ARRAY, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::UUID_ARRAY];
 
 /// The most columns that a table of PostgreSQL can have.
 const COLUMNS_MAX: usize = 1_600;
@@ -73,6 +81,14 @@ impl JsonRow {
         };
         self.columns.iter().map(column).collect()
     }
+
+    /// The columns that are taken for texts because JSON does not tell another type.
+    pub(super) fn assumed_texts(&self, types: &[(&str, SqlType)]) -> Vec<&str> {
+        let is_assumed = |(name, json): &&(String, String)| {
+            json.starts_with('"') && !types.iter().any(|(column, _)| column == name)
+        };
+        self.columns.iter().filter(is_assumed).map(|(name, _)| name.as_str()).collect()
+    }
 }
 
 /// The type that JSON tells.
@@ -102,7 +118,10 @@ fn text(json: &str, sql_type: SqlType) -> Result<Option<String>, String> {
         Some(b't') if sql_type == SqlType::BOOLEAN => "t".to_owned(),
         Some(b'f') if sql_type == SqlType::BOOLEAN => "f".to_owned(),
         Some(b'-' | b'0'..=b'9') if sql_type.is(&[Type::NUMERIC]) => numeric(json)?,
+        Some(b'-' | b'0'..=b'9') if sql_type.is(&[Type::FLOAT4]) => float(json, 1e6)?,
+        Some(b'-' | b'0'..=b'9') if sql_type.is(&[Type::FLOAT8]) => float(json, 1e15)?,
         Some(b'[') if sql_type.is(&[Type::TEXT_ARRAY, Type::VARCHAR_ARRAY]) => array(json)?,
+        Some(b'[') if sql_type.is(&PLAIN_ELEMENTS) => plain_array(json)?,
         Some(b'"') => {
             let text: String = serde_json::from_str(json).map_err(|error| error.to_string())?;
             if text.contains('\0') {
@@ -121,6 +140,29 @@ fn text(json: &str, sql_type: SqlType) -> Result<Option<String>, String> {
         _ => json.to_owned(),
     };
     Ok(Some(text))
+}
+
+/// The text of an array whose elements need no quotes.
+fn plain_array(json: &str) -> Result<String, String> {
+    let elements: Vec<&RawValue> = serde_json::from_str(json).map_err(|_| NO_ARRAY)?;
+    let texts = elements.into_iter().map(|element| match element.get() {
+        "null" => Ok("NULL"),
+        nested if nested.starts_with(['[', '{']) => Err(NO_ARRAY.to_owned()),
+        plain => Ok(plain.trim_matches('"')),
+    });
+    Ok(format!("{{{}}}", texts.collect::<Result<Vec<_>, String>>()?.join(",")))
+}
+
+/// The text of a floating-point number, which is below `exponent_from` and so has no exponent in
+/// either form.
+fn float(json: &str, exponent_from: f64) -> Result<String, String> {
+    let number: f64 = json.parse().map_err(|_| NO_FLOAT)?;
+    let is_plain = number == 0.0 || (1e-4..exponent_from).contains(&number.abs());
+    if is_plain && !json.contains(['e', 'E']) {
+        Ok(json.to_owned())
+    } else {
+        Err(NO_FLOAT.to_owned())
+    }
 }
 
 fn is_array(sql_type: SqlType) -> bool {
@@ -186,8 +228,17 @@ mod tests {
         assert_eq!(one("\"2026-01-31T23:59:00\"", "timestamp"), "2026-01-31 23:59:00");
         assert_eq!(one(r#"["a\"b",null]"#, "text[]"), r#"{"a\"b",NULL}"#);
         assert_eq!(one("\"{1,2}\"", "int4[]"), "{1,2}");
-        let row: JsonRow = r#"{"a":[1,2]}"#.parse().unwrap();
-        assert!(row.columns(&[("a", "int4[]".parse().unwrap())]).unwrap_err().contains("{1,2}"));
+        assert_eq!(one("[1, null,-2]", "int4[]"), "{1,NULL,-2}");
+        assert_eq!(one("1.5", "float8"), "1.5");
+        for (json, name, instead) in [
+            ("[1.5]", "float8[]", "{1.5,NULL}"),
+            ("[[1]]", "int4[]", "{1.5"),
+            ("1e20", "real", "1e+20"),
+        ] {
+            let row: JsonRow = format!("{{\"a\":{json}}}").parse().unwrap();
+            let refused = row.columns(&[("a", name.parse().unwrap())]).unwrap_err();
+            assert!(refused.contains(instead), "{refused}");
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) async fn explain_row(
 ) -> Result<Exit, TaskError> {
     let answer = match (table(args, &config.outbox), &args.row, &args.id) {
         (Err(message), ..) => Err(usage(message)),
-        (Ok(table), Some(row), _) => from_json(args, row, table, config)?,
+        (Ok(table), Some(row), _) => from_json(args, row, table, config, terminal)?,
         (Ok(table), None, id) => {
             let id = id.as_deref().unwrap_or_default();
             with_connection(access, "explain", async |client| {
@@ -107,6 +107,7 @@ fn from_json(
     row: &JsonRow,
     table: TableName,
     config: &Config,
+    terminal: &mut Terminal<'_>,
 ) -> Result<Result<Explained, Unexplained>, TaskError> {
     let types: Vec<_> =
         args.types.iter().map(|given| (given.column.as_str(), given.sql_type)).collect();
@@ -114,6 +115,13 @@ fn from_json(
         Ok(columns) => columns,
         Err(message) => return Ok(Err(usage(message))),
     };
+    let assumed = row.assumed_texts(&types).join(", ");
+    if !assumed.is_empty() {
+        writeln!(
+            terminal.err,
+            "note: taken for text: {assumed}; name another type by --type COLUMN=TYPE"
+        )?;
+    }
     let row = TableRow { oid: OID_OF_JSON_ROW, table, columns, types: Vec::new() };
     let given = |partitions| Topic::Exists(TopicFacts { partitions, max_message_bytes: None });
     let topic = args.partitions.map(given);

@@ -70,14 +70,32 @@ impl FromStr for SqlType {
         let found = (0..FIRST_NORMAL).filter_map(Type::from_oid).find(|of| of.name() == name);
         let found =
             found.ok_or_else(|| format!("{name} is no built-in type; write uuid or text"))?;
-        // What is declared matters for times alone, whose precision it is.
-        let modifier =
-            match declared.filter(|_| [Type::TIMESTAMP, Type::TIMESTAMPTZ].contains(&found)) {
-                None => -1,
-                Some(precision) => precision.parse().map_err(|_| "a precision is a number")?,
-            };
+        let modifier = match declared {
+            Some(declared) => modifier(&found, &declared)?,
+            None => NO_MODIFIER,
+        };
         Ok(Self { oid: found.oid(), modifier })
     }
+}
+
+/// A type without declared precision or length.
+const NO_MODIFIER: i32 = -1;
+
+/// `atttypmod` of a type, of what is declared between parentheses. It matters for the precision of
+/// times and the scale of numbers alone (`numerictypmodin` in numeric.c).
+fn modifier(of: &Type, declared: &str) -> Result<i32, String> {
+    let number = |text: &str| {
+        let number: Result<u16, _> = text.trim().parse();
+        number.map(i32::from).map_err(|_| format!("{declared} is no precision"))
+    };
+    if [Type::TIMESTAMP, Type::TIMESTAMPTZ].contains(of) {
+        return number(declared);
+    }
+    if [Type::NUMERIC, Type::NUMERIC_ARRAY].contains(of) {
+        let (precision, scale) = declared.split_once(',').unwrap_or((declared, "0"));
+        return Ok(((number(precision)? << 16) | number(scale)?) + 4);
+    }
+    Ok(NO_MODIFIER)
 }
 
 #[cfg(test)]
@@ -96,12 +114,15 @@ mod tests {
             ("timestamp with time zone", 1184),
             ("text[]", 1009),
             ("integer[]", 1007),
-            ("numeric(10,2)", 1700),
         ] {
             assert_eq!(of(text), Ok((oid, -1)), "{text}");
         }
         assert_eq!(of("timestamp(3) without time zone"), Ok((1114, 3)));
         assert_eq!(of("timestamptz(0)"), Ok((1184, 0)));
+        // As pg_attribute shows them.
+        assert_eq!(of("numeric(10,3)"), Ok((1700, 655_367)));
+        assert_eq!(of("decimal(10)"), Ok((1700, 655_364)));
+        assert!(of("numeric(10,x)").is_err());
         assert!(of("citext").unwrap_err().contains("no built-in type"));
         assert!(of("timestamp(3").is_err() && of("timestamp(x)").is_err());
     }
