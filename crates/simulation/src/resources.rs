@@ -20,6 +20,7 @@ use crate::{
 
 const WARM: u64 = 4_000;
 const EVENTS: u64 = 20_000;
+const ONE_PARTITION: NonZeroI32 = NonZeroI32::new(1).unwrap();
 /// Above the noise of the allocator, far below a hundred bytes an event.
 const GROWTH_MAX: u64 = 1 << 20;
 
@@ -88,7 +89,7 @@ impl Stream {
                 }
                 Action::WriteStateTopic(write) => Some(Input::StateTopicWritten(write.number)),
                 Action::LookUpTopic(id, _) => {
-                    let partitions = NonZeroI32::MIN;
+                    let partitions = ONE_PARTITION;
                     let facts = TopicFacts { partitions, max_message_bytes: None };
                     Some(Input::Topic(*id, Ok(facts)))
                 }

@@ -34,7 +34,7 @@ impl Lines {
     }
 }
 
-/// A TOML basic string. `${` is doubled, so that nothing is taken for a reference when it is read
+/// A TOML basic string. `${` is doubled, so that nothing is taken for a placeholder when it is read
 /// again.
 pub(crate) fn quoted(text: &str) -> String {
     quoted_template(&text.replace("${", "$${"))

@@ -1,5 +1,5 @@
 //! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: their values are
-//! never read as TOML, nor searched for further references. `$${` writes a literal `${`. In the
+//! never read as TOML, nor searched for further placeholders. `$${` writes a literal `${`. In the
 //! keys of an outbox table, every other `${…}` is left for the template that it is part of.
 
 use std::{io::Read, path::Path};
@@ -14,7 +14,7 @@ use super::{
 /// A secret or certificate is far smaller; a wrong path (a device, a log) must not fill the memory.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Resolves every reference in the tree, and reports those that cannot be resolved.
+/// Resolves every placeholder in the tree, and reports those that cannot be resolved.
 pub(super) fn resolve(table: &mut Table, environment: &Environment, problems: &mut Problems<'_>) {
     for (name, member) in table {
         resolve_node(name, &mut member.node, environment, problems);
@@ -52,7 +52,7 @@ fn resolve_node(
     }
 }
 
-/// A reference that cannot be resolved.
+/// A placeholder that cannot be resolved.
 struct Unresolved {
     message: String,
     hint: &'static str,
@@ -60,7 +60,7 @@ struct Unresolved {
 
 const LITERAL: &str = "${env:NAME} and ${file:/path} are resolved; a literal ${ is written $${";
 
-/// What becomes of a `${…}` that is no reference.
+/// What becomes of any other `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OtherPlaceholders {
     /// It is part of a template.
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_replaced_once_and_the_rest_is_left_alone() {
+    fn placeholders_are_replaced_once_and_the_rest_is_left_alone() {
         let cases = [
             ("plain $ {} $$", "plain $ {} $$", Quoting::Allowed),
             ("$${env:X}", "${env:X}", Quoting::Allowed),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_leads_nowhere_is_reported() {
+    fn a_placeholder_that_leads_nowhere_is_reported() {
         let cases = [
             ("${env:NOPE}", "the environment variable NOPE is not set"),
             ("${NOPE}", "${NOPE} has no meaning here"),

@@ -8,17 +8,17 @@ use crate::config::print::quoted_template;
 enum Piece {
     /// As it is.
     Literal(String),
-    /// A reference that the configuration's reader resolves, or a template's placeholder, which a
-    /// row fills: written with its `${…}`.
+    /// A placeholder, with its `${…}`: one that is replaced at the start, or one of a template,
+    /// which a row fills.
     Placeholder(String),
 }
 
-/// A text that may hold references.
+/// A text that may hold placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text(Vec<Piece>);
 
 impl Text {
-    /// A text without references.
+    /// A text without placeholders.
     pub(super) fn literal(text: &str) -> Self {
         let mut literal = Self::default();
         literal.push(text);
@@ -47,7 +47,7 @@ impl Text {
         self.0.extend(other.0);
     }
 
-    /// The text, where it holds no reference.
+    /// The text, where it holds no placeholder.
     pub(super) fn as_literal(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
@@ -65,7 +65,7 @@ impl Text {
         Self(pieces.collect())
     }
 
-    /// As a TOML basic string; a `${` that is no reference is doubled.
+    /// As a TOML basic string; a `${` that begins no placeholder is doubled.
     pub(super) fn toml(&self) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Literal(text) => text.replace("${", "$${"),
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_reference_is_not_read_as_one() {
+    fn what_is_no_placeholder_is_not_read_as_one() {
         let mut text = Text::literal("a${b}\"\\\u{1}");
         text.push_placeholder("env:NAME");
         assert_eq!(text.toml(), "\"a$${b}\\\"\\\\\\u0001${env:NAME}\"");

@@ -17,7 +17,7 @@ mod report;
 mod translate;
 
 pub use read::{FILE_BYTES_MAX, ReadError};
-pub use report::{Finding, Migration};
+pub use report::{Migration, PropertyFinding};
 pub use translate::{Given, GivenConverter};
 
 /// Translates the text of a file.

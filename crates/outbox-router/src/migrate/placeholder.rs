@@ -1,5 +1,6 @@
-//! Placeholders in Debezium's values, as references of the router's configuration. `${env:NAME}`
-//! means the same in both; every other provider of Kafka Connect gives way to an environment variable.
+//! Placeholders of Kafka Connect and Debezium Server, as the router's. `${env:NAME}`
+//! means the same in both; every other provider of Kafka Connect gives way to an environment
+//! variable.
 
 use super::{draft::Text, read::Form};
 

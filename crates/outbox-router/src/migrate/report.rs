@@ -4,7 +4,7 @@ use super::{names::Outcome, properties::Property};
 
 /// One property, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PropertyFinding {
     /// The property as the file has it; what is missing, where the file does not have it.
     pub property: String,
     /// Its line; `None` where the file does not have it.
@@ -15,7 +15,7 @@ pub struct Finding {
     pub hint: Option<String>,
 }
 
-impl Finding {
+impl PropertyFinding {
     /// About a property of the file.
     pub(super) fn of(property: &Property, text: impl Into<String>) -> Self {
         let (written, line) = (property.written.clone(), Some(property.line));
@@ -55,11 +55,11 @@ pub struct Migration {
     /// another database. With findings in `unsupported` it is not the whole of the file.
     pub toml: Option<String>,
     /// What the TOML has, and what needs no key.
-    pub carried: Vec<Finding>,
+    pub carried: Vec<PropertyFinding>,
     /// What the router does in another way.
-    pub different: Vec<Finding>,
+    pub different: Vec<PropertyFinding>,
     /// What it does not do.
-    pub unsupported: Vec<Finding>,
+    pub unsupported: Vec<PropertyFinding>,
 }
 
 impl Migration {
@@ -72,24 +72,24 @@ impl Migration {
 /// The three lists, while they are written.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    pub(super) carried: Vec<Finding>,
-    pub(super) different: Vec<Finding>,
-    pub(super) unsupported: Vec<Finding>,
+    pub(super) carried: Vec<PropertyFinding>,
+    pub(super) different: Vec<PropertyFinding>,
+    pub(super) unsupported: Vec<PropertyFinding>,
 }
 
 impl Report {
     /// The property became this key, or needs none.
     pub(super) fn carried(&mut self, property: &Property, becomes: impl Into<String>) {
-        self.carried.push(Finding::of(property, becomes));
+        self.carried.push(PropertyFinding::of(property, becomes));
     }
 
     /// The router does it in another way.
-    pub(super) fn different(&mut self, finding: Finding) {
+    pub(super) fn different(&mut self, finding: PropertyFinding) {
         self.different.push(finding);
     }
 
     /// The router does not do it.
-    pub(super) fn unsupported(&mut self, finding: Finding) {
+    pub(super) fn unsupported(&mut self, finding: PropertyFinding) {
         self.unsupported.push(finding);
     }
 
@@ -97,8 +97,8 @@ impl Report {
     pub(super) fn decided(&mut self, property: &Property, outcome: Outcome) {
         match outcome {
             Outcome::Same(because) => self.carried(property, because),
-            Outcome::Different(how) => self.different(Finding::of(property, how)),
-            Outcome::Unsupported(why) => self.unsupported(Finding::of(property, why)),
+            Outcome::Different(how) => self.different(PropertyFinding::of(property, how)),
+            Outcome::Unsupported(why) => self.unsupported(PropertyFinding::of(property, why)),
         }
     }
 }

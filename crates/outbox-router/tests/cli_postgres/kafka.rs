@@ -15,7 +15,7 @@ pub(crate) const STATE: &str = "outbox-router.state";
 
 /// A cluster with a state topic.
 pub(crate) struct StateCluster {
-    _mock: MockCluster<'static, DefaultProducerContext>,
+    mock: MockCluster<'static, DefaultProducerContext>,
     bootstrap: String,
 }
 
@@ -24,7 +24,18 @@ impl StateCluster {
         let mock = MockCluster::new(1).expect("a mock cluster");
         mock.create_topic(STATE, 1, 1).expect("a topic");
         let bootstrap = mock.bootstrap_servers();
-        Self { _mock: mock, bootstrap }
+        Self { mock, bootstrap }
+    }
+
+    /// A topic for events.
+    pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
+        self.mock.create_topic(name, partitions, 1).expect("a topic");
+    }
+
+    /// Adds to a command line what leads here, and keeps no state.
+    pub(crate) fn without_state(&self, line: &[&str]) -> Vec<String> {
+        let servers = format!("kafka.bootstrap_servers={}", self.bootstrap);
+        line.iter().chain(&["--set", &servers]).map(|&word| word.to_owned()).collect()
     }
 
     /// Adds to a command line what leads here.

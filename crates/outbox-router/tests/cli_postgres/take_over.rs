@@ -4,7 +4,10 @@
 use outbox_router::cli::Exit;
 use serde_json::Value;
 
-use super::server::{CommandOutput, Server};
+use super::{
+    kafka::StateCluster,
+    server::{CommandOutput, Server},
+};
 
 /// A connector with the slot and the publication of these tests.
 const CONNECTOR: &str = r#"{ "name": "c", "config": {
@@ -72,6 +75,29 @@ async fn a_row_at_which_run_would_stop_is_a_failed_step() {
     let (rows, why) = step(&output, "rows");
     assert_eq!(rows, "failed");
     assert!(why.starts_with("R001"), "{why}");
+}
+
+#[tokio::test]
+async fn a_row_with_a_partition_is_refused_only_where_the_topic_has_none_of_that_number() {
+    const PARTITION: &str = "outbox.0.columns.partition=part";
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    server.sql(TABLE);
+    server.sql("alter table outbox add part int");
+    server.sql(SLOT);
+    kafka.create_topic("outbox.event.order", 4);
+    let columns = ["--set", "outbox.0.table=public.outbox", "--set", "outbox.0.preset=debezium"];
+    let flags = kafka.without_state(&[&columns[..], &["--set", PARTITION]].concat());
+    let flags = flags.iter().map(String::as_str);
+    let line: Vec<&str> = flags.chain(TAKE_OVER).chain(["--json"]).collect();
+    server.sql("insert into outbox values (1, 'order', 'o', 't', '{}', 3)");
+    let output = server.run_command_answering(&line, CONNECTOR).await;
+    assert_eq!(output.exit, Exit::Done, "{output:?}");
+    server.sql("insert into outbox values (2, 'order', 'o', 't', '{}', 4)");
+    let output = server.run_command_answering(&line, CONNECTOR).await;
+    assert_eq!(output.exit, Exit::Failure, "{output:?}");
+    let (rows, why) = step(&output, "rows");
+    assert_eq!(rows, "failed");
+    assert!(why.contains("has 4 partitions"), "{why}");
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ pub struct Record<'a> {
 
 /// The partition of a record, and its time in milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
+pub(crate) struct PartitionAndTime {
     pub(crate) partition: i32,
     pub(crate) timestamp_ms: i64,
 }

@@ -50,8 +50,9 @@ pub(super) fn mapped(
     let mut format_headers = FormatHeaders::default();
     let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
     let committed_at = PgTimestamp::from_micros(1_999);
-    let placed = mapped.placed(routed.placed(PARTITIONS, committed_at), PARTITIONS).unwrap();
-    let record = routed.record(&format_headers, placed);
+    let usual = routed.partition_and_time(PARTITIONS, committed_at);
+    let partition_and_time = mapped.override_with(usual, PARTITIONS).unwrap();
+    let record = routed.record(&format_headers, partition_and_time);
     Ok(Some((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string())))
 }
 

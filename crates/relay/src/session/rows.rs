@@ -119,17 +119,17 @@ impl Rows {
         let Readiness::Ready(facts) = topics.readiness(topic) else {
             return Row::TopicPending(topic);
         };
-        let mut placed = routed.placed(facts.partitions, committed_at);
+        let mut partition_and_time = routed.partition_and_time(facts.partitions, committed_at);
         if let Some(mapped) = mapped {
-            placed = match mapped.placed(placed, facts.partitions) {
-                Ok(placed) => placed,
+            partition_and_time = match mapped.override_with(partition_and_time, facts.partitions) {
+                Ok(partition_and_time) => partition_and_time,
                 Err(partition) => {
                     let failure = no_such_partition(topic, partition, &event, facts, topics);
                     return refused_by(topic, failure);
                 }
             };
         }
-        let record = routed.record(&format_headers, placed);
+        let record = routed.record(&format_headers, partition_and_time);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return refused_by(topic, failure);

@@ -20,7 +20,7 @@ pub use args::{Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOve
 use super::{Exit, Form, Terminal};
 use crate::{
     config::{ConfigCode, ConfigError},
-    migrate::{self, FILE_BYTES_MAX, Finding, Given, GivenConverter, Migration},
+    migrate::{self, FILE_BYTES_MAX, Given, GivenConverter, Migration, PropertyFinding},
 };
 
 /// Translates, and does nothing else.
@@ -170,27 +170,28 @@ fn lists(migration: &Migration, out: Out<'_>) -> io::Result<()> {
 }
 
 /// In two columns: what the file has, and the key that it became.
-fn carried(findings: &[Finding], out: Out<'_>) -> io::Result<()> {
+fn carried(findings: &[PropertyFinding], out: Out<'_>) -> io::Result<()> {
     const WIDTH_MAX: usize = 64;
     if findings.is_empty() {
         return Ok(());
     }
     writeln!(out, "\ncarried over")?;
-    let width = findings.iter().map(|finding| place(finding).len()).max().unwrap_or_default();
+    let width =
+        findings.iter().map(|finding| property_with_line(finding).len()).max().unwrap_or_default();
     let width = width.min(WIDTH_MAX);
     for finding in findings {
-        writeln!(out, "  {:width$}  {}", place(finding), finding.text)?;
+        writeln!(out, "  {:width$}  {}", property_with_line(finding), finding.text)?;
     }
     Ok(())
 }
 
-fn findings(title: &str, findings: &[Finding], out: Out<'_>) -> io::Result<()> {
+fn findings(title: &str, findings: &[PropertyFinding], out: Out<'_>) -> io::Result<()> {
     if findings.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
     for finding in findings {
-        writeln!(out, "  {}", place(finding))?;
+        writeln!(out, "  {}", property_with_line(finding))?;
         writeln!(out, "      {}", finding.text)?;
         if let Some(hint) = &finding.hint {
             writeln!(out, "      hint: {hint}")?;
@@ -200,7 +201,7 @@ fn findings(title: &str, findings: &[Finding], out: Out<'_>) -> io::Result<()> {
 }
 
 /// The property, with its line where the file has it.
-fn place(finding: &Finding) -> String {
+fn property_with_line(finding: &PropertyFinding) -> String {
     match finding.line {
         Some(line) => format!("{line}: {}", finding.property),
         None => finding.property.clone(),
@@ -243,8 +244,8 @@ fn as_json(migration: &Migration, toml: Option<&str>) -> Value {
     })
 }
 
-fn list(findings: &[Finding]) -> Vec<Value> {
-    let one = |finding: &Finding| {
+fn list(findings: &[PropertyFinding]) -> Vec<Value> {
+    let one = |finding: &PropertyFinding| {
         json!({
             "property": finding.property,
             "line": finding.line,

@@ -114,7 +114,7 @@ mod tests {
         settings: &TopicSettings<'_>,
     ) -> Vec<String> {
         let known = TopicMetadata {
-            partitions: std::num::NonZeroI32::MIN,
+            partitions: std::num::NonZeroI32::new(1).unwrap(),
             broker: 1,
             replicas: replicas.to_vec(),
             brokers: brokers.to_vec(),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{PARTITION, StateLog, StateTopic};
 use crate::{
     kafka::{
-        errors::Cluster,
+        errors::{Cluster, is_collateral},
         ffi::{
             ClientError, Delivery, Events, NativeHeaders, OutgoingRecord, Producer, Report, Served,
             Severity, TopicHandle,
@@ -55,8 +55,7 @@ pub fn put_state(
     let producer = topic.directory.producer();
     let handle =
         producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;
-    let mut writer =
-        Writer { topic: &topic, handle, client_errors: ClientErrors::default(), outcome: None };
+    let mut writer = Writer::new(&topic, handle);
     let written =
         records.iter().try_for_each(|(key, value)| writer.write(producer, key, value.as_deref()));
     // Otherwise destroying the producer would wait for what is still in flight.
@@ -91,7 +90,11 @@ struct Writer<'t> {
     outcome: Option<Result<(), Failure>>,
 }
 
-impl Writer<'_> {
+impl<'t> Writer<'t> {
+    fn new(topic: &'t StateTopic, handle: TopicHandle) -> Self {
+        Self { topic, handle, client_errors: ClientErrors::default(), outcome: None }
+    }
+
     fn write(
         &mut self,
         producer: &Arc<Producer>,
@@ -102,7 +105,7 @@ impl Writer<'_> {
             OutgoingRecord { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
         producer
             .enqueue(&self.handle, &message, NativeHeaders::none(), 0)
-            .map_err(|error| self.topic.failure(error, ""))?;
+            .map_err(|error| self.failed(error))?;
         let deadline = Instant::now() + ACK_WITHIN;
         loop {
             while producer.serve(self) == Served::One {}
@@ -116,7 +119,24 @@ impl Writer<'_> {
         }
     }
 
+    /// Why a record failed: by its own error, or by that which stopped the producer, if the record
+    /// failed only because of that.
+    fn failed(&self, error: RDKafkaErrorCode) -> Failure {
+        self.stopped()
+            .filter(|_| is_collateral(error))
+            .unwrap_or_else(|| self.topic.failure(error, ""))
+    }
+
+    /// Why the producer has stopped for good, if it has.
+    fn stopped(&self) -> Option<Failure> {
+        let (error, text) = self.topic.directory.producer().client().fatal_error()?;
+        Some(self.topic.failure(error, &text))
+    }
+
     fn unanswered(&mut self) -> Failure {
+        if let Some(stopped) = self.stopped() {
+            return stopped;
+        }
         let failure = self
             .topic
             .failure(RDKafkaErrorCode::OperationTimedOut, "a record was not acknowledged");
@@ -136,19 +156,68 @@ impl Events for Writer<'_> {
                 let name = Some(self.topic.name.as_str());
                 Err(self.topic.directory.cluster().ack_without_offset(name))
             }
-            Delivery::Failed(error) => Err(self.topic.failure(error, "")),
+            Delivery::Failed(error) => Err(self.failed(error)),
         });
     }
 
+    /// A fatal error is no outcome: where a refused batch is its cause, librdkafka queues it just
+    /// before the report of that batch, which says why (`rd_kafka_handle_Produce_error`). And it
+    /// reports every record that it drops.
     fn client_error(&mut self, error: ClientError) {
-        let failure = self.topic.failure(error.code, &error.text);
         match error.severity {
-            Severity::Fatal => self.outcome = Some(Err(failure)),
-            Severity::Passing => self.client_errors.add(error.code, failure),
+            Severity::Fatal => {}
+            Severity::Passing => {
+                let failure = self.topic.failure(error.code, &error.text);
+                self.client_errors.add(error.code, failure);
+            }
         }
     }
 
     fn log(&mut self, level: i32, facility: &str, text: &str) {
         log::write(level, facility, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Code;
+
+    use super::*;
+
+    /// Of a cluster that nobody reaches: librdkafka connects in the background.
+    fn unreachable() -> KafkaSettings {
+        KafkaSettings {
+            client_id: "test".into(),
+            bootstrap_servers: "127.0.0.1:1".into(),
+            properties: std::collections::BTreeMap::new(),
+            timestamp: relay::Timestamp::Commit,
+            create_topics: None,
+            window_bytes: 32 << 20,
+            row_bytes: 1 << 20,
+        }
+    }
+
+    /// librdkafka queues the fatal error before the report of the batch that caused it, and the
+    /// queue may be read between the two.
+    #[test]
+    fn the_report_and_not_the_fatal_error_before_it_says_why_a_record_failed() {
+        let topic = state_topic(&unreachable(), &TopicName::new("s").unwrap()).unwrap();
+        let handle = topic.directory.producer().topic(&topic.name).unwrap();
+        let address = handle.address();
+        let mut writer = Writer::new(&topic, handle);
+        writer.client_error(ClientError {
+            code: RDKafkaErrorCode::Fatal,
+            text: "unable to satisfy gap-less guarantee".to_owned(),
+            severity: Severity::Fatal,
+        });
+        assert_eq!(writer.outcome, None, "the report is still to come");
+        writer.report(Report {
+            opaque: 0,
+            topic: address,
+            partition: PARTITION,
+            delivery: Delivery::Failed(RDKafkaErrorCode::MessageSizeTooLarge),
+        });
+        let failure = writer.outcome.unwrap().unwrap_err();
+        assert_eq!(failure.code, Code::RecordTooLarge, "{failure}");
     }
 }

@@ -198,6 +198,24 @@ async fn a_fatal_error_of_the_producer_closes_the_sink_with_the_brokers_reason()
 }
 
 #[tokio::test]
+async fn a_fatal_error_after_a_record_was_given_is_reported_with_the_brokers_reason() {
+    let cluster = Cluster::start();
+    cluster.mock.create_topic(ORDERS, 1, 1).unwrap();
+    cluster.mock.request_errors(
+        RDKafkaApiKey::InitProducerId,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED; 20],
+    );
+    cluster.mock.broker_round_trip_time(-1, Duration::from_millis(500)).unwrap();
+    let mut sink = open(&cluster.settings()).unwrap();
+    sink.bind_topic(orders(), &orders_name(), None);
+    number(&mut sink, 0, 0, ticket(1)).unwrap();
+    let mut acks = Acks::default();
+    let trouble = until(&mut sink, &mut acks, |_, _| false).await.unwrap();
+    assert_eq!(trouble.failure.code, Code::ClusterForbidden, "{}", trouble.failure);
+    assert!(acks.is_empty());
+}
+
+#[tokio::test]
 async fn while_no_broker_answers_nothing_fails_and_the_health_gives_the_reason() {
     let (cluster, mut sink) = Cluster::with_orders(1);
     cluster.mock.broker_down(-1).unwrap();

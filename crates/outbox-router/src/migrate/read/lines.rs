@@ -5,7 +5,7 @@ use relay::java_properties::{MalformedEscape, entries, unescaped};
 use super::{
     super::{
         properties::{Properties, Property},
-        report::Finding,
+        report::PropertyFinding,
     },
     error::ReadError,
 };
@@ -13,7 +13,7 @@ use super::{
 /// Reads `java.util.Properties`. A name without `=`, `:` or a space after it is refused: Java takes
 /// it as a property without a value, but it is more likely a mistake. The remark is about comments
 /// where Java knows none.
-pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadError> {
+pub(super) fn read(text: &str) -> Result<(Properties, Option<PropertyFinding>), ReadError> {
     let mut properties = Properties::default();
     let mut remark = None;
     for entry in entries(text) {
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<(Properties, Option<Finding>), ReadErro
             property.value = value.to_owned();
             let text = "what is after # is no comment to Java but part of the value, so Debezium \
                         fails; it is read as a comment";
-            remark.get_or_insert_with(|| Finding::of(&property, text));
+            remark.get_or_insert_with(|| PropertyFinding::of(&property, text));
         }
         properties.push(property);
     }

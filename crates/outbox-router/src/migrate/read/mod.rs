@@ -11,7 +11,7 @@ mod yaml;
 pub use error::ReadError;
 pub(super) use form::Form;
 
-use super::{properties::Properties, report::Finding};
+use super::{properties::Properties, report::PropertyFinding};
 
 /// A connector's configuration has a few kilobytes; whatever is larger is something else.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -24,7 +24,7 @@ pub(super) struct Source {
     /// Under the names that a connector has in Kafka Connect.
     pub(super) properties: Properties,
     /// What was read in another way than Debezium reads it.
-    pub(super) remark: Option<Finding>,
+    pub(super) remark: Option<PropertyFinding>,
 }
 
 /// What a file may be.

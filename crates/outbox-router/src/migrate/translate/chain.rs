@@ -5,7 +5,7 @@ use super::{
     super::{
         names::{self, Treatment},
         properties::{Properties, Property},
-        report::Finding,
+        report::PropertyFinding,
     },
     context::Context,
 };
@@ -65,7 +65,7 @@ impl EventRouter {
                 None => {
                     let text = "EventRouter has no such option, so it has no effect in Debezium \
                                 either";
-                    let finding = Finding::of(&option, text);
+                    let finding = PropertyFinding::of(&option, text);
                     let nearest = names::nearest(names::EVENT_ROUTER_OPTIONS, &option.name);
                     context.report.different(finding.meant(nearest));
                 }
@@ -78,7 +78,7 @@ impl EventRouter {
 ///
 /// # Errors
 /// There is no EventRouter, so the connector publishes no outbox.
-pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, Finding> {
+pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, PropertyFinding> {
     let list = context.input.take("transforms");
     if let Some(list) = &list {
         context.report.carried(list, "EventRouter is what the router does");
@@ -96,19 +96,21 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, Finding> {
             context.report.unsupported(match own.first() {
                 Some(first) => {
                     let text = format!("the transform has no type{}", with_it(&own, first));
-                    Finding::of(first, text)
+                    PropertyFinding::of(first, text)
                 }
-                None => Finding::absent(&format!("{prefix}type"), "the transform has no type"),
+                None => {
+                    PropertyFinding::absent(&format!("{prefix}type"), "the transform has no type")
+                }
             });
             continue;
         };
         if class.value != EVENT_ROUTER_CLASS {
             let text = format!("{}{}", other(&class.value)?, with_it(&own, class));
-            context.report.unsupported(Finding::of(class, text));
+            context.report.unsupported(PropertyFinding::of(class, text));
         } else if router.is_some() {
             let text = "a second EventRouter: every table of a connector has the same options here";
             let text = format!("{text}{}", with_it(&own, class));
-            context.report.unsupported(Finding::of(class, text));
+            context.report.unsupported(PropertyFinding::of(class, text));
         } else {
             context.report.carried(class, "outbox.format = \"debezium\"");
             router = Some(EventRouter { options: stripped(own, &prefix) });
@@ -116,7 +118,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, Finding> {
     }
     for option in options {
         let text = "its alias is not in transforms, so it has no effect in Debezium either";
-        context.report.different(Finding::of(&option, text));
+        context.report.different(PropertyFinding::of(&option, text));
     }
     let Some(mut router) = router else { return Err(without_router(list.as_ref())) };
     apply_predicate(context, &mut router, &predicates);
@@ -132,10 +134,10 @@ fn with_it(all: &[Property], named: &Property) -> String {
 }
 
 /// Why a transform of this class is not supported; an error where it is another outbox router.
-fn other(class: &str) -> Result<String, Finding> {
+fn other(class: &str) -> Result<String, PropertyFinding> {
     if class.ends_with("MongoEventRouter") {
         let text = "MongoDB's outbox router; outbox-router reads PostgreSQL alone";
-        return Err(Finding::absent(class, text));
+        return Err(PropertyFinding::absent(class, text));
     }
     let short = class.rsplit('.').next().unwrap_or(class);
     let known = OTHERS.iter().find(|(name, _)| *name == short);
@@ -154,13 +156,13 @@ fn stripped(own: Vec<Property>, prefix: &str) -> Properties {
     options
 }
 
-fn without_router(list: Option<&Property>) -> Finding {
+fn without_router(list: Option<&Property>) -> PropertyFinding {
     let text = "no transform is Debezium's EventRouter: the connector publishes changes of tables, \
                 not an outbox";
     let hint = "for change data capture stay with Debezium; for an outbox give the connector with \
                 io.debezium.transforms.outbox.EventRouter";
-    let finding = list.map(|list| Finding::of(list, text));
-    finding.unwrap_or_else(|| Finding::absent("transforms", text)).hint(hint)
+    let finding = list.map(|list| PropertyFinding::of(list, text));
+    finding.unwrap_or_else(|| PropertyFinding::absent("transforms", text)).hint(hint)
 }
 
 /// The predicates: name, and all that belongs to each.
@@ -199,5 +201,5 @@ fn apply_predicate(context: &mut Context<'_>, router: &mut EventRouter, predicat
     let hint = "outbox.where chooses rows by the value of a column";
     let others: Vec<Property> = negate.iter().chain(predicates).cloned().collect();
     let text = format!("{text}{}", with_it(&others, &predicate));
-    context.report.unsupported(Finding::of(&predicate, text).hint(hint));
+    context.report.unsupported(PropertyFinding::of(&predicate, text).hint(hint));
 }

@@ -5,7 +5,7 @@ use super::{
     super::{
         draft::{Lines, Text},
         read::Form,
-        report::Finding,
+        report::PropertyFinding,
     },
     chain::EventRouter,
     context::Context,
@@ -87,7 +87,7 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) -> 
                      row if the table has {named} instead"
                 );
                 let hint = format!("{key} = {names} takes the one that the table has");
-                context.report.different(Finding::absent(option, text).hint(hint));
+                context.report.different(PropertyFinding::absent(option, text).hint(hint));
                 names
             }
             (None, _) => quoted(default),
@@ -117,7 +117,9 @@ fn timestamp(
              which Debezium read it"
         };
         let hint = "outbox.timestamp = \"now\" is the time of producing";
-        context.report.different(Finding::absent("table.field.event.timestamp", text).hint(hint));
+        context
+            .report
+            .different(PropertyFinding::absent("table.field.event.timestamp", text).hint(hint));
         return;
     };
     let column = context.text(&option, "COLUMN_TIMESTAMP");
@@ -128,7 +130,7 @@ fn timestamp(
         "the column may also be a timestamptz or a date, at which Debezium's task fails; where it \
          is NULL, the time is that of the commit"
     };
-    context.report.different(Finding::of(&option, text));
+    context.report.different(PropertyFinding::of(&option, text));
 }
 
 fn tracing(
@@ -140,5 +142,5 @@ fn tracing(
     lines.push(("tracing", Text::literal(&option.value).toml()));
     let text = "traceparent and tracestate of the column become headers as they are; Debezium \
                 writes those of a span that it opens";
-    context.report.different(Finding::of(&option, text));
+    context.report.different(PropertyFinding::of(&option, text));
 }

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{
-    super::{draft::Text, report::Finding},
+    super::{draft::Text, report::PropertyFinding},
     context::Context,
 };
 
@@ -21,7 +21,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
     let host = part(context, "database.hostname", "POSTGRES_HOST", "PGHOST");
     let database = part(context, "database.dbname", "POSTGRES_DB", "PGDATABASE");
     let password = context.carry("database.password").filter(|given| !given.value.is_empty());
-    // A reference counts as not plain: its value is unknown here, and may need encoding.
+    // A placeholder counts as not plain: its value is unknown here, and may need encoding.
     let needs_encoding =
         password.as_ref().is_some_and(|given| encoded(&given.value) != given.value);
     let password = password.map(|property| context.secret(&property, "POSTGRES_PASSWORD"));
@@ -34,7 +34,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
             if needs_encoding {
                 let text = "the password becomes part of a URL: characters such as @ / % are \
                             percent-encoded in the variable";
-                context.report.different(Finding::absent("postgres.url", text));
+                context.report.different(PropertyFinding::absent("postgres.url", text));
             }
         }
         url.push("@");
@@ -60,12 +60,14 @@ pub(super) fn translate(context: &mut Context<'_>) {
 fn part(context: &mut Context<'_>, name: &str, variable: &str, of_libpq: &str) -> Option<Text> {
     let Some(property) = context.carry(name) else {
         let text = format!("it is not in the file; the variable {of_libpq} applies");
-        context.report.different(Finding::absent(name, text).hint(format!("set {of_libpq}")));
+        context
+            .report
+            .different(PropertyFinding::absent(name, text).hint(format!("set {of_libpq}")));
         return None;
     };
     if property.value.contains(',') {
         let text = "several hosts: the router connects to one, the primary";
-        context.report.unsupported(Finding::of(&property, text));
+        context.report.unsupported(PropertyFinding::of(&property, text));
     }
     Some(context.text(&property, variable))
 }
@@ -77,7 +79,7 @@ fn tls(context: &mut Context<'_>) -> Text {
     } else {
         let text = "sslmode=prefer, Debezium's default, which checks no certificate";
         let hint = "leave sslmode out of the URL to have the server's certificate checked";
-        context.report.different(Finding::absent("database.sslmode", text).hint(hint));
+        context.report.different(PropertyFinding::absent("database.sslmode", text).hint(hint));
         parameters.push("prefer");
     }
     for name in PARAMETERS {
@@ -85,7 +87,7 @@ fn tls(context: &mut Context<'_>) -> Text {
         if name == "sslkey" {
             let text = "Debezium reads the key as DER (PKCS #8), the router as PEM";
             let hint = "openssl pkcs8 -inform DER -nocrypt -in FILE -out FILE.pem";
-            context.report.different(Finding::of(&property, text).hint(hint));
+            context.report.different(PropertyFinding::of(&property, text).hint(hint));
         }
         parameters.push(&format!("&{name}="));
         let value = context.text(&property, &format!("POSTGRES_{}", name.to_ascii_uppercase()));

@@ -7,7 +7,7 @@ use super::{
         placeholder,
         properties::{Properties, Property},
         read::Form,
-        report::{Finding, Report},
+        report::{PropertyFinding, Report},
     },
     given::Given,
 };
@@ -31,23 +31,23 @@ impl Context<'_> {
         Some(property)
     }
 
-    /// The value with our references in place of Debezium's.
+    /// The value with our placeholders in place of Debezium's.
     pub(super) fn text(&mut self, property: &Property, variable: &str) -> Text {
         let translated = placeholder::translate(&property.value, self.form, variable);
         for note in translated.notes {
-            self.report.different(Finding::of(property, note));
+            self.report.different(PropertyFinding::of(property, note));
         }
         translated.text
     }
 
-    /// The same for a secret: its value becomes a variable unless it is a reference already.
+    /// The same for a secret: its value becomes a variable unless it is a placeholder already.
     pub(super) fn secret(&mut self, property: &Property, variable: &str) -> Text {
         let text = self.text(property, variable);
         if text.as_literal().is_none() {
             return text;
         }
         let what = format!("the value is not copied: ${{env:{variable}}} is read at the start");
-        self.report.different(Finding::of(property, what).hint(format!("set {variable}")));
+        self.report.different(PropertyFinding::of(property, what).hint(format!("set {variable}")));
         Text::variable(variable)
     }
 }

@@ -1,7 +1,7 @@
 //! Converters and formats: the bytes of key, value and headers.
 
 use super::{
-    super::{properties::Property, read::Form, report::Finding},
+    super::{properties::Property, read::Form, report::PropertyFinding},
     chain::EventRouter,
     context::Context,
     given::GivenConverter,
@@ -131,7 +131,7 @@ fn one(
                 part.as_str()
             );
             let hint = format!("or choose: --{}-converter string, json or bytes", part.as_str());
-            context.report.unsupported(Finding::of(&class, text).hint(hint));
+            context.report.unsupported(PropertyFinding::of(&class, text).hint(hint));
             GivenConverter::String
         }
     }
@@ -155,8 +155,8 @@ fn json(
     );
     let hint = format!("or choose: --{}-converter string, json or bytes", part.as_str());
     let finding = match class.or(schemas) {
-        Some(property) => Finding::of(property, text),
-        None => Finding::absent(&format!("debezium.format.{}", part.as_str()), text),
+        Some(property) => PropertyFinding::of(property, text),
+        None => PropertyFinding::absent(&format!("debezium.format.{}", part.as_str()), text),
     };
     context.report.unsupported(finding.hint(hint));
     GivenConverter::Json
@@ -184,10 +184,10 @@ fn assumed(
         "the Kafka Connect worker's file decides, and is not given; {class} is assumed{what}"
     );
     let hint = format!("--{}-converter string, json or bytes", part.as_str());
-    context.report.different(Finding::absent(&name, text).hint(hint));
+    context.report.different(PropertyFinding::absent(&name, text).hint(hint));
     if let Some(schemas) = schemas {
         let text = format!("without {name} Kafka Connect does not read it");
-        context.report.different(Finding::of(schemas, text));
+        context.report.different(PropertyFinding::of(schemas, text));
     }
     likely
 }
@@ -210,7 +210,7 @@ fn take(context: &mut Context<'_>, part: Part) -> Written {
                 "no effect in Debezium Server, where debezium.format.{} decides",
                 part.as_str()
             );
-            context.report.different(Finding::of(&class, text));
+            context.report.different(PropertyFinding::of(&class, text));
         }
         let format = format!("debezium.format.{}", part.as_str());
         class = context.input.take(&format);
@@ -246,14 +246,14 @@ fn headers(context: &mut Context<'_>) {
                 it unless that is off";
     match &class {
         None if context.form == Form::ServerProperties => {
-            context.report.different(Finding::absent("debezium.format.header", text));
+            context.report.different(PropertyFinding::absent("debezium.format.header", text));
         }
         None => {}
         Some(class) => match class.value.rsplit('.').next() {
             Some("SimpleHeaderConverter" | "StringConverter" | "simplestring") => {
                 context.report.carried(class, "headers are texts as they are");
             }
-            _ => context.report.different(Finding::of(class, text)),
+            _ => context.report.different(PropertyFinding::of(class, text)),
         },
     }
 }

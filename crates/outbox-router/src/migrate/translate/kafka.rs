@@ -5,7 +5,7 @@ use super::{
         draft::Text,
         names::{self, AsProperty, Treatment},
         properties::{Properties, Property},
-        report::Finding,
+        report::PropertyFinding,
     },
     context::Context,
     jaas,
@@ -44,7 +44,7 @@ fn servers(context: &mut Context<'_>, producer: &mut Properties) {
         (None, Some(found)) => context.text(found, SERVERS),
         (None, None) => {
             let text = "a connector of Kafka Connect does not say where Kafka is: its worker does";
-            let finding = Finding::absent("bootstrap.servers", text);
+            let finding = PropertyFinding::absent("bootstrap.servers", text);
             context.report.unsupported(finding.hint("--bootstrap-servers HOST:PORT"));
             Text::variable(SERVERS)
         }
@@ -66,12 +66,12 @@ fn create_topics(context: &mut Context<'_>) {
             name if name.starts_with("topic.creation.default.") => {
                 let text = "a topic that the router creates has the broker's defaults; set it on \
                             the topic";
-                context.report.different(Finding::of(&property, text));
+                context.report.different(PropertyFinding::of(&property, text));
                 continue;
             }
             _ => {
                 let text = "all topics are created alike: kafka.create_topics";
-                context.report.unsupported(Finding::of(&property, text));
+                context.report.unsupported(PropertyFinding::of(&property, text));
                 continue;
             }
         };
@@ -82,7 +82,9 @@ fn create_topics(context: &mut Context<'_>) {
             }
             Ok(-1) => context.report.carried(&property, "the broker decides"),
             Ok(_) | Err(_) => {
-                context.report.unsupported(Finding::of(&property, "it is not a positive number"));
+                context
+                    .report
+                    .unsupported(PropertyFinding::of(&property, "it is not a positive number"));
             }
         }
     }
@@ -90,7 +92,7 @@ fn create_topics(context: &mut Context<'_>) {
         let text = "a missing topic blocks the router, which names it; Debezium lets the broker \
                     create it";
         let hint = "kafka.create_topics = { partitions = 6, replication_factor = 3 }";
-        context.report.different(Finding::absent("topic.creation", text).hint(hint));
+        context.report.different(PropertyFinding::absent("topic.creation", text).hint(hint));
     } else {
         context.draft.kafka.raw("create_topics", &format!("{{ {} }}", counts.join(", ")));
     }
@@ -104,7 +106,7 @@ fn security(context: &mut Context<'_>, producer: &mut Properties) {
                     router refuses unless the broker is on this machine";
         if let Some(protocol) = producer.get("security.protocol") {
             let hint = "use SASL_SSL, or a SCRAM mechanism";
-            context.report.unsupported(Finding::of(protocol, text).hint(hint));
+            context.report.unsupported(PropertyFinding::of(protocol, text).hint(hint));
         }
     }
     let Some(line) = producer.take("sasl.jaas.config") else { return };
@@ -117,7 +119,7 @@ fn security(context: &mut Context<'_>, producer: &mut Properties) {
             context.draft.properties.text("\"sasl.username\"", &username);
             context.draft.properties.text("\"sasl.password\"", &password);
         }
-        Err(why) => context.report.unsupported(Finding::of(&line, why)),
+        Err(why) => context.report.unsupported(PropertyFinding::of(&line, why)),
     }
 }
 
@@ -126,7 +128,7 @@ fn one(context: &mut Context<'_>, property: &Property) {
         Some(AsProperty::Named("compression.type")) if property.is("zstd") => {
             let text = "this build of librdkafka has no zstd";
             let hint = "\"compression.type\" = \"lz4\" in [kafka.properties]";
-            return context.report.unsupported(Finding::of(property, text).hint(hint));
+            return context.report.unsupported(PropertyFinding::of(property, text).hint(hint));
         }
         Some(AsProperty::Named(name)) => {
             let text = context.text(property, "KAFKA_PROPERTY");
@@ -149,7 +151,7 @@ fn one(context: &mut Context<'_>, property: &Property) {
         None => {
             let text = "no property of the producer that is known here";
             let hint = "librdkafka's own properties go into [kafka.properties]";
-            context.report.unsupported(Finding::of(property, text).hint(hint));
+            context.report.unsupported(PropertyFinding::of(property, text).hint(hint));
         }
     }
 }
@@ -161,7 +163,7 @@ fn pem(context: &mut Context<'_>, property: &Property, told_by: &str, named: &st
             "librdkafka reads PEM files, not Java's key stores ({told_by}): export the certificates"
         );
         let hint = format!("\"{named}\" = \"FILE.pem\" in [kafka.properties]");
-        context.report.unsupported(Finding::of(property, text).hint(hint));
+        context.report.unsupported(PropertyFinding::of(property, text).hint(hint));
         return;
     }
     let text = context.text(property, "KAFKA_CERTIFICATES");

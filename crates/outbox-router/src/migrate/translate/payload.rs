@@ -1,7 +1,7 @@
 //! What the value is made of: tombstones, the expansion of JSON, and what an UPDATE means.
 
 use super::{
-    super::{draft::Text, report::Finding},
+    super::{draft::Text, report::PropertyFinding},
     chain::EventRouter,
     context::Context,
     converters::Converters,
@@ -28,12 +28,12 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
         GivenConverter::String => {
             let text = "the value is the column's JSON as it is, so nothing has to be expanded; \
                         Debezium's StringConverter would write Struct{…}";
-            context.report.different(Finding::of(&option, text));
+            context.report.different(PropertyFinding::of(&option, text));
             return;
         }
         GivenConverter::Bytes => {
             let text = "a value of bytes is not expanded; Debezium warns and leaves it, too";
-            context.report.different(Finding::of(&option, text));
+            context.report.different(PropertyFinding::of(&option, text));
             return;
         }
     }
@@ -52,7 +52,7 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
                 and single values pass, where Debezium fails or falls back to a text; what is no \
                 JSON is written as a text, as in Debezium";
     let hint = "on_not_json = \"halt\" stops the router at such a row instead";
-    context.report.different(Finding::of(&option, text).hint(hint));
+    context.report.different(PropertyFinding::of(&option, text).hint(hint));
 }
 
 fn tombstones(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
@@ -73,9 +73,9 @@ fn updates(context: &mut Context<'_>, router: &mut EventRouter) {
         context.draft.outbox.raw("on_update", "\"error\"");
         let text = "an UPDATE stops the router if the publication publishes updates; the one that \
                     setup creates does not";
-        context.report.different(Finding::of(&option, text));
+        context.report.different(PropertyFinding::of(&option, text));
     } else if !option.is("warn") && !option.is("error") {
         let text = "neither warn, error nor fatal: Debezium refuses it";
-        context.report.unsupported(Finding::of(&option, text));
+        context.report.unsupported(PropertyFinding::of(&option, text));
     }
 }

@@ -2,7 +2,7 @@
 //! router does not take.
 
 use super::{
-    super::{draft::Text, report::Finding},
+    super::{draft::Text, report::PropertyFinding},
     context::Context,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
             context.draft.name = Some(Text::literal(&name.value));
         } else {
             let text = "the name has characters that ours may not have; it stays outbox-router";
-            context.report.different(Finding::of(&name, text));
+            context.report.different(PropertyFinding::of(&name, text));
         }
     }
     if let Some(class) = context.input.take("connector.class") {
@@ -44,9 +44,9 @@ fn plugin(context: &mut Context<'_>) {
         }
         Some(plugin) => {
             let text = text.replace("Debezium's default, decoderbufs", &plugin.value);
-            context.report.different(Finding::of(&plugin, text).hint(hint));
+            context.report.different(PropertyFinding::of(&plugin, text).hint(hint));
         }
-        None => context.report.different(Finding::absent("plugin.name", text).hint(hint)),
+        None => context.report.different(PropertyFinding::absent("plugin.name", text).hint(hint)),
     }
 }
 
@@ -56,10 +56,10 @@ fn snapshot(context: &mut Context<'_>) {
         Some(mode) if NO_ROWS.iter().any(|known| mode.is(known)) => {
             context.report.carried(&mode, "there is no snapshot");
         }
-        Some(mode) => context.report.different(Finding::of(&mode, text)),
+        Some(mode) => context.report.different(PropertyFinding::of(&mode, text)),
         None => {
             let text = format!("{text}; Debezium's default, initial, sends them");
-            context.report.different(Finding::absent("snapshot.mode", text));
+            context.report.different(PropertyFinding::absent("snapshot.mode", text));
         }
     }
 }
@@ -87,8 +87,8 @@ fn prefix(context: &mut Context<'_>) {
     let hint = "compare leaves them out; a comment in the TOML has the lines for the first three, \
                 which the router writes after its own headers, and Debezium before them";
     context.report.different(match &extended {
-        Some(extended) => Finding::of(extended, text).hint(hint),
-        None => Finding::absent("extended.headers.enabled", text).hint(hint),
+        Some(extended) => PropertyFinding::of(extended, text).hint(hint),
+        None => PropertyFinding::absent("extended.headers.enabled", text).hint(hint),
     });
     context.draft.extended_headers = Some(prefix.map_or_else(
         || "PREFIX".to_owned(),
@@ -109,7 +109,7 @@ pub(super) fn slot(context: &mut Context<'_>) {
                 if name == "slot.name" && text.as_literal().is_some_and(|slot| !is_slot(slot)) {
                     let why = "PostgreSQL has no slot of such a name: a-z, 0-9 and _ are allowed";
                     let hint = "give the file as it reaches Debezium, with its places filled in";
-                    context.report.unsupported(Finding::of(&property, why).hint(hint));
+                    context.report.unsupported(PropertyFinding::of(&property, why).hint(hint));
                     Text::variable(&variable)
                 } else {
                     text
@@ -117,7 +117,7 @@ pub(super) fn slot(context: &mut Context<'_>) {
             }
             None => {
                 let text = format!("postgres.{key} = {:?}, Debezium's default", default);
-                context.report.carried.push(Finding::absent(name, text));
+                context.report.carried.push(PropertyFinding::absent(name, text));
                 Text::literal(default)
             }
         };

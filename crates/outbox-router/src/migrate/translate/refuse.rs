@@ -1,6 +1,6 @@
 //! What cannot be translated at all: another database, another sink.
 
-use super::{super::report::Finding, context::Context};
+use super::{super::report::PropertyFinding, context::Context};
 
 /// The classes of a connector that reads PostgreSQL.
 const POSTGRESQL: [&str; 2] = [
@@ -25,11 +25,11 @@ const DATABASES: [(&str, &str); 11] = [
 ];
 
 /// Why the file cannot be translated, if it cannot.
-pub(super) fn refusal(context: &Context<'_>) -> Option<Finding> {
+pub(super) fn refusal(context: &Context<'_>) -> Option<PropertyFinding> {
     let Some(class) = context.input.get("connector.class") else {
         let text = "the file does not say which connector it configures";
         let hint = "give the whole configuration, with connector.class";
-        return Some(Finding::absent("connector.class", text).hint(hint));
+        return Some(PropertyFinding::absent("connector.class", text).hint(hint));
     };
     if !POSTGRESQL.contains(&class.value.as_str()) {
         let lower = class.value.to_ascii_lowercase();
@@ -40,9 +40,9 @@ pub(super) fn refusal(context: &Context<'_>) -> Option<Finding> {
             }
             None => format!("{} is not Debezium's connector for PostgreSQL", class.value),
         };
-        return Some(Finding::of(class, text));
+        return Some(PropertyFinding::of(class, text));
     }
     let sink = context.input.get("debezium.sink.type")?;
     let text = format!("the sink is {}; outbox-router writes to Kafka alone", sink.value);
-    (!sink.is("kafka")).then(|| Finding::of(sink, text))
+    (!sink.is("kafka")).then(|| PropertyFinding::of(sink, text))
 }

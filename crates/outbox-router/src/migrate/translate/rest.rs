@@ -4,7 +4,7 @@ use super::{
     super::{
         names::{self, Treatment},
         read::Form,
-        report::Finding,
+        report::PropertyFinding,
     },
     context::Context,
 };
@@ -15,7 +15,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
             context.report.carried(&mode, "bytea goes through as its bytes");
         } else {
             let text = "a bytea payload goes through as its bytes; Debezium writes it as a text";
-            context.report.different(Finding::of(&mode, text));
+            context.report.different(PropertyFinding::of(&mode, text));
         }
     }
     let left = std::mem::take(&mut context.input);
@@ -37,7 +37,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
                 };
                 let nearest = names::nearest(names::CONNECTOR, &property.name);
                 let hint = nearest.filter(|name| *name != property.name);
-                let finding = Finding::of(&property, text);
+                let finding = PropertyFinding::of(&property, text);
                 context.report.unsupported(finding.meant(hint));
             }
         }

@@ -3,7 +3,7 @@
 use relay::{JavaRegex, UnsupportedRegex};
 
 use super::{
-    super::{draft::Text, placeholder, properties::Property, read::Form, report::Finding},
+    super::{draft::Text, placeholder, properties::Property, read::Form, report::PropertyFinding},
     chain::EventRouter,
     context::Context,
     regex::{self, Part},
@@ -16,25 +16,25 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     let given = router.carry(context, "route.topic.regex");
     let pattern = given.as_ref().map_or(REGEX, |regex| regex.value.as_str());
     let replacement = router.carry(context, "route.topic.replacement");
-    let (topic, places) = topic(context, pattern, replacement.as_ref());
-    let by_value = places <= 1 && regex::takes_all(pattern);
+    let (topic, groups) = topic(context, pattern, replacement.as_ref());
+    let by_value = groups <= 1 && regex::takes_all(pattern);
     context.draft.outbox.text("topic", &topic);
     // Without a group in the topic, every value that the pattern matches has the same topic.
-    if !by_value && (places > 0 || given.is_some()) {
+    if !by_value && (groups > 0 || given.is_some()) {
         context.draft.outbox.text("route_regex", &Text::literal(&pattern.replace("(?P<", "(?<")));
         context.draft.outbox.raw("on_route_mismatch", "\"value\"");
         if let (Err(why), Some(given)) = (java_regex(pattern), &given) {
-            context.report.unsupported(Finding::of(given, format!("it has {why}")));
+            context.report.unsupported(PropertyFinding::of(given, format!("it has {why}")));
         }
         let text = "a value that the pattern does not match is itself the topic, as in Debezium";
         let hint = "outbox.on_route_mismatch = \"error\" stops the router instead";
         if let Some(given) = &given {
-            context.report.different(Finding::of(given, text).hint(hint));
+            context.report.different(PropertyFinding::of(given, text).hint(hint));
         }
     }
 }
 
-/// The topic, and how many places in it the row fills.
+/// The topic, and how many groups of it the row fills.
 fn topic(
     context: &mut Context<'_>,
     pattern: &str,
@@ -53,10 +53,10 @@ fn topic(
             .as_ref()
             .is_none_or(|regex| number.parse().is_ok_and(|number: usize| number <= regex.groups())),
     };
-    let places = parts.iter().filter(|part| is_group(part)).count();
-    let by_value = places <= 1 && regex::takes_all(pattern);
+    let groups = parts.iter().filter(|part| is_group(part)).count();
+    let by_value = groups <= 1 && regex::takes_all(pattern);
     let mut topic = Text::default();
-    let mut filled = places;
+    let mut filled = groups;
     for part in parts {
         match (&part, is_group(&part)) {
             (Part::Literal(literal), _) => topic.push(literal),
@@ -66,8 +66,8 @@ fn topic(
             (Part::Named(name), true) => topic.push_placeholder(name),
             (Part::Numbered(number), true) => topic.push(&format!("${number}")),
             (Part::Named(name), false) => {
-                if is_reference(name) {
-                    reference(context, &mut topic, name, replacement);
+                if is_filled_at_start(name) {
+                    add_placeholder(context, &mut topic, name, replacement);
                 } else {
                     filled += 1;
                     unknown_group(context, &format!("${{{name}}}"), replacement);
@@ -97,17 +97,17 @@ fn unescaped(context: &mut Context<'_>, value: &str, replacement: Option<&Proper
     if !value.contains("$${") && value.contains("${routedByValue}") {
         let text = "Debezium Server replaces ${routedByValue} before EventRouter sees it, and does \
                     not start: the dollar has to be doubled there";
-        context.report.different(Finding::of(replacement, text));
+        context.report.different(PropertyFinding::of(replacement, text));
     }
     value.replace("$${", "${")
 }
 
 /// Whether it is filled in before EventRouter sees it: by a provider, or from an environment.
-fn is_reference(name: &str) -> bool {
+fn is_filled_at_start(name: &str) -> bool {
     name.contains(':') || !name.chars().any(|c| c.is_ascii_lowercase())
 }
 
-fn reference(
+fn add_placeholder(
     context: &mut Context<'_>,
     topic: &mut Text,
     name: &str,
@@ -117,7 +117,7 @@ fn reference(
     topic.append(translated.text);
     for note in translated.notes {
         if let Some(replacement) = replacement {
-            context.report.different(Finding::of(replacement, note));
+            context.report.different(PropertyFinding::of(replacement, note));
         }
     }
 }
@@ -129,6 +129,6 @@ fn unknown_group(context: &mut Context<'_>, group: &str, replacement: Option<&Pr
     );
     let hint = "write ${routedByValue}, the group of Debezium's default regex";
     if let Some(replacement) = replacement {
-        context.report.different(Finding::of(replacement, text).hint(hint));
+        context.report.different(PropertyFinding::of(replacement, text).hint(hint));
     }
 }

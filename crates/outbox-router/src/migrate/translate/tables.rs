@@ -1,7 +1,7 @@
 //! `table.include.list` as `outbox.table`, once for each table.
 
 use super::{
-    super::{draft::Text, properties::Property, report::Finding},
+    super::{draft::Text, properties::Property, report::PropertyFinding},
     context::Context,
 };
 
@@ -20,7 +20,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
                 let text = "every table of the database reaches EventRouter; the router needs to \
                             know which is the outbox";
                 let hint = "--table SCHEMA.TABLE";
-                let finding = Finding::absent("table.include.list", text);
+                let finding = PropertyFinding::absent("table.include.list", text);
                 context.report.unsupported(finding.hint(hint));
                 vec![Text::literal("public.outbox")]
             }
@@ -43,18 +43,18 @@ fn of_list(context: &mut Context<'_>, list: &Property) -> Vec<Text> {
             let why =
                 format!("{item} is a regular expression; the router needs the names of tables");
             let hint = "--table SCHEMA.TABLE, once for each table";
-            context.report.unsupported(Finding::of(list, why).hint(hint));
+            context.report.unsupported(PropertyFinding::of(list, why).hint(hint));
             continue;
         };
         if table.contains('"') {
             let how = format!("Debezium compares names without case; the router reads {table}");
-            context.report.different(Finding::of(list, how));
+            context.report.different(PropertyFinding::of(list, how));
         }
         tables.push(Text::literal(&table));
     }
     if tables.len() > 1 {
         let how = "one [[outbox]] for each table, all with the options of the one EventRouter";
-        context.report.different(Finding::of(list, how));
+        context.report.different(PropertyFinding::of(list, how));
     }
     if tables.is_empty() {
         tables.push(Text::literal("public.outbox"));

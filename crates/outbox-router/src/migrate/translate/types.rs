@@ -1,6 +1,6 @@
 //! How the connector writes types that have several forms.
 
-use super::{super::report::Finding, context::Context};
+use super::{super::report::PropertyFinding, context::Context};
 
 /// A property, our key, Debezium's default and its other values.
 const MODES: [(&str, &str, &str, &[&str]); 3] = [
@@ -26,7 +26,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
             } else {
                 let text =
                     format!("neither {default} nor {}: Debezium refuses it", others.join(", "));
-                context.report.unsupported(Finding::of(&mode, text));
+                context.report.unsupported(PropertyFinding::of(&mode, text));
             }
             continue;
         };
@@ -34,7 +34,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
         if NOT_WRITTEN.contains(other) {
             let text = "a timestamp, a date or a time is not written in this form: it is refused as \
                         an id, a key, a payload, a header or in the envelope (R008)";
-            context.report.different(Finding::of(&mode, text));
+            context.report.different(PropertyFinding::of(&mode, text));
         } else {
             context.report.carried(&mode, format!("outbox.{key}"));
         }

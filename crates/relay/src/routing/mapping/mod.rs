@@ -26,7 +26,7 @@ mod value;
 
 pub use filter::FilterKind;
 pub(crate) use form::Form;
-pub(crate) use plan::{Refusal, RowIs, RowPlan, TextSource};
+pub(crate) use plan::{RowIs, RowPlan, TextSource, Unmappable};
 pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;

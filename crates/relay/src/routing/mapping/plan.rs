@@ -76,20 +76,20 @@ pub(crate) enum RowIs {
 
 /// Why a row cannot be mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Unmappable {
     pub(crate) code: Code,
     pub(crate) case: Option<Case>,
     /// What is wrong, with no value of the row.
     pub(crate) what: String,
 }
 
-impl Refusal {
+impl Unmappable {
     fn of(case: Case, what: String) -> Self {
         Self { code: case.code(), case: Some(case), what }
     }
 }
 
-impl From<(Code, String)> for Refusal {
+impl From<(Code, String)> for Unmappable {
     fn from((code, what): (Code, String)) -> Self {
         Self { code, case: None, what }
     }
@@ -108,7 +108,7 @@ impl RowPlan {
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
         headers: &mut RowHeaders,
-    ) -> Result<RowIs, Refusal> {
+    ) -> Result<RowIs, Unmappable> {
         mapped.clear();
         if let Some(filter) = &self.filter
             && !filter.takes(text(row, filter.position))
@@ -129,7 +129,7 @@ impl RowPlan {
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unmappable> {
         for (role, template) in &self.templates {
             let start = mapped.text.len();
             match template.write(row, &mut mapped.text) {
@@ -156,7 +156,7 @@ impl RowPlan {
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unmappable> {
         let Some((position, form)) = self.time else { return Ok(()) };
         if let Some(text) = text(row, position) {
             let millis = timestamp::millis(text, form).map_err(|why| {
@@ -174,7 +174,7 @@ impl RowPlan {
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unmappable> {
         let Some(position) = self.partition else { return Ok(()) };
         if let Some(text) = text(row, position) {
             let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
@@ -192,15 +192,15 @@ impl RowPlan {
         &self,
         row: TupleColumns<'_>,
         headers: &mut RowHeaders,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unmappable> {
         for header in &self.headers {
             header
                 .write(row, self.format, headers)
-                .map_err(|what| Refusal::of(Case::ExtraHeader, what))?;
+                .map_err(|what| Unmappable::of(Case::ExtraHeader, what))?;
         }
         if let Some(text) = self.tracing.and_then(|position| text(row, position)) {
             headers::trace_context(text, headers)
-                .map_err(|what| Refusal::of(Case::TracingMalformed, what))?;
+                .map_err(|what| Unmappable::of(Case::TracingMalformed, what))?;
         }
         if let Some(text) = self.pairs.and_then(|position| text(row, position)) {
             headers::pairs(text, headers).map_err(|why| {
@@ -215,7 +215,7 @@ impl RowPlan {
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unmappable> {
         for Rendered { role, source, form, written_as } in &self.rendered {
             let Some(text) = source.text(*role, row, mapped) else { continue };
             let start = mapped.text.len();
@@ -234,7 +234,7 @@ impl RowPlan {
         Ok(())
     }
 
-    fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Refusal> {
+    fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Unmappable> {
         let Some((source, rule)) = &self.value else { return Ok(()) };
         let payload = source.text(Role::Payload, row, mapped);
         let start = mapped.text.len();

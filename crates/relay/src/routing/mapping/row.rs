@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroI32, ops::Range};
 
-use crate::routing::{record::Placed, table::Role};
+use crate::routing::{record::PartitionAndTime, table::Role};
 
 /// What a mapping made of one row.
 #[derive(Debug, Default)]
@@ -44,17 +44,21 @@ impl MappedRow {
         })
     }
 
-    /// Where the record goes and what time it carries, given what it would be without the mapping.
+    /// What the mapping sets of partition and time, else `usual`.
     ///
     /// # Errors
     /// The partition that the row names, which the topic does not have.
     #[cold]
     #[inline(never)]
-    pub(crate) fn placed(&self, usual: Placed, partitions: NonZeroI32) -> Result<Placed, i32> {
+    pub(crate) fn override_with(
+        &self,
+        usual: PartitionAndTime,
+        partitions: NonZeroI32,
+    ) -> Result<PartitionAndTime, i32> {
         let partition = self.partition.unwrap_or(usual.partition);
         if partition >= partitions.get() {
             return Err(partition);
         }
-        Ok(Placed { partition, timestamp_ms: self.time.unwrap_or(usual.timestamp_ms) })
+        Ok(PartitionAndTime { partition, timestamp_ms: self.time.unwrap_or(usual.timestamp_ms) })
     }
 }

@@ -12,9 +12,9 @@ use crate::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
         hex,
-        mapping::{MappedRow, Refusal, RowIs},
+        mapping::{MappedRow, RowIs, Unmappable},
         partition::partition_for_key,
-        record::{Placed, Record, TopicId},
+        record::{PartitionAndTime, Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
         topic::{NoTopic, TopicRule},
         topics::Topics,
@@ -103,7 +103,7 @@ impl TableRouter {
     ) -> Result<Option<&'a MappedRow>, Failure> {
         if let Some(plan) = self.columns.plan() {
             let row_is = plan.apply(self.columns.names(), row, mapped, headers).map_err(
-                |Refusal { code, case, what }| self.refuse(event, code, &what).with_case(case),
+                |Unmappable { code, case, what }| self.refuse(event, code, &what).with_case(case),
             )?;
             if row_is == RowIs::FilteredOut {
                 return Ok(None);
@@ -247,8 +247,12 @@ pub(crate) fn name_of_row(event: &Event<'_>) -> String {
 impl<'a> Routed<'a> {
     /// Partition and time of the record, once the topic's partition count is known.
     #[inline]
-    pub(crate) fn placed(&self, partitions: NonZeroI32, committed_at: PgTimestamp) -> Placed {
-        Placed {
+    pub(crate) fn partition_and_time(
+        &self,
+        partitions: NonZeroI32,
+        committed_at: PgTimestamp,
+    ) -> PartitionAndTime {
+        PartitionAndTime {
             partition: partition_for_key(self.key, partitions),
             timestamp_ms: match self.timestamp {
                 Timestamp::Commit | Timestamp::Column => committed_at.unix_millis(),
@@ -262,7 +266,7 @@ impl<'a> Routed<'a> {
     pub(crate) fn record(
         &self,
         format_headers: &'a FormatHeaders<'a>,
-        Placed { partition, timestamp_ms }: Placed,
+        PartitionAndTime { partition, timestamp_ms }: PartitionAndTime,
     ) -> Record<'a> {
         Record {
             topic: self.topic,

@@ -72,7 +72,7 @@ fn past_offset(position: Lsn, stored: Lsn) -> Step {
             "what was committed between them is sent by nobody: the slot was moved or made again, or \
              the connector confirms more than it stores (lsn.flush.mode)",
         )
-        .detail("see that the outbox has no id from between that is missing in the topics")
+        .detail("check that every row committed between the two positions is in the topics")
 }
 
 /// How many events come twice, by what was counted.

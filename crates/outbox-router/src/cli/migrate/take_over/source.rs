@@ -37,8 +37,9 @@ pub(super) async fn slot<'r>(
     if let Some(pid) = slot.active_pid {
         let holder = Box::pin(holder(access, pid)).await;
         let holder = holder.map(|name| format!(", {name}")).unwrap_or_default();
-        let step = Step::to_do(SLOT, format!("{name} is in use by pid {pid}{holder}"))
-            .detail("stop who reads it; a process that is only ended comes back");
+        let step = Step::to_do(SLOT, format!("{name} is in use by pid {pid}{holder}")).detail(
+            "stop the connector that reads it: if only its process is ended, it is started again",
+        );
         return (step, None);
     }
     let step =

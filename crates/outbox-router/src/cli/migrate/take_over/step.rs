@@ -7,7 +7,7 @@ pub(super) enum StepState {
     Ready,
     /// A person has to type something.
     ToDo,
-    /// Something is wrong that typing alone does not mend.
+    /// Something is wrong, and no command here repairs it.
     Failed,
     /// It could not be checked.
     NotChecked,

@@ -42,7 +42,8 @@ pub(super) fn stopped(asked: &Asked, migration: &Migration) -> Step {
         // The next step shows whether it runs.
         Asked::No => {
             return Step::ready(CONNECTOR, NOT_ASKED).detail(
-                "see that the connector is stopped, and not only down: it would come back",
+                "check that the connector is stopped: one whose worker is only down continues with the \
+                 worker",
             );
         }
     };
@@ -58,7 +59,7 @@ pub(super) fn stopped(asked: &Asked, migration: &Migration) -> Step {
         .detail("set it to false; the connector restarts with that"),
         Status::Up(state) => Step::to_do(CONNECTOR, format!("it is {state}"))
             .command(connector.url.curl("PUT", "stop"))
-            .detail("it delivers what it has read, stores its offset, and keeps stopped"),
+            .detail("it delivers what it has read, stores its offset, and stays stopped"),
     }
 }
 

@@ -6,13 +6,22 @@ use std::{collections::BTreeSet, num::NonZeroI32, time::Duration};
 use relay::{DryFrame, Failure, TopicFacts, TopicName};
 
 use super::tally::{Delivered, RowKind, Tally};
-use crate::{cli::connect::Access, config::Config, prepare, shell::DryStream};
+use crate::{
+    cli::{connect::Access, topic_directory::Topics},
+    config::Config,
+    prepare,
+    shell::DryStream,
+};
 
-/// Someone waits for the count.
+/// A person waits for the command.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long to wait for more to arrive before looking again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is taken of a topic that cannot be asked for: no row is refused for its partition or its
+/// size. The step of the topics says why Kafka does not answer.
+const ANY: TopicFacts = TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
 /// What waits.
 #[derive(Debug)]
@@ -50,8 +59,13 @@ async fn read_all(
     let source = prepare::source(config, access.endpoint("migrate")?);
     let (stream, reading) = source.dry_stream().await?;
     let end = reading.slot_reading.current_wal_lsn;
-    let mut reader =
-        Reader { stream, tally: Tally::new(delivered), topics: BTreeSet::new(), refused: None };
+    let mut reader = Reader {
+        stream,
+        tally: Tally::new(delivered),
+        directory: Topics::open(config).ok(),
+        topics: BTreeSet::new(),
+        refused: None,
+    };
     while reader.stream.passed() < end && !reader.stream.is_at_end() {
         if !reader.read_frame()? {
             reader.stream.fill(PAUSE).await?;
@@ -64,6 +78,8 @@ async fn read_all(
 struct Reader {
     stream: DryStream,
     tally: Tally,
+    /// `None` where Kafka does not answer: it is not waited for again.
+    directory: Option<Topics>,
     topics: BTreeSet<TopicName>,
     refused: Option<Failure>,
 }
@@ -74,9 +90,9 @@ impl Reader {
         let Some(frame) = self.stream.next(|_| ())? else { return Ok(false) };
         let lsn = self.stream.lsn();
         match frame {
-            // The same frame comes again. Its partition does not matter here.
+            // The same frame comes again.
             DryFrame::LookUpTopic(id, name) => {
-                let facts = TopicFacts { partitions: NonZeroI32::MIN, max_message_bytes: None };
+                let facts = self.facts(&name);
                 self.stream.topic(id, facts);
                 self.topics.insert(name);
             }
@@ -90,5 +106,14 @@ impl Reader {
             DryFrame::Passed(position) => self.tally.passed(position),
         }
         Ok(true)
+    }
+
+    fn facts(&mut self, name: &TopicName) -> TopicFacts {
+        let Some(directory) = &self.directory else { return ANY };
+        let Ok(topic) = directory.look_up(name) else {
+            self.directory = None;
+            return ANY;
+        };
+        topic.facts()
     }
 }

@@ -6,7 +6,7 @@ mod values;
 use super::{
     super::{
         debezium,
-        report::{Finding, Migration},
+        report::{Migration, PropertyFinding},
     },
     given::{Given, GivenConverter},
 };
@@ -65,7 +65,7 @@ fn writes_nothing_of(migration: &Migration, key: &str) {
     assert!(!toml.lines().any(|line| line.starts_with(key)), "{key} is in:\n{toml}");
 }
 
-fn has(list: &[Finding], property: &str, text: &str) -> bool {
+fn has(list: &[PropertyFinding], property: &str, text: &str) -> bool {
     list.iter().any(|finding| {
         let hint = finding.hint.as_deref().unwrap_or_default();
         finding.property == property && (finding.text.contains(text) || hint.contains(text))
