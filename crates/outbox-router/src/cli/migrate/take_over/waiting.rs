@@ -1,13 +1,16 @@
 //! The events that the slot has still to send: how many, to which topics, and whether `run` would
 //! stop at one. They are read from a temporary copy of the slot, which itself stays where it is.
 
-use std::{collections::BTreeSet, num::NonZeroI32, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use relay::{DryFrame, Failure, TopicFacts, TopicName};
 
 use super::tally::{Delivered, RowKind, Tally};
 use crate::{
-    cli::{connect::Access, topic_directory::Topics},
+    cli::{
+        connect::Access,
+        topic_directory::{Topics, UNKNOWN},
+    },
     config::Config,
     prepare,
     shell::DryStream,
@@ -18,10 +21,6 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long to wait for more to arrive before looking again.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What is taken of a topic that cannot be asked for: no row is refused for its partition or its
-/// size. The step of the topics says why Kafka does not answer.
-const ANY: TopicFacts = TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
 /// What waits.
 #[derive(Debug)]
@@ -108,11 +107,12 @@ impl Reader {
         Ok(true)
     }
 
+    /// Kafka is asked until it does not answer; the step of the topics says why.
     fn facts(&mut self, name: &TopicName) -> TopicFacts {
-        let Some(directory) = &self.directory else { return ANY };
+        let Some(directory) = &self.directory else { return UNKNOWN };
         let Ok(topic) = directory.look_up(name) else {
             self.directory = None;
-            return ANY;
+            return UNKNOWN;
         };
         topic.facts()
     }
