@@ -5,7 +5,7 @@ use super::{event::Use, types};
 use crate::{
     failure::Failure,
     routing::{
-        mapping::{Column, PlanInput, ResolvedTemplate, TextSource},
+        mapping::{Column, PlanInput, ResolvedTemplate, TakenName, TextSource},
         table::{OutboxTable, Preset, Role, RoleNames, ValueIndex},
     },
 };
@@ -39,6 +39,7 @@ impl<'r> Resolution<'r> {
                 partition: None,
                 tracing: None,
                 pairs: None,
+                taken_names: vec![TakenName::always(&table.headers.id)],
                 id: TextSource::Template,
                 key: TextSource::Template,
                 payload: TextSource::Template,
@@ -50,6 +51,7 @@ impl<'r> Resolution<'r> {
     pub(super) fn template(&mut self, role: Role, template: ResolvedTemplate, text: String) {
         self.names.set(role, text);
         self.plan_input.templates.push((role, template));
+        self.plan_input.note_taken(role, None);
     }
 
     /// The column at this position has the role.
@@ -64,6 +66,7 @@ impl<'r> Resolution<'r> {
             return Ok(());
         };
         self.names.set(role, types::lossy(column.name));
+        self.plan_input.note_taken(role, Some(position));
         match role {
             Role::AggregateId => self.plan_input.key = TextSource::Column(position),
             Role::Payload => self.plan_input.payload = TextSource::Column(position),

@@ -10,7 +10,7 @@ use super::{
     resolved_template::{ResolvedTemplate, Unfilled},
 };
 use crate::routing::{
-    headers::RowHeaders,
+    headers::{Header, RowHeaders},
     java_properties::{entries, unescaped},
     table::Format,
 };
@@ -81,18 +81,61 @@ pub(super) fn trace_context(text: &[u8], headers: &mut RowHeaders) -> Result<(),
     Ok(())
 }
 
-/// Adds the headers of an array that holds names and values in turn.
-///
-/// # Errors
-/// What is wrong with the array; never its content.
-pub(super) fn pairs(text: &[u8], headers: &mut RowHeaders) -> Result<(), String> {
+/// The name of a header that the format writes, which no header of an array may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TakenName {
+    name: String,
+    /// It is written only where this column is not NULL.
+    column: Option<usize>,
+}
+
+impl TakenName {
+    pub(crate) fn always(name: &str) -> Self {
+        Self { name: name.to_owned(), column: None }
+    }
+
+    pub(crate) fn unless_null(name: &str, column: Option<usize>) -> Self {
+        Self { name: name.to_owned(), column }
+    }
+
+    fn is_written(&self, row: TupleColumns<'_>) -> bool {
+        self.column.is_none_or(|column| text(row, column).is_some())
+    }
+}
+
+/// The column of `Role::Headers`, where it is an array that holds names and values in turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pairs {
+    pub(super) column: usize,
+    pub(super) taken: Vec<TakenName>,
+}
+
+impl Pairs {
+    /// Adds the headers of a row.
+    ///
+    /// # Errors
+    /// What is wrong with the array; never its content.
+    pub(super) fn write(
+        &self,
+        row: TupleColumns<'_>,
+        headers: &mut RowHeaders,
+    ) -> Result<(), String> {
+        let Some(array) = text(row, self.column) else { return Ok(()) };
+        let taken = self.taken.iter().filter(|header| header.is_written(row));
+        let taken: Vec<Header<'_>> =
+            taken.map(|header| Header { name: &header.name, value: None }).collect();
+        add_pairs(array, &taken, headers)
+    }
+}
+
+fn add_pairs(text: &[u8], taken: &[Header<'_>], headers: &mut RowHeaders) -> Result<(), String> {
     let text = str::from_utf8(text).map_err(|_| "they are not UTF-8".to_owned())?;
     let (mut name, mut wrong) = (None::<String>, None);
     let read = array::elements(text, |element| match (name.take(), element) {
         (None, None) => wrong = Some("a header's name is NULL"),
         (None, Some(text)) => name = Some(text.to_owned()),
         (Some(name), value) => {
-            if let Err(why) = headers.push_own(&name, value, &[]) {
+            if let Err(why) = headers.push_own(&name, value, taken) {
                 wrong = Some(why);
             }
         }

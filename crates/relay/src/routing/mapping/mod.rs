@@ -26,6 +26,7 @@ mod value;
 
 pub use filter::FilterKind;
 pub(crate) use form::Form;
+pub(crate) use headers::TakenName;
 pub(crate) use plan::{RowIs, RowPlan, TextSource, Unmappable};
 pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;

@@ -8,7 +8,7 @@ use super::{
     column_text::text,
     filter::Filter,
     form::Form,
-    headers::{self, MappedHeader},
+    headers::{self, MappedHeader, Pairs},
     render,
     resolved_template::{ResolvedTemplate, Unfilled},
     row::MappedRow,
@@ -37,8 +37,7 @@ pub(crate) struct RowPlan {
     pub(super) headers: Vec<MappedHeader>,
     /// The column of [`Role::Tracing`].
     pub(super) tracing: Option<usize>,
-    /// The column of [`Role::Headers`], where it is an array of names and values.
-    pub(super) pairs: Option<usize>,
+    pub(super) pairs: Option<Pairs>,
     /// Roles whose text is written anew.
     pub(super) rendered: Vec<Rendered>,
     pub(super) value: Option<(TextSource, ValueRule)>,
@@ -202,8 +201,8 @@ impl RowPlan {
             headers::trace_context(text, headers)
                 .map_err(|what| Unmappable::of(Case::TracingMalformed, what))?;
         }
-        if let Some(text) = self.pairs.and_then(|position| text(row, position)) {
-            headers::pairs(text, headers).map_err(|why| {
+        if let Some(pairs) = &self.pairs {
+            pairs.write(row, headers).map_err(|why| {
                 (Code::HeadersMalformed, format!("its headers cannot be used: {why}"))
             })?;
         }

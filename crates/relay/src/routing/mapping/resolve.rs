@@ -4,7 +4,7 @@
 use super::{
     filter::Filter,
     form::{DecimalAs, Form},
-    headers::{MappedHeader, MappedHeaderValue},
+    headers::{MappedHeader, MappedHeaderValue, Pairs, TakenName},
     plan::{Rendered, RowPlan, TextSource, WrittenAs},
     render,
     resolved_template::ResolvedTemplate,
@@ -31,6 +31,8 @@ pub(crate) struct PlanInput<'f> {
     pub(crate) tracing: Option<usize>,
     /// The column of [`Role::Headers`], where it is an array.
     pub(crate) pairs: Option<usize>,
+    /// The names of the headers that the format writes.
+    pub(crate) taken_names: Vec<TakenName>,
     /// Where the id's text comes from.
     pub(crate) id: TextSource,
     /// Where the key's text comes from.
@@ -54,7 +56,7 @@ pub(crate) fn resolve(input: PlanInput<'_>) -> Result<Option<Box<RowPlan>>, Fail
         time: input.time,
         partition: input.partition,
         tracing: input.tracing,
-        pairs: input.pairs,
+        pairs: input.pairs.map(|column| Pairs { column, taken: input.taken_names }),
     };
     Ok((!plan.is_empty()).then(|| Box::new(plan)))
 }
@@ -86,6 +88,27 @@ impl RowPlan {
 }
 
 impl<'f> PlanInput<'f> {
+    /// Notes the name of the header that the format writes for a role, from a column or a template.
+    pub(crate) fn note_taken(&mut self, role: Role, column: Option<usize>) {
+        if self.table.format != Format::Plain {
+            return;
+        }
+        let taken = match role {
+            Role::EventType => TakenName::always(&self.table.headers.event_type),
+            Role::TraceParent => TakenName::unless_null("traceparent", column),
+            Role::TraceState => TakenName::unless_null("tracestate", column),
+            Role::Id
+            | Role::AggregateType
+            | Role::AggregateId
+            | Role::Payload
+            | Role::Headers
+            | Role::Timestamp
+            | Role::Partition
+            | Role::Tracing => return,
+        };
+        self.taken_names.push(taken);
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name.as_bytes())
     }

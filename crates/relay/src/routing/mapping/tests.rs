@@ -367,7 +367,8 @@ fn an_array_of_names_and_values_becomes_headers() {
     );
     assert_eq!(headers("{{a,1},{b,2}}"), [header("a", Some("1")), header("b", Some("2"))]);
     assert_eq!(headers("{}"), []);
-    for wrong in ["{a}", "{NULL,a}", "{a,1,a,2}"] {
+    assert_eq!(headers("{traceparent,00-1}"), [header("traceparent", Some("00-1"))]);
+    for wrong in ["{a}", "{NULL,a}", "{a,1,a,2}", "{id,1}", "{type,1}"] {
         assert_eq!(of(wrong).unwrap_err().code, Code::HeadersMalformed, "{wrong}");
     }
 }

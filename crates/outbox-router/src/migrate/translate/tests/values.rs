@@ -28,7 +28,7 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     for (keep, how) in [
         (nulls.to_owned(), "drop_empty_arrays"),
         (arrays.to_owned(), "drop_nulls"),
-        (format!("{nulls}{arrays}"), "as_is"),
+        (format!("{nulls}{arrays}"), "compact"),
     ] {
         let migration = migrate_with(&format!("{expand}{keep}"), &json);
         writes(&migration, &[&format!("expand_json = \"{how}\"")]);
