@@ -22,3 +22,4 @@ mod connect;
 mod kafka;
 mod postgres;
 mod random;
+mod refusal;
