@@ -141,6 +141,22 @@ impl Case {
         Ok(cases)
     }
 
+    /// The cases with random rows, of which the rows follow from this seed and no others are left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::all`].
+    pub fn random(seed: u64) -> anyhow::Result<Vec<Self>> {
+        let mut cases = Self::all()?;
+        cases.retain_mut(|case| {
+            let random = case.random.take().map(|random| random.with_seed(seed));
+            case.rows = random.as_ref().map(RandomRows::rows).unwrap_or_default();
+            case.random = random;
+            case.random.is_some()
+        });
+        Ok(cases)
+    }
+
     /// How many rows come before the other statements.
     pub fn rows_before_others(&self) -> usize {
         self.rows.len() - usize::from(!self.after.is_empty())
