@@ -8,8 +8,10 @@
 #   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL
 #   scripts/test.sh --debezium    the real Debezium: on the cases that the default tests compare
 #                                 with, where the real router answers `compare` and runs beside it,
-#                                 and handing its slot over and getting it back; with the word
-#                                 `record` behind it, what it does in the cases is recorded
+#                                 on random rows from a seed that it prints, and handing its slot
+#                                 over and getting it back
+#   scripts/test.sh --debezium record          what it does in the cases is recorded
+#   scripts/test.sh --debezium random [SEED]   only the random rows, from this seed
 #
 # Installs what is missing. A server that cannot be installed is a failure, and never a skipped
 # test.
@@ -24,7 +26,7 @@ case "${1:-}" in
     --prove) parts=(prove) ;;
     --e2e) parts=(e2e); [ -z "${2:-}" ] || versions=("$2") ;;
     --debezium) parts=(debezium) ;;
-    *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION] | --debezium [record]]" >&2
+    *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION] | --debezium [record | random [SEED]]]" >&2
         exit 2 ;;
 esac
 
@@ -86,8 +88,10 @@ for part in "${parts[@]}"; do
             OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
             export OUTBOX_DEBEZIUM
             build_router
-            cargo run --locked --package differential -- "${2:-check}"
+            cargo run --locked --package differential -- "${2:-check}" ${3:+"$3"}
             if [ "${2:-check}" = check ]; then
+                step "the real Debezium, on random rows from a fresh seed"
+                cargo run --locked --package differential -- random
                 step "a slot from the real Debezium and back"
                 OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
                     --ignored take_over --test-threads 2

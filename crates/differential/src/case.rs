@@ -49,7 +49,8 @@ pub struct Case {
     /// Rows of random values, which follow.
     #[serde(default)]
     pub random: Option<RandomRows>,
-    /// Statements after the rows, each in a transaction of its own. No record comes of them.
+    /// Statements before the last row, each in a transaction of its own. No record comes of them,
+    /// and that row, a usual one, shows whether Debezium and the router went on.
     #[serde(default)]
     pub after: Vec<String>,
 }
@@ -132,11 +133,33 @@ impl Case {
                 toml::from_str(&text).with_context(|| format!("{} is no case", path.display()))?;
             let name = path.file_stem().context("no name")?.to_string_lossy().into_owned();
             let random = case.random.as_ref().map(RandomRows::rows).unwrap_or_default();
-            let rows = case.rows.iter().cloned().chain(random).collect();
+            let last = (!case.after.is_empty()).then(Row::default);
+            let rows = case.rows.iter().cloned().chain(random).chain(last).collect();
             cases.push(Self { name, rows, ..case });
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(cases)
+    }
+
+    /// The cases with random rows, of which the rows follow from this seed and no others are left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::all`].
+    pub fn random(seed: u64) -> anyhow::Result<Vec<Self>> {
+        let mut cases = Self::all()?;
+        cases.retain_mut(|case| {
+            let random = case.random.take().map(|random| random.with_seed(seed));
+            case.rows = random.as_ref().map(RandomRows::rows).unwrap_or_default();
+            case.random = random;
+            case.random.is_some()
+        });
+        Ok(cases)
+    }
+
+    /// How many rows come before the other statements.
+    pub fn rows_before_others(&self) -> usize {
+        self.rows.len() - usize::from(!self.after.is_empty())
     }
 
     /// The reason that is given for a row's difference.

@@ -1,15 +1,37 @@
 //! What differs between Debezium's records and the router's, or between two recordings.
 
 use crate::case::Case;
-use crate::golden::{Golden, Outcome, Record};
+use crate::golden::{Golden, Outcome, Record, RecordedRow};
 
-/// Whether the router makes of a row what Debezium makes of it.
-pub fn is_same(debezium: &[Record], ours: &Outcome) -> bool {
+/// How what the router makes of a row stands to what Debezium makes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// One record, the same one.
+    Same,
+    /// Neither writes a record. The recording says why Debezium did not.
+    BothRefuse,
+    /// Anything else: a case has to give a reason.
+    Differs,
+}
+
+/// Compares what becomes of a row.
+pub fn verdict(debezium: &[Record], ours: &Outcome) -> Verdict {
     match (debezium, ours) {
-        ([theirs], Outcome::Record(ours)) => theirs == ours,
-        // Which words are used for it does not matter.
-        ([], Outcome::Stops(_)) => true,
-        _ => false,
+        ([theirs], Outcome::Record(ours)) if theirs == ours => Verdict::Same,
+        ([], Outcome::Stops(_)) => Verdict::BothRefuse,
+        _ => Verdict::Differs,
+    }
+}
+
+impl RecordedRow {
+    /// The same of a recorded row.
+    pub fn verdict(&self) -> Verdict {
+        self.ours.as_ref().map_or(Verdict::Same, |ours| verdict(&self.debezium, ours))
+    }
+
+    /// The class of Debezium's exception: its message may name a time.
+    fn exception(&self) -> Option<&str> {
+        self.refused.as_deref()?.split(':').next()
     }
 }
 
@@ -41,10 +63,14 @@ pub fn changes(case: &Case, before: &Golden, now: &Golden) -> Vec<String> {
     if before.rows.len() != now.rows.len() {
         return vec![format!("{}: {} rows", case.name, now.rows.len())];
     }
+    let parts = |row: &RecordedRow| {
+        let exception = row.exception().map(str::to_owned);
+        shown(&(&row.debezium, exception, &row.ours))
+    };
     let rows = case.rows.iter().zip(before.rows.iter().zip(&now.rows));
-    rows.filter(|(_, (before, now))| before.debezium != now.debezium || before.ours != now.ours)
-        .map(|(row, (before, now))| {
-            let [before, now] = [before, now].map(|row| shown(&(&row.debezium, &row.ours)));
+    rows.map(|(row, (before, now))| (row, parts(before), parts(now)))
+        .filter(|(_, before, now)| before != now)
+        .map(|(row, before, now)| {
             format!("{} {:?}\n  recorded {before}\n  now      {now}", case.name, row.values)
         })
         .collect()

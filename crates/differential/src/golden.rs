@@ -20,10 +20,11 @@ pub struct Golden {
     pub relation: Hex,
     /// One for each row of the case, in the same order.
     pub rows: Vec<RecordedRow>,
-    /// The server's messages about what comes after the rows.
+    /// The server's messages about what comes before the last row, where the case has such
+    /// statements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Hex>,
-    /// Why Debezium's task ended, where it did: the rest of the rows has no records then.
+    /// Why Debezium's task ended, where it did: what follows has no records then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_failed: Option<String>,
 }
@@ -48,7 +49,11 @@ pub struct RecordedRow {
     pub insert: Hex,
     /// Debezium's records; none where it refused the row, or dropped it.
     pub debezium: Vec<Record>,
-    /// What the router makes of it, where that differs.
+    /// Why Debezium wrote none: the exception's class and the first line of its message, as the
+    /// worker logged it or the task ended with it; `None` too where neither says anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// What the router makes of it, where that is not Debezium's record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<Outcome>,
 }

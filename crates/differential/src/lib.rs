@@ -7,10 +7,11 @@
 //! tests compare ([`compare`]) every case with its golden. A row whose records differ says why in
 //! its case, or the test fails; so it does where a reason is given and nothing differs. [`live`]
 //! gives the rows that Debezium has just routed to the real router, with its `compare` and its
-//! `run`.
+//! `run`. [`fresh`] does all of that with random rows, of which there is no golden.
 
 pub mod case;
 pub mod compare;
+pub mod fresh;
 pub mod golden;
 pub mod live;
 pub mod ours;
@@ -22,3 +23,4 @@ mod connect;
 mod kafka;
 mod postgres;
 mod random;
+mod refusal;

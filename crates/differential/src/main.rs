@@ -2,6 +2,8 @@
 //! then run the real router on the same rows (`OUTBOX_ROUTER_BIN`, or the one beside this program).
 //!
 //! ```text
+//! differential random [SEED]    the same of random rows that no golden has, from this seed, else
+//!                               from one made from the clock
 //! differential check  [CASE…]   fails where Debezium or the router does not do what is recorded
 //! differential record [CASE…]   writes the goldens, and prints what differs
 //! differential show   [CASE…]   prints what differs, from the goldens
@@ -9,21 +11,26 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "a tool whose output is the answer")]
 
+use std::time::SystemTime;
+
 use anyhow::{Context, bail, ensure};
 use differential::case::Case;
 use differential::compare::{changes, differences};
 use differential::golden::Golden;
-use differential::{live, ours, record};
+use differential::{fresh, live, ours, record};
 
 /// The version of the server, on which no record depends.
 const POSTGRES: u16 = 18;
 
-const USAGE: &str = "usage: differential check|record|show|update [CASE…]";
+const USAGE: &str = "usage: differential check|record|show|update [CASE…], or random [SEED]";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (command, names) = arguments.split_first().context(USAGE)?;
+    if command == "random" {
+        return random(names).await;
+    }
     let mut cases = Case::all()?;
     cases.retain(|case| names.is_empty() || names.contains(&case.name));
     ensure!(!cases.is_empty(), "no case is called {}", names.join(" or "));
@@ -66,6 +73,25 @@ async fn check(cases: &[Case]) -> anyhow::Result<()> {
     println!("{} cases through Debezium, {differ} rows not as recorded; {tally}", cases.len());
     changed.extend_from_slice(tally.complaints());
     finish(&changed)
+}
+
+/// Fails where random rows differ, and names the seed that gives them.
+async fn random(arguments: &[String]) -> anyhow::Result<()> {
+    let seed = match arguments {
+        [] => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs(),
+        [seed] => seed.parse().with_context(|| format!("{seed} is no seed: {USAGE}"))?,
+        _ => bail!(USAGE),
+    };
+    println!("random rows from seed {seed}");
+    let fresh = fresh::check(POSTGRES, seed).await?;
+    println!("seed {seed}: {fresh}");
+    let complaints: Vec<&str> = fresh.complaints().collect();
+    ensure!(
+        complaints.is_empty(),
+        "seed {seed} (scripts/test.sh --debezium random {seed}):\n{}",
+        complaints.join("\n")
+    );
+    Ok(())
 }
 
 /// Fails with what differs from the recording.

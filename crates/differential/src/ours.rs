@@ -15,7 +15,7 @@ use relay::{
 };
 
 use crate::case::Case;
-use crate::golden::{Bytes, Golden, Outcome, Record, Time};
+use crate::golden::{Bytes, Golden, Hex, Outcome, Record, Time};
 
 /// How many partitions every topic has.
 pub const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
@@ -52,12 +52,23 @@ fn outboxes(toml: &str) -> anyhow::Result<Outboxes> {
 /// What the router makes of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// What becomes of every row, in order.
-    pub outcomes: Vec<Outcome>,
+    /// What becomes of every row, were it the only one, in order.
+    pub alone: Vec<Outcome>,
     /// The topics that the core asked for, also those of rows that it refused then.
     pub topics: BTreeSet<String>,
-    /// The code with which the router stops at what comes after the rows, where it does.
-    pub stops_after: Option<String>,
+    /// The code with which the router stops at what comes before the last row, where it does.
+    pub stops_before_last: Option<String>,
+}
+
+impl Routed {
+    /// What becomes of every row: the last one has no record where the router stops before it.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let mut outcomes = self.alone.clone();
+        if let (Some(code), Some(last)) = (&self.stops_before_last, outcomes.last_mut()) {
+            *last = Outcome::Stops(code.clone());
+        }
+        outcomes
+    }
 }
 
 /// What the router makes of every row of a recording, in order.
@@ -66,7 +77,7 @@ pub struct Routed {
 ///
 /// Fails when the configuration cannot be translated, or a row has no outcome.
 pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
-    Ok(routed(case, golden)?.outcomes)
+    Ok(routed(case, golden)?.outcomes())
 }
 
 /// What the router makes of a recording.
@@ -76,16 +87,23 @@ pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
 /// As [`outcomes`].
 pub fn routed(case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
     let outboxes = outboxes(&migrated(case)?)?;
-    let mut routed = Routed { outcomes: Vec::new(), topics: BTreeSet::new(), stops_after: None };
+    let mut routed = Routed { alone: Vec::new(), topics: BTreeSet::new(), stops_before_last: None };
     for row in &golden.rows {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
-        let outcome = run.route(golden, &row.insert.0)?;
-        routed.stops_after = match outcome {
-            Outcome::Record(_) => run.reason(),
-            Outcome::Stops(_) => None,
-        };
-        routed.outcomes.push(outcome);
+        routed.alone.push(run.route(golden, [&row.insert])?);
         routed.topics.extend(run.topics.into_values());
+    }
+    if let (false, Some(row)) = (golden.after.is_empty(), golden.rows.last()) {
+        let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
+        let outcome = run.route(golden, golden.after.iter().chain([&row.insert]))?;
+        match outcome {
+            Outcome::Stops(code) => routed.stops_before_last = Some(code),
+            Outcome::Record(_) => ensure!(
+                routed.alone.last() == Some(&outcome),
+                "{}: other statements change the record of the row behind them",
+                case.name
+            ),
+        }
     }
     Ok(routed)
 }
@@ -115,13 +133,17 @@ impl Run {
         })
     }
 
-    fn route(&mut self, golden: &Golden, insert: &[u8]) -> anyhow::Result<Outcome> {
+    /// Routes messages, of which one is about a row. A stop anywhere among them is the outcome.
+    fn route<'m>(
+        &mut self,
+        golden: &'m Golden,
+        messages: impl IntoIterator<Item = &'m Hex>,
+    ) -> anyhow::Result<Outcome> {
         self.handle(Input::SinkReady);
-        let described = golden.types.iter().chain([&golden.relation]).map(|hex| hex.0.as_slice());
-        let messages =
-            described.chain([insert]).chain(golden.after.iter().map(|hex| hex.0.as_slice()));
+        let described = golden.types.iter().chain([&golden.relation]);
+        let messages = described.chain(messages);
         let mut frames = vec![wire::begin(2048, COMMITTED_AT)];
-        frames.extend(messages.map(|message| wire::wal(2048, COMMITTED_AT, message)));
+        frames.extend(messages.map(|message| wire::wal(2048, COMMITTED_AT, &message.0)));
         frames.push(wire::commit(2048, 2096));
         for frame in &frames {
             // A frame waits while its topic is looked up.
@@ -133,10 +155,11 @@ impl Run {
             self.act();
         }
         ensure!(self.sink.produced().len() < 2, "more than one record");
-        if let Some(record) = self.sink.produced().first() {
-            return Ok(Outcome::Record(self.record(record)));
+        if let Some(code) = self.reason() {
+            return Ok(Outcome::Stops(code));
         }
-        self.reason().map(Outcome::Stops).context("neither a record nor a reason")
+        let record = self.sink.produced().first().context("neither a record nor a reason")?;
+        Ok(Outcome::Record(self.record(record)))
     }
 
     /// The code with which the core has stopped.

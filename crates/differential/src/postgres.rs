@@ -15,7 +15,7 @@ pub(crate) struct Sent {
     pub(crate) types: Vec<Hex>,
     pub(crate) relation: Hex,
     pub(crate) inserts: Vec<Hex>,
-    /// What comes after the rows.
+    /// What comes before the last row, where the case has other statements.
     pub(crate) after: Vec<Hex>,
     /// Each row's id, as text.
     pub(crate) ids: Vec<String>,
@@ -79,14 +79,13 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
     let mut ids = Vec::new();
     let key = case.router.get("table.field.event.id").map_or("id", String::as_str);
     for (number, row) in case.rows.iter().enumerate() {
+        if number == case.rows_before_others() {
+            run_others(&session, case).await?;
+        }
         let insert = format!("{} RETURNING {key}::text", case.insert(number, row));
         let inserted = session.query_one(&insert, &[]).await;
         let inserted = inserted.with_context(|| format!("{}: {insert}", case.name))?;
         ids.push(inserted.get::<_, Option<String>>(0).unwrap_or_default());
-    }
-    for statement in &case.after {
-        let done = session.batch_execute(statement).await;
-        done.with_context(|| format!("{}: {statement}", case.name))?;
     }
     let end = session.query_one("SELECT pg_current_wal_flush_lsn()", &[]).await?.get(0);
     let inserted = Inserted { end, millis: before..=millis(&session).await? };
@@ -97,18 +96,34 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
     let relation = of(b'R').next().cloned().context("no relation")?;
     let before = messages.iter().take_while(|message| message.first() != Some(&b'R'));
     let types = before.filter(|message| message.first() == Some(&b'Y')).cloned().map(Hex);
-    let of_rows = messages.iter().rposition(|message| message.first() == Some(&b'I'));
-    let after = messages.iter().skip(of_rows.map_or(0, |last| last + 1));
-    // Begin and Commit are the comparison's own.
-    let after = after.filter(|message| !matches!(message.first(), Some(b'B' | b'C')));
-    Ok(Sent {
-        types: types.collect(),
-        relation: Hex(relation),
-        inserts,
-        after: after.cloned().map(Hex).collect(),
-        ids,
-        inserted,
-    })
+    let after = if case.after.is_empty() { Vec::new() } else { before_last_row(&messages) };
+    Ok(Sent { types: types.collect(), relation: Hex(relation), inserts, after, ids, inserted })
+}
+
+async fn run_others(session: &DatabaseSession, case: &Case) -> anyhow::Result<()> {
+    for statement in &case.after {
+        let done = session.batch_execute(statement).await;
+        done.with_context(|| format!("{}: {statement}", case.name))?;
+    }
+    Ok(())
+}
+
+/// The messages between the last two rows, without Begin and Commit, which are the comparison's
+/// own.
+fn before_last_row(messages: &[Vec<u8>]) -> Vec<Hex> {
+    let is_row = |message: &&Vec<u8>| message.first() == Some(&b'I');
+    let mut between: Vec<Hex> = messages
+        .iter()
+        .rev()
+        .skip_while(|message| !is_row(message))
+        .skip(1)
+        .take_while(|message| !is_row(message))
+        .filter(|message| !matches!(message.first(), Some(b'B' | b'C')))
+        .cloned()
+        .map(Hex)
+        .collect();
+    between.reverse();
+    between
 }
 
 /// What the server sends through a slot.

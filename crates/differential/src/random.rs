@@ -59,6 +59,11 @@ const CHARACTERS: [&str; 24] = [
 const DEPTH_MAX: u8 = 3;
 
 impl RandomRows {
+    /// Rows of the same kinds from another seed.
+    pub(crate) fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
     /// The rows.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let mut values = Values(Random::new(self.seed));

@@ -11,14 +11,15 @@ use testbed::router::last_lines;
 use tokio::time::{Instant, sleep};
 
 use crate::case::Case;
+use crate::compare::{Verdict, verdict};
 use crate::golden::{Bytes, Golden, Record, RecordedBy, RecordedRow, Time};
 use crate::postgres::{self, Inserted, Sent};
-use crate::{connect, kafka, ours};
+use crate::{connect, kafka, ours, refusal};
 
 /// How long Kafka Connect may take to start all connectors.
 const START_DEADLINE: Duration = Duration::from_mins(4);
-/// After so long without a record, none comes any more: rows are left out that Debezium refuses.
-const QUIET: Duration = Duration::from_secs(12);
+/// After so long without a record, none comes any more of a row of which Debezium says nothing.
+const QUIET: Duration = Duration::from_mins(1);
 /// A time of a record that is farther from now is the row's own.
 const NEAR_NOW_MS: i64 = 3_600_000;
 
@@ -56,6 +57,7 @@ pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Recorded> {
     let worker = connect::start(&kafka.bootstrap(), postgres.port(), cases)?;
     let seen = wait(&worker, &kafka.bootstrap(), cases).await;
     let (seen, failures) = seen.with_context(|| last_lines(&worker.log(), 60))?;
+    let refusals = refusal::logged(&worker.log());
     drop(worker);
     let recorded_by = RecordedBy {
         versions: testbed::debezium::versions()?,
@@ -67,13 +69,16 @@ pub async fn record(version: u16, cases: &[Case]) -> anyhow::Result<Recorded> {
         .zip(sent)
         .zip(seen.into_iter().zip(failures))
         .map(|((case, sent), (seen, failure))| {
-            golden(case, sent, &seen, failure, recorded_by.clone())
+            let ids = sent.ids.clone();
+            let mut golden = golden(case, sent, &seen, failure, recorded_by.clone())?;
+            golden.explain(case, &ids, &refusals);
+            with_ours(case, golden)
         })
         .collect::<anyhow::Result<_>>()?;
     Ok(Recorded { goldens, postgres, kafka, inserted })
 }
 
-/// Waits until every row has its record, or none comes any more.
+/// Waits until Debezium has written a record of every row, or has said why not.
 async fn wait(
     worker: &Worker,
     bootstrap: &str,
@@ -103,7 +108,14 @@ async fn wait(
         if count != last.0 {
             last = (count, Instant::now());
         }
-        let is_complete = seen.iter().zip(cases).all(|(seen, case)| seen.len() == case.rows.len());
+        let refusals = refusal::logged(&worker.log());
+        let has_all = |((case, seen), state): ((&Case, &Vec<_>), &Option<_>)| {
+            let refused = refusals.iter().filter(|refusal| refusal.is_of(case)).count();
+            let has_ended = matches!(state, Some(ConnectorState::Failed(_)));
+            let left_out = if connect::tolerates(case) { refused } else { 0 };
+            has_ended || seen.len() + left_out >= case.rows.len()
+        };
+        let is_complete = cases.iter().zip(&seen).zip(&states).all(has_all);
         if is_complete || last.1.elapsed() > QUIET {
             let failure = |state| match state {
                 Some(ConnectorState::Failed(why)) => Some(why),
@@ -129,7 +141,7 @@ fn golden(
         };
         let debezium: Vec<Record> = seen.iter().filter(is_of_row).map(record_of).collect();
         used += debezium.len();
-        rows.push(RecordedRow { insert, debezium, ours: None });
+        rows.push(RecordedRow { insert, debezium, refused: None, ours: None });
     }
     ensure!(
         used == seen.len(),
@@ -138,10 +150,10 @@ fn golden(
         seen.len() - used
     );
     let Sent { types, relation, after, .. } = sent;
-    with_ours(case, Golden { recorded_by, types, relation, rows, after, task_failed })
+    Ok(Golden { recorded_by, types, relation, rows, after, task_failed })
 }
 
-/// Notes what the router makes of the rows, where that differs.
+/// Notes what the router makes of the rows, where that is not Debezium's record.
 ///
 /// # Errors
 ///
@@ -149,7 +161,7 @@ fn golden(
 pub fn with_ours(case: &Case, mut golden: Golden) -> anyhow::Result<Golden> {
     let outcomes = ours::outcomes(case, &golden)?;
     for (row, ours) in golden.rows.iter_mut().zip(outcomes) {
-        row.ours = (!crate::compare::is_same(&row.debezium, &ours)).then_some(ours);
+        row.ours = (verdict(&row.debezium, &ours) != Verdict::Same).then_some(ours);
     }
     Ok(golden)
 }

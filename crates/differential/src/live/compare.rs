@@ -82,7 +82,7 @@ fn expected(golden: &Golden, routed: &Routed) -> Expected {
     }
     let is_read = |topic: &str| is_read(routed, topic);
     let mut answer = Answer { has_read_all: true, ..Answer::default() };
-    for (row, outcome) in golden.rows.iter().zip(&routed.outcomes) {
+    for (row, outcome) in golden.rows.iter().zip(&routed.alone) {
         let mut find = |kind: &str| *answer.findings.entry(kind.to_owned()).or_default() += 1;
         match (outcome, row.debezium.first().filter(|theirs| is_read(&theirs.topic))) {
             (Outcome::Stops(_), _) => find("refused"),
@@ -99,7 +99,7 @@ fn expected(golden: &Golden, routed: &Routed) -> Expected {
             }
         }
     }
-    if routed.stops_after.is_some() {
+    if routed.stops_before_last.is_some() {
         // Every row is changed by one statement.
         let updates = golden.after.iter().filter(|message| message.0.first() == Some(&b'U'));
         let updates = u64::try_from(updates.count()).unwrap_or_default();
@@ -111,14 +111,14 @@ fn expected(golden: &Golden, routed: &Routed) -> Expected {
 
 /// Whether `compare` reads a topic: only those to which the router would write.
 fn is_read(routed: &Routed, topic: &str) -> bool {
-    let mut outcomes = routed.outcomes.iter();
+    let mut outcomes = routed.alone.iter();
     outcomes.any(|outcome| matches!(outcome, Outcome::Record(ours) if ours.topic == topic))
 }
 
 /// Why `compare` cannot answer by the recording.
 fn unknown(golden: &Golden, routed: &Routed) -> Option<&'static str> {
     let mut ids = BTreeSet::new();
-    for (row, outcome) in golden.rows.iter().zip(&routed.outcomes) {
+    for (row, outcome) in golden.rows.iter().zip(&routed.alone) {
         let theirs = match row.debezium.as_slice() {
             [] => None,
             [theirs] => Some(theirs),
@@ -182,12 +182,13 @@ mod tests {
         }
     }
 
-    fn expected_of(rows: &[(&[Record], Outcome)], stops_after: Option<&str>) -> Expected {
+    fn expected_of(rows: &[(&[Record], Outcome)], stops: Option<&str>) -> Expected {
         let recorded_by =
             RecordedBy { versions: String::new(), postgres: 18, command: String::new() };
         let row = |debezium: &[Record]| RecordedRow {
             insert: Hex(Vec::new()),
             debezium: debezium.to_vec(),
+            refused: None,
             ours: None,
         };
         let golden = Golden {
@@ -199,9 +200,9 @@ mod tests {
             task_failed: None,
         };
         let routed = Routed {
-            outcomes: rows.iter().map(|(_, outcome)| outcome.clone()).collect(),
+            alone: rows.iter().map(|(_, outcome)| outcome.clone()).collect(),
             topics: BTreeSet::new(),
-            stops_after: stops_after.map(str::to_owned),
+            stops_before_last: stops.map(str::to_owned),
         };
         expected(&golden, &routed)
     }

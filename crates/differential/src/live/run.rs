@@ -37,7 +37,7 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
     for topic in &routed.topics {
         servers.routers.create_topic(topic, PARTITIONS.get(), &[]).await?;
     }
-    let (records, ending) = expected(&routed.outcomes, routed.stops_after.as_deref());
+    let (records, ending) = expected(routed.outcomes());
     let router = router::migrated(servers, subject, &servers.routers, SlotOf::Run).await?;
     let (ended, seen) = run(servers, subject, router, &ending).await?;
     let mut tally = Tally::default();
@@ -66,23 +66,22 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
         if let Ended::Stopped(_) = ended {
             tally.stopped = 1;
             // Of these the recording alone says what becomes of them.
-            tally.behind = routed.outcomes.len().saturating_sub(seen.len() + 1);
+            tally.behind = routed.alone.len().saturating_sub(seen.len() + 1);
         }
     }
     Ok(tally)
 }
 
 /// What the recording says: the records until the router stops, and how it ends.
-fn expected(outcomes: &[Outcome], stops_after: Option<&str>) -> (Vec<Record>, Ended) {
+fn expected(outcomes: Vec<Outcome>) -> (Vec<Record>, Ended) {
     let mut records = Vec::new();
     for outcome in outcomes {
         match outcome {
-            Outcome::Record(record) => records.push(record.clone()),
-            Outcome::Stops(code) => return (records, Ended::Stopped(code.clone())),
+            Outcome::Record(record) => records.push(record),
+            Outcome::Stops(code) => return (records, Ended::Stopped(code)),
         }
     }
-    let ending = stops_after.map(|code| Ended::Stopped(code.to_owned()));
-    (records, ending.unwrap_or(Ended::Confirmed))
+    (records, Ended::Confirmed)
 }
 
 fn in_partitions(records: impl IntoIterator<Item = Record>) -> Partitions {
