@@ -82,3 +82,14 @@ fn what_differs_from_the_connector_is_listed_and_no_failure() {
     }
     assert_eq!(out.matches("the connector translates to").count(), 2, "{out}");
 }
+
+#[test]
+fn kafka_connect_is_asked_for_a_hand_over_alone() {
+    const URL: [&str; 2] = ["--connect-url", "http://connect:8083"];
+    let line = ["outbox-router", "migrate", "debezium", "-"];
+    let error = Cli::read(line.into_iter().chain(URL)).expect_err("no direction").to_string();
+    assert!(error.contains("--connect-url belongs to --take-over or --give-back"), "{error}");
+    for direction in ["--take-over", "--give-back"] {
+        Cli::read(line.into_iter().chain(URL).chain([direction])).expect(direction);
+    }
+}
