@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock, time::Duration};
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use relay::{Code, Lsn};
 
 use super::{
@@ -45,7 +45,18 @@ impl Cli {
     pub fn read(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
-        Self::try_parse_from(arguments)
+        let cli = Self::try_parse_from(arguments)?;
+        // clap's `requires` takes the default of a flag for the flag.
+        let asks_in_vain = matches!(
+            &cli.command,
+            Command::Migrate(MigrateFrom::Debezium(args))
+                if args.connect_url.is_some() && args.direction().is_none()
+        );
+        if asks_in_vain {
+            let text = "--connect-url belongs to --take-over or --give-back";
+            return Err(Self::command().error(ErrorKind::MissingRequiredArgument, text));
+        }
+        Ok(cli)
     }
 
     /// Every `--set`, in the order typed.

@@ -176,7 +176,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "give topic {topic} more partitions: kafka-topics.sh --bootstrap-server {brokers} \
                  --alter --topic {topic} --partitions N; or map columns.partition = [] for this \
                  table and restart",
-        cases: &[],
+        cases: &[case_remedy(
+            Case::PartitionNumber,
+            "the number is negative, or larger than any partition's",
+            "map columns.partition = [] for this table and restart; the row itself is in the WAL \
+             and can no longer be changed; correct what writes the column",
+        )],
     },
     Explanation {
         code: Code::NotJson.as_str(),

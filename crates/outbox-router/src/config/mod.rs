@@ -115,6 +115,17 @@ pub fn effective(config: &Config) -> String {
     lines.finish()
 }
 
+/// A list of brokers that a flag gives, judged as `kafka.bootstrap_servers` is.
+///
+/// # Errors
+/// What is wrong, and how it is written.
+pub fn typed_servers(text: &str) -> Result<String, String> {
+    parse::servers(text).map_err(|rejection| match rejection.hint {
+        Some(hint) => format!("it {}; {hint}", rejection.message),
+        None => format!("it {}", rejection.message),
+    })
+}
+
 fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let message = format!("cannot read {}: {error}", path.display());

@@ -5,7 +5,7 @@ use std::fs;
 use outbox_router::cli::{Cli, Exit};
 
 use crate::{
-    command::{Outcome, run, run_on},
+    command::{Outcome, run, run_in, run_on},
     usage::{COMMONEST, SERVERS},
 };
 
@@ -56,4 +56,40 @@ fn a_file_that_is_there_is_not_overwritten() {
 fn one_direction_at_a_time() {
     let line = ["outbox-router", "migrate", "debezium", "-", "--take-over", "--give-back"];
     Cli::read(line).expect_err("both directions");
+}
+
+#[test]
+fn what_differs_from_the_connector_is_listed_and_no_failure() {
+    let translated = run(COMMONEST, &SERVERS).out;
+    let changed = translated
+        .replace("topic = \"outbox.events.${aggregate_type}\"", "topic = \"old\"")
+        .replace("\n[kafka]", "key_format = \"json\"\n\n[kafka]\nstate_topic = \"\"")
+        .replace("${env:POSTGRES_PASSWORD}", "p")
+        .replace("@postgres/", "@127.0.0.1:1/");
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("changed.toml");
+    fs::write(&config, changed).expect("written");
+    let config = config.display().to_string();
+    let environment = [("POSTGRES_PASSWORD", "canary")];
+    let flags = [&SERVERS[..], &["--take-over", "--config", &config]].concat();
+    let Outcome { out, .. } = run_in(&environment, COMMONEST, &flags);
+    assert!(out.contains("configuration  ok"), "{out}");
+    for line in [
+        "topic is \"old\"; the connector translates to \"outbox.events.${aggregate_type}\"",
+        "key_format is \"json\"; the connector translates to",
+    ] {
+        assert!(out.contains(line), "{line} is not in:\n{out}");
+    }
+    assert_eq!(out.matches("the connector translates to").count(), 2, "{out}");
+}
+
+#[test]
+fn kafka_connect_is_asked_for_a_hand_over_alone() {
+    const URL: [&str; 2] = ["--connect-url", "http://connect:8083"];
+    let line = ["outbox-router", "migrate", "debezium", "-"];
+    let error = Cli::read(line.into_iter().chain(URL)).expect_err("no direction").to_string();
+    assert!(error.contains("--connect-url belongs to --take-over or --give-back"), "{error}");
+    for direction in ["--take-over", "--give-back"] {
+        Cli::read(line.into_iter().chain(URL).chain([direction])).expect(direction);
+    }
 }

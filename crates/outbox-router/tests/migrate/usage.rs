@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use outbox_router::cli::Exit;
+use outbox_router::cli::{Cli, Exit};
 
 use crate::command::{Outcome, run, run_on};
 
@@ -41,6 +41,25 @@ fn without_brokers_nothing_is_written_and_the_flag_is_named() {
     let accepted = run(COMMONEST, &["--accept"]);
     assert_eq!(accepted.exit, Exit::Done);
     assert!(accepted.out.contains("\"${env:KAFKA_BOOTSTRAP_SERVERS}\""), "{}", accepted.out);
+}
+
+#[test]
+fn brokers_are_judged_as_check_judges_them() {
+    for servers in ["bad host", "", "kafka:0", "kafka:9092,"] {
+        let line = ["outbox-router", "migrate", "debezium", "-", "--bootstrap-servers", servers];
+        let error = Cli::read(line).expect_err(servers).to_string();
+        assert!(error.contains("is no list of brokers; write \"host:9092"), "{error}");
+    }
+    Cli::read(["outbox-router", "migrate", "debezium", "-", SERVERS[0], "a:1,[::1]:2"])
+        .expect("brokers");
+}
+
+#[test]
+fn what_comes_next_is_typed_as_it_is_printed() {
+    let Outcome { err, .. } = run(COMMONEST, &SERVERS);
+    let next = "to do     outbox-router check --config FILE\n          outbox-router compare --config \
+                FILE\n          outbox-router migrate debezium - --take-over --config FILE\n";
+    assert!(err.ends_with(next), "{err}");
 }
 
 #[test]

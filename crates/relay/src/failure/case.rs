@@ -178,6 +178,8 @@ cases! {
     BytesType = "bytes_type" of ColumnType,
     /// The column of the trace context has no properties.
     TracingMalformed = "tracing_malformed" of HeadersMalformed,
+    /// The number is one that no topic has as a partition.
+    PartitionNumber = "partition_number" of PartitionUnusable,
     /// A header of `extra_headers` cannot be made.
     ExtraHeader = "extra_header" of HeadersMalformed,
     /// A bytea value is not in hexadecimal form.

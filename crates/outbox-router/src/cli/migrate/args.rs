@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::form::Form;
+use crate::{cli::form::Form, config::typed_servers};
 
 /// `migrate`
 #[derive(Debug, Subcommand)]
@@ -28,7 +28,7 @@ pub struct MigrateArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Where Kafka is; a connector of Kafka Connect does not say it
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = typed_servers)]
     pub bootstrap_servers: Option<String>,
     /// The outbox, where the file has a pattern or nothing; may be given several times
     #[arg(long = "table", value_name = "SCHEMA.TABLE")]

@@ -218,7 +218,13 @@ fn next_step(
     let file = args.out.as_ref().map_or_else(|| "FILE".to_owned(), |out| out.display().to_string());
     writeln!(out)?;
     if written.is_some() {
-        return writeln!(out, "to do     outbox-router check --config {file}");
+        let from = args.file.display();
+        writeln!(out, "to do     outbox-router check --config {file}")?;
+        writeln!(out, "          outbox-router compare --config {file}")?;
+        return writeln!(
+            out,
+            "          outbox-router migrate debezium {from} --take-over --config {file}"
+        );
     }
     if migration.toml.is_none() {
         return writeln!(out, "to do     nothing was written: it cannot be translated");

@@ -11,6 +11,12 @@ const OWN_QUEUE: &str = "what may be in flight is limits.window_events and limit
 const OWN_LOOP: &str = "the router reconnects and reports its state by itself";
 const NOT_POSTGRESQL: &str = "Debezium uses it for other databases";
 const ONLY_OUTBOX: &str = "the router reads the outbox alone";
+const NO_MESSAGES: &str = "messages of pg_logical_emit_message are not read: the records that \
+                           Debezium writes of them to the topic PREFIX.message end with it";
+/// What Debezium's default, a publication by leaf, means here.
+pub(in super::super) const BY_LEAF: &str = "if the outbox is partitioned, P025 stops run until \
+                       publish_via_partition_root is true in the publication (P025 says how); rows \
+                       that come under a partition's name, such as those from before, are routed, too";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
@@ -86,9 +92,11 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
              that is there",
         ),
     ),
-    same(
-        "setup creates a publication with publish_via_partition_root",
+    by_value(
         &["publish.via.partition.root"],
+        &["true"],
+        Outcome::Same("setup creates a publication with publish_via_partition_root"),
+        Outcome::Different(BY_LEAF),
     ),
     same(ONLY_INSERT, &["replica.identity.autoset.values", "skipped.operations"]),
     same(ONLY_INSERT, &["tombstones.on.delete", "unavailable.value.placeholder"]),
@@ -96,7 +104,14 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         "the outbox's table says it",
         &["schema.include.list", "schema.whitelist", "schema.exclude.list", "schema.blacklist"],
     ),
-    same(ONLY_OUTBOX, &["table.exclude.list", "table.blacklist", "message.prefix.*"]),
+    same(ONLY_OUTBOX, &["table.exclude.list", "table.blacklist"]),
+    by_value(
+        &["message.prefix.exclude.list"],
+        &[".*"],
+        Outcome::Same("logical messages are not read"),
+        Outcome::Different(NO_MESSAGES),
+    ),
+    different(NO_MESSAGES, &["message.prefix.*"]),
     same(
         "the router reads the columns that it is given",
         &["column.include.list", "column.exclude.list", "column.whitelist", "column.blacklist"],

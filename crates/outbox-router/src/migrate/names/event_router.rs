@@ -1,6 +1,6 @@
 //! The options of `io.debezium.transforms.outbox.EventRouter`, without the prefix of its alias.
 
-use super::rule::{Rule, carried, different, same};
+use super::rule::{Outcome, Rule, by_value, carried, different, same};
 
 pub(in super::super) const EVENT_ROUTER_OPTIONS: &[Rule] = &[
     carried("outbox.on_update", &["table.op.invalid.behavior"]),
@@ -28,13 +28,19 @@ pub(in super::super) const EVENT_ROUTER_OPTIONS: &[Rule] = &[
          table.fields.additional.placement says so",
         &["table.field.event.type"],
     ),
+    carried("outbox.extra_headers", &["table.field.event.schema.version"]),
     different(
-        "there are no Connect schemas; to keep the version, add it to the extra_headers",
-        &["table.field.event.schema.version"],
+        "the router opens no span: with OpenTelemetry Debezium opens one of this name for each row",
+        &["tracing.operation.name"],
     ),
-    same(
-        "the router opens no span of its own",
-        &["tracing.operation.name", "tracing.with.context.field.only"],
+    by_value(
+        &["tracing.with.context.field.only"],
+        &["true"],
+        Outcome::Same("only a row with a context gets headers of it"),
+        Outcome::Different(
+            "a row without a context gets no traceparent: with OpenTelemetry Debezium begins a \
+             trace of its own there",
+        ),
     ),
     same("EventRouter has not read it since 1.3", &["table.field.event.payload.id"]),
 ];

@@ -7,7 +7,7 @@ mod event_router;
 mod producer;
 mod rule;
 
-pub(super) use connector::CONNECTOR;
+pub(super) use connector::{BY_LEAF, CONNECTOR};
 pub(super) use event_router::EVENT_ROUTER_OPTIONS;
 pub(super) use producer::{AsProperty, PRODUCER, as_property};
 use rule::Rule;

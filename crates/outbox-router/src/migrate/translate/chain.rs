@@ -49,6 +49,11 @@ impl EventRouter {
         Some(option)
     }
 
+    /// Takes an option of which the translation says what becomes of it.
+    pub(super) fn take(&mut self, name: &str) -> Option<Property> {
+        self.options.take(name)
+    }
+
     /// Looks at an option.
     pub(super) fn get(&self, name: &str) -> Option<&Property> {
         self.options.get(name)

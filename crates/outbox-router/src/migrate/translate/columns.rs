@@ -94,12 +94,32 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) -> 
         };
         lines.push((role, value));
     }
+    nulls(context, &lines);
     if all_default {
         lines.clear();
     }
     timestamp(context, router, &mut lines);
     tracing(context, router, &mut lines);
     Columns { lines }
+}
+
+/// Debezium sends a row without a key or an id; the router stops there.
+fn nulls(context: &mut Context<'_>, lines: &[(&'static str, String)]) {
+    let text = "run stops at a row whose key or id is NULL (R001, R004); Debezium sends it without \
+                a key, or with a header id without a value";
+    let finding = PropertyFinding::absent("NULL as a key or an id", text);
+    let name = |role: &str| {
+        let (_, value) = lines.iter().find(|(known, _)| *known == role)?;
+        let name = value.strip_prefix('"')?.strip_suffix('"')?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        name.chars().all(is_plain).then_some(name)
+    };
+    context.report.different(match (name("aggregate_id"), name("id")) {
+        (Some(key), Some(id)) if key != id => finding.hint(format!(
+            "columns.aggregate_id = \"${{{key}|{id}}}\" takes the id where the key is NULL"
+        )),
+        (_, _) => finding,
+    });
 }
 
 fn timestamp(
@@ -125,12 +145,15 @@ fn timestamp(
     let column = context.text(&option, "COLUMN_TIMESTAMP");
     lines.push(("timestamp", column.toml()));
     let text = if is_server {
-        "a record carries this column's time; Debezium Server sends it without any"
+        "a record carries this column's time; Debezium Server sends it without any; run stops at a \
+         time of 1970 or before, and at an infinite one (R012)"
     } else {
         "the column may also be a timestamptz or a date, at which Debezium's task fails; where it \
-         is NULL, the time is that of the commit"
+         is NULL, the time is that of the commit; run stops at a time at or before 1970-01-01 \
+         00:00:00, and at an infinite one (R012)"
     };
-    context.report.different(PropertyFinding::of(&option, text));
+    let hint = "timestamp = \"commit\" in [[outbox]], if the table has such times";
+    context.report.different(PropertyFinding::of(&option, text).hint(hint));
 }
 
 fn tracing(
@@ -138,7 +161,14 @@ fn tracing(
     router: &mut EventRouter,
     lines: &mut Vec<(&'static str, String)>,
 ) {
-    let Some(option) = router.carry(context, "tracing.span.context.field") else { return };
+    let Some(option) = router.carry(context, "tracing.span.context.field") else {
+        let text = "no column is read; with OpenTelemetry Debezium reads tracingspancontext where \
+                    the table has it, and writes traceparent and tracestate";
+        let hint = "columns.tracing = \"tracingspancontext\", if the table has it";
+        let finding = PropertyFinding::absent("tracing.span.context.field", text);
+        context.report.different(finding.hint(hint));
+        return;
+    };
     lines.push(("tracing", Text::literal(&option.value).toml()));
     let text = "traceparent and tracestate of the column become headers as they are; Debezium \
                 writes those of a span that it opens";

@@ -23,6 +23,7 @@ impl AdditionalField<'_> {
 
 pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     missing(context, router);
+    version(context, router);
     let Some(option) = router.carry(context, "table.fields.additional.placement") else { return };
     let (mut headers, mut envelope) = (Vec::new(), Vec::new());
     for item in option.value.split(',') {
@@ -51,12 +52,26 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     }
     if !headers.is_empty() || !envelope.is_empty() {
         let text = "each column is written as in Debezium; columns of money, bit, oid, geometric types, \
-                    arrays of several dimensions and what else Debezium writes in a way of its own \
-                    are refused (R008)";
+                    and what else Debezium writes in a way of its own are refused (R008); run stops at a \
+                    row with NaN in a numeric, an array of several dimensions or an infinite time \
+                    in an array (R009, R014)";
         context.report.different(PropertyFinding::of(&option, text));
     }
     list(context, "extra_headers", &headers);
     list(context, "envelope", &envelope);
+}
+
+/// A comment, since a record of Debezium has no such header, and `compare` would report it.
+fn version(context: &mut Context<'_>, router: &mut EventRouter) {
+    let Some(option) = router.take("table.field.event.schema.version") else { return };
+    let field = AdditionalField { column: &option.value, placement: "header", alias: None };
+    let line = field.toml();
+    let text = "there are no Connect schemas, and without them the version is in no record; a \
+                comment in the TOML has the line that writes it as a header";
+    let hint = format!("{line} in extra_headers");
+    context.report.different(PropertyFinding::of(&option, text).hint(hint));
+    context.draft.outbox.comment("The version as a header, which Debezium does not write:");
+    context.draft.outbox.comment(&format!("extra_headers, one more: {line}"));
 }
 
 fn field_of(item: &str) -> Option<AdditionalField<'_>> {

@@ -2,7 +2,7 @@
 //! router does not take.
 
 use super::{
-    super::{draft::Text, report::PropertyFinding},
+    super::{draft::Text, names, report::PropertyFinding},
     context::Context,
 };
 
@@ -122,6 +122,10 @@ pub(super) fn slot(context: &mut Context<'_>) {
             }
         };
         context.draft.postgres.text(key, &text);
+    }
+    if context.input.get("publish.via.partition.root").is_none() {
+        let finding = PropertyFinding::absent("publish.via.partition.root", names::BY_LEAF);
+        context.report.different(finding);
     }
 }
 

@@ -10,14 +10,7 @@ use super::{
 };
 
 pub(super) fn translate(context: &mut Context<'_>) {
-    if let Some(mode) = context.input.take("binary.handling.mode") {
-        if mode.is("bytes") {
-            context.report.carried(&mode, "bytea goes through as its bytes");
-        } else {
-            let text = "a bytea payload goes through as its bytes; Debezium writes it as a text";
-            context.report.different(PropertyFinding::of(&mode, text));
-        }
-    }
+    binary(context);
     let left = std::mem::take(&mut context.input);
     for property in left.into_rest() {
         let treatment = names::treatment(names::CONNECTOR, &property.name);
@@ -42,4 +35,22 @@ pub(super) fn translate(context: &mut Context<'_>) {
             }
         }
     }
+}
+
+/// Another text of a bytea column is another key, and so another partition.
+fn binary(context: &mut Context<'_>) {
+    let Some(mode) = context.input.take("binary.handling.mode") else { return };
+    if mode.is("bytes") {
+        context.report.carried(&mode, "a bytea column is written as its bytes");
+        return;
+    }
+    let text = if ["base64", "base64-url-safe", "hex"].iter().any(|known| mode.is(known)) {
+        "a bytea column is written as its bytes, as in the mode bytes; in this mode Debezium writes \
+         a text, so id, key (and with it the partition), payload, headers and envelope differ \
+         wherever the column is a bytea"
+    } else {
+        "neither bytes, base64, base64-url-safe nor hex: Debezium refuses it"
+    };
+    let hint = "--accept, if no column of the outbox is a bytea";
+    context.report.unsupported(PropertyFinding::of(&mode, text).hint(hint));
 }

@@ -180,7 +180,7 @@ impl RowPlan {
             let Some(number) = number.filter(|number: &i32| *number >= 0) else {
                 let column = names.get(Role::Partition);
                 let what = format!("column {column} is no partition: it is negative or too large");
-                return Err((Code::PartitionUnusable, what).into());
+                return Err(Unmappable::of(Case::PartitionNumber, what));
             };
             mapped.partition = Some(number);
         }

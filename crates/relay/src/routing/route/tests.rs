@@ -368,11 +368,13 @@ fn a_column_gives_the_records_partition_and_null_leaves_it_to_the_key() {
 #[test]
 fn a_partition_that_no_topic_has_is_refused() {
     let refused = |type_oid, text| {
-        routed_with_extra(&table_with(Role::Partition), type_oid, Wire::Text(text))
-            .unwrap_err()
-            .code
+        let table = table_with(Role::Partition);
+        routed_with_extra(&table, type_oid, Wire::Text(text)).unwrap_err()
     };
-    assert_eq!(refused(20, "-1"), Code::PartitionUnusable);
-    assert_eq!(refused(20, "2147483648"), Code::PartitionUnusable);
-    assert_eq!(refused(TEXT, "1"), Code::ColumnType, "a text is no partition");
+    for number in ["-1", "2147483648"] {
+        let failure = refused(20, number);
+        assert_eq!(failure.code, Code::PartitionUnusable);
+        assert_eq!(failure.case, Some(Case::PartitionNumber), "more partitions do not help");
+    }
+    assert_eq!(refused(TEXT, "1").code, Code::ColumnType, "a text is no partition");
 }

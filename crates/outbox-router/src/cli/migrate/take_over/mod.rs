@@ -5,6 +5,7 @@
 //! it. A step that cannot be checked does not keep the others from being checked.
 
 mod connector;
+mod differences;
 mod position;
 mod print;
 mod rest;

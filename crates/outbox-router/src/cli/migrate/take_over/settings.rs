@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::step::Step;
+use super::{differences::differences, step::Step};
 use crate::{
     cli::migrate::{MigrateArgs, Unsupported},
     config::{self, Config, ConfigErrors, Environment, Loaded},
@@ -54,7 +54,10 @@ fn of_file(
         Ok(Prepared { config, .. }) => {
             let step = match others(migration, &config) {
                 None => {
-                    Step::ready(NAME, format!("{shown}, with the connector's slot and publication"))
+                    let text = format!("{shown}, with the connector's slot and publication");
+                    let mut step = Step::ready(NAME, text);
+                    step.details = meant(migration, &config, environment);
+                    step
                 }
                 Some(difference) => Step::failed(NAME, format!("{shown}: {difference}"))
                     .detail("give the file of this connector's router with --config FILE"),
@@ -63,6 +66,19 @@ fn of_file(
         }
     };
     Settings { config, step, file: shown }
+}
+
+/// What differs from a fresh translation. It is said and no failure, since a person may have meant
+/// it: `compare` shows whether the records are the same.
+fn meant(migration: &Migration, config: &Config, environment: &Environment) -> Vec<String> {
+    let Some(toml) = &migration.toml else { return Vec::new() };
+    match config::load_text(Path::new(DEFAULT_FILE), toml.clone(), environment, &[]) {
+        Ok(translated) => differences(config, &translated.config),
+        Err(_) => vec![
+            "[[outbox]] was not compared with the connector: its translation cannot be loaded here"
+                .to_owned(),
+        ],
+    }
 }
 
 /// Where the file names another slot or publication than the connector.

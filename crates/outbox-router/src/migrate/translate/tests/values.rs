@@ -156,3 +156,61 @@ debezium.source.value.converter=x.StringConverter
     let option = "debezium.transforms.outbox.route.topic.replacement";
     differs(&single, option, "the dollar has to be doubled");
 }
+
+#[test]
+fn other_texts_of_bytea_are_not_written() {
+    let migrated = |mode: &str| migrate(&format!("binary.handling.mode={mode}\n"));
+    assert!(migrated("bytes").is_complete());
+    for mode in ["base64", "base64-url-safe", "hex"] {
+        lacks(&migrated(mode), "binary.handling.mode", "key (and with it the partition)");
+        lacks(&migrated(mode), "binary.handling.mode", "--accept, if no column");
+    }
+    lacks(&migrated("bits"), "binary.handling.mode", "Debezium refuses it");
+}
+
+#[test]
+fn what_stops_the_router_and_not_debezium_is_told() {
+    let hint = "columns.aggregate_id = \"${order_id|event_id}\"";
+    let migration =
+        outbox(&[("table.field.event.key", "order_id"), ("table.field.event.id", "event_id")]);
+    differs(&migration, "NULL as a key or an id", hint);
+    differs(&migration, "NULL as a key or an id", "(R001, R004)");
+    let timestamp = "table.field.event.timestamp";
+    differs(&outbox(&[(timestamp, "at")]), &format!("transforms.outbox.{timestamp}"), "(R012)");
+    let placement = "table.fields.additional.placement";
+    let migration = outbox(&[(placement, "price:header")]);
+    differs(&migration, &format!("transforms.outbox.{placement}"), "NaN in a numeric");
+}
+
+#[test]
+fn what_the_router_leaves_out_is_told() {
+    let prefix = |property: &str| migrate(&format!("message.prefix.{property}\n"));
+    differs(&prefix("include.list=x"), "message.prefix.include.list", "pg_logical_emit_message");
+    differs(&prefix("exclude.list=x"), "message.prefix.exclude.list", "PREFIX.message");
+    assert!(has(&prefix("exclude.list=.*").carried, "message.prefix.exclude.list", "not read"));
+
+    let tracing = "tracing.span.context.field";
+    differs(&outbox(&[]), tracing, "columns.tracing = \"tracingspancontext\"");
+    assert!(!has(&outbox(&[(tracing, "trace")]).different, tracing, ""));
+    let option = "tracing.operation.name";
+    differs(&outbox(&[(option, "read")]), &format!("transforms.outbox.{option}"), "no span");
+    let option = "tracing.with.context.field.only";
+    differs(&outbox(&[(option, "false")]), &format!("transforms.outbox.{option}"), "trace of its");
+}
+
+#[test]
+fn the_version_as_a_header_is_a_comment() {
+    let option = "table.field.event.schema.version";
+    let migration = outbox(&[(option, "version")]);
+    let line = "{ name = \"version\", column = \"version\" }";
+    writes(&migration, &[&format!("# extra_headers, one more: {line}")]);
+    differs(&migration, &format!("transforms.outbox.{option}"), line);
+}
+
+#[test]
+fn a_publication_by_leaf_is_told() {
+    let migrated = |by: &str| migrate(&format!("publish.via.partition.root={by}\n"));
+    assert!(has(&migrated("true").carried, "publish.via.partition.root", ""));
+    differs(&migrated("false"), "publish.via.partition.root", "P025");
+    differs(&migrate(""), "publish.via.partition.root", "P025");
+}
