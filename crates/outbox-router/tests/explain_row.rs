@@ -93,8 +93,14 @@ async fn people_see_the_record_and_the_rule_behind_each_part() {
         headers    id: 0198  (format, column id)\n           \
         type: Placed  (format, column event_type)\n           \
         tenant: acme  (member of column headers)\n";
-    assert_eq!((output.out.as_str(), output.err.as_str()), (wanted, ""));
-    assert_eq!(output.exit, Exit::Done);
+    assert_eq!(output.out, wanted);
+    let note = "note: taken for text: aggregate_id, aggregate_type, event_type, id; name another type \
+                by --type COLUMN=TYPE\n";
+    assert_eq!((output.err.as_str(), output.exit), (note, Exit::Done));
+    let texts = ["aggregate_id=text", "aggregate_type=text", "event_type=text", "id=uuid"];
+    let mut arguments = vec!["--row", row.as_str()];
+    arguments.extend(texts.iter().flat_map(|given| ["--type", *given]));
+    assert_eq!(explain(&[], &arguments).await.err, "");
 }
 
 #[tokio::test]
