@@ -9,7 +9,7 @@
 #   scripts/test.sh --debezium    the real Debezium: on the cases that the default tests compare
 #                                 with, where the real router answers `compare` and runs beside it,
 #                                 on random rows from a seed that it prints, and handing its slot
-#                                 over and getting it back
+#                                 over and getting it back; and `compare` on a million events
 #   scripts/test.sh --debezium record          what it does in the cases is recorded
 #   scripts/test.sh --debezium random [SEED]   only the random rows, from this seed
 #
@@ -94,7 +94,10 @@ for part in "${parts[@]}"; do
                 cargo run --locked --package differential -- random
                 step "a slot from the real Debezium and back"
                 OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
-                    --ignored take_over --test-threads 2
+                    --ignored take_over --test-threads 2 --show-output
+                step "compare on a million events, with each difference planted"
+                OUTBOX_COMPARE_EVENTS=1000000 OUTBOX_PG_VERSION=18 cargo test --package e2e \
+                    --locked -- compare::every_planted
             fi
             ;;
         e2e)

@@ -11,6 +11,7 @@ use testbed::debezium::ConnectorState;
 use testbed::load::{Load, Preset, RunningLoad, Schema};
 use testbed::truth::Format;
 use testbed::wait::eventually;
+use tokio::time::Instant;
 
 use super::connector::{Connector, tutorial};
 
@@ -25,6 +26,7 @@ pub(super) struct HandOver {
     pub(super) connector: Connector,
     interruptions: Interruptions,
     load: RunningLoad,
+    begun: Instant,
     file: PathBuf,
 }
 
@@ -54,9 +56,9 @@ impl HandOver {
         let state_topic = format!("{}router-state", fixture.mapping.topic_prefix);
         fixture.router.set_env("OUTBOX_ROUTER__KAFKA__STATE_TOPIC", Some(&state_topic));
         let load = Load { events_per_second: Some(EVENTS_PER_SECOND), ..Load::default() };
-        let load = fixture.load(load);
+        let (load, begun) = (fixture.load(load), Instant::now());
         let interruptions = Interruptions::default();
-        let scene = Self { fixture, connector, interruptions, load, file };
+        let scene = Self { fixture, connector, interruptions, load, begun, file };
         let bootstrap = scene.fixture.kafka.bootstrap();
         let translated = scene.migrate(&["--bootstrap-servers", &bootstrap], 0).await?;
         scene.fixture.router.set_config(&translated)?;
@@ -134,8 +136,11 @@ impl HandOver {
     /// Ends the load and checks everything that is in Kafka. Returns how many records came twice,
     /// before, between and after the interruptions.
     pub(super) async fn finish(mut self) -> anyhow::Result<Vec<usize>> {
+        let (committed, taken) = (self.load.committed(), self.begun.elapsed());
         let journal = self.load.stop().await?;
         self.fixture.note(journal);
+        let rate = u128::from(committed) * 1_000 / taken.as_millis().max(1);
+        println!("take_over: {committed} events in {} s, {rate} a second", taken.as_secs());
         self.fixture
             .wait_delivered(DELIVERED)
             .await
