@@ -8,4 +8,5 @@ mod row;
 
 pub use header::Header;
 pub use record::Headers;
+pub(crate) use row::REPEATED;
 pub use row::RowHeaders;

@@ -19,6 +19,9 @@ use crate::routing::json::JsonText;
 /// How many members one row may have: far above any use, far below what would harm a consumer.
 const MEMBERS_MAX: usize = 256;
 
+/// Why a header of the row's own is refused whose name is taken.
+pub(crate) const REPEATED: &str = "a member repeats the name of another header";
+
 /// The headers of one row, in two buffers that are reused from row to row: nothing is allocated
 /// once they are large enough.
 #[derive(Debug, Clone, Default)]
@@ -153,7 +156,7 @@ impl RowHeaders {
         if taken.iter().any(|header| header.name == name)
             || self.iter().any(|header| header.name == name)
         {
-            return Err("a member repeats the name of another header");
+            return Err(REPEATED);
         }
         self.push(name, value);
         Ok(())

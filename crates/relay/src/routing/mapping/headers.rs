@@ -10,7 +10,7 @@ use super::{
     resolved_template::{ResolvedTemplate, Unfilled},
 };
 use crate::routing::{
-    headers::{Header, RowHeaders},
+    headers::{REPEATED, RowHeaders},
     java_properties::{entries, unescaped},
     table::Format,
 };
@@ -121,21 +121,28 @@ impl Pairs {
         headers: &mut RowHeaders,
     ) -> Result<(), String> {
         let Some(array) = text(row, self.column) else { return Ok(()) };
-        let taken = self.taken.iter().filter(|header| header.is_written(row));
-        let taken: Vec<Header<'_>> =
-            taken.map(|header| Header { name: &header.name, value: None }).collect();
-        add_pairs(array, &taken, headers)
+        let is_taken = |name: &str| {
+            let mut taken = self.taken.iter();
+            taken.any(|header| header.name == name && header.is_written(row))
+        };
+        add_pairs(array, is_taken, headers)
     }
 }
 
-fn add_pairs(text: &[u8], taken: &[Header<'_>], headers: &mut RowHeaders) -> Result<(), String> {
+fn add_pairs(
+    text: &[u8],
+    is_taken: impl Fn(&str) -> bool,
+    headers: &mut RowHeaders,
+) -> Result<(), String> {
     let text = str::from_utf8(text).map_err(|_| "they are not UTF-8".to_owned())?;
     let (mut name, mut wrong) = (None::<String>, None);
     let read = array::elements(text, |element| match (name.take(), element) {
         (None, None) => wrong = Some("a header's name is NULL"),
         (None, Some(text)) => name = Some(text.to_owned()),
         (Some(name), value) => {
-            if let Err(why) = headers.push_own(&name, value, taken) {
+            if is_taken(&name) {
+                wrong = Some(REPEATED);
+            } else if let Err(why) = headers.push_own(&name, value, &[]) {
                 wrong = Some(why);
             }
         }
