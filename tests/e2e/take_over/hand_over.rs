@@ -135,12 +135,16 @@ impl HandOver {
 
     /// Ends the load and checks everything that is in Kafka. Returns how many records came twice,
     /// before, between and after the interruptions.
+    #[expect(
+        clippy::print_stderr,
+        reason = "the figures of a test, which captures them unless asked"
+    )]
     pub(super) async fn finish(mut self) -> anyhow::Result<Vec<usize>> {
         let (committed, taken) = (self.load.committed(), self.begun.elapsed());
         let journal = self.load.stop().await?;
         self.fixture.note(journal);
         let rate = u128::from(committed) * 1_000 / taken.as_millis().max(1);
-        println!("take_over: {committed} events in {} s, {rate} a second", taken.as_secs());
+        eprintln!("take_over: {committed} events in {} s, {rate} a second", taken.as_secs());
         self.fixture
             .wait_delivered(DELIVERED)
             .await
