@@ -39,7 +39,7 @@ const PATCHES: &str = "crates/simulation/mutants";
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// Seeds after which a bug that violated no invariant counts as survived.
-    #[arg(long, default_value_t = 30_000)]
+    #[arg(long, default_value_t = 100_000)]
     budget: u64,
     /// Only this bug, by the name of its patch.
     #[arg(long)]

@@ -9,6 +9,7 @@ use crate::{
     history::{PublicationState, RowKind},
     plan::StateTopicSetting,
     postgres::{RENAMED, ServerPhase, SimulatedSlot},
+    router::PendingRequest,
     world::{World, injection::Injection, repair::Repair},
 };
 
@@ -48,12 +49,33 @@ impl World {
         self.expected_failure.require();
     }
 
-    /// Sometimes no router runs, or none reaches the server, when the fault happens.
+    /// Sometimes no router runs, none reaches the server, or one is about to start the stream, when
+    /// the fault happens.
     fn maybe_disconnect_routers(&mut self) {
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => self.stop_all_routers(),
             1 => self.cut_off_all_routers(),
+            2 => self.connect_up_to_the_stream(),
             _ => {}
+        }
+    }
+
+    /// Cuts the connections, and answers one router until it has read the slot and the catalog: what
+    /// happens now happens between its two readings of the slot.
+    fn connect_up_to_the_stream(&mut self) {
+        const STEP: Duration = Duration::from_millis(100);
+        self.server.end_walsenders(Code::ServerUnreachable);
+        self.report_closed_connections();
+        let router = self.some_router();
+        for _ in 0..100 {
+            let process = &self.routers[router];
+            if process.request == PendingRequest::StartReplication {
+                return;
+            } else if process.has_answerable_request() {
+                self.answer_one_request(router);
+            } else {
+                self.advance_clock(STEP);
+            }
         }
     }
 
