@@ -50,7 +50,7 @@ async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_ke
     println!("{result}");
     // What the one had under way is sent by the other once more, and nothing else.
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
-    assert!(result.duplicates <= limit, "more than {limit} duplicates");
+    assert!(result.duplicates <= limit, "{result}: more than {limit} duplicates");
 
     // Neither is left in a state from which it could not take over.
     successor.sigterm().unwrap();

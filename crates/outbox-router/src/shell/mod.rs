@@ -111,6 +111,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     coalesce: Coalesce,
     announcer: Announcer,
     reported_at: Instant,
+    /// When this task last compared the time: it ran then.
+    ran_at: Instant,
     running: Running,
     outcome: Option<ExitReason>,
 }
@@ -143,6 +145,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             coalesce: Coalesce::default(),
             announcer: Announcer::default(),
             reported_at: now,
+            ran_at: now,
             running: Running::On,
             outcome: None,
         }
@@ -166,18 +169,20 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return self.outcome;
         }
         self.report_if_due();
-        let due = self.wake_at();
+        self.note_running(self.ran_at);
+        let due = self.wake_at().max(self.ran_at);
         let event = self.next_event().await;
-        self.timer_due(due);
+        self.note_running(due);
         self.apply(event);
         None
     }
 
-    /// Compares the time with `due`, the deadline of the last wait. A task that wakes long after
-    /// its deadline was stopped meanwhile; the core must know that before anything is read or
-    /// produced.
-    fn timer_due(&mut self, due: Instant) {
-        let late = Instant::now().saturating_duration_since(due);
+    /// Compares the time with `due`, by which this task is here unless the process is stopped: the
+    /// deadline of a wait, or, as its work takes milliseconds, when it last was here. The core must
+    /// know of a stop before acknowledgements make room and anything is read or produced.
+    fn note_running(&mut self, due: Instant) {
+        self.ran_at = Instant::now();
+        let late = self.ran_at.saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
             self.input(Input::ProcessStalled(late));
         }
@@ -207,6 +212,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             ShellEvent::Written(Err(error)) => self.disconnected(translate::broken(error)),
         }
         self.collect_acks();
+        self.note_running(self.ran_at);
         // A status update that moves the window is sent before the window is filled again: after a
         // crash in between, both windows would be sent again.
         self.act();
