@@ -150,6 +150,30 @@ async fn a_missing_topic_alone_gives_exit_code_1() {
     assert!(errors.contains("refused: 0, topics that cannot be used: 1; "), "{errors}");
 }
 
+/// Nobody knows yet with how many partitions: the broker's num.partitions.
+#[tokio::test]
+async fn a_topic_that_the_router_would_create_by_the_brokers_default_refuses_no_row() {
+    let fixture = Fixture::builder()
+        .set("kafka.create_topics.replication_factor", 1)
+        .prepare()
+        .await
+        .unwrap();
+    let more = "extra_headers = [{ name = 'kind', column = 'event_type' }]";
+    fixture.router.set_config(&format!("{}\n{more}\n", fixture.config)).unwrap();
+    insert(&fixture, "missing", "A", None).await;
+    let (exit, lines, errors) = dry_run(&fixture, &[]).await;
+    assert_eq!((exit, lines.len()), (Some(0), 1), "{lines:?}: {errors}");
+    assert_eq!((&lines[0]["partition"], &lines[0]["key"]), (&Value::Null, &json!("a")));
+    let note = "missing does not exist; run would create it, with the broker's num.partitions";
+    assert!(errors.contains(note), "{errors}");
+    let session = fixture.session().await.unwrap();
+    let id: String = session.query_one("SELECT id::text FROM outbox", &[]).await.unwrap().get(0);
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    let arguments = ["--id", &id, "--admin-url", admin.as_str()];
+    let (exit, answer, errors) = explain(&fixture, &arguments).await;
+    assert_eq!((exit, &answer["partition"]["number"]), (Some(0), &Value::Null), "{errors}");
+}
+
 /// Runs `explain`, and returns its exit code, its answer and what it says beside that.
 async fn explain(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let mut command = vec!["explain", "--json"];

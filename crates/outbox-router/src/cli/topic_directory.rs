@@ -1,22 +1,41 @@
 //! What a command that shows records has to know of their topics. It creates none.
 
-use std::num::NonZeroI32;
+use std::{fmt, num::NonZeroI32};
 
 use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
-    config::Config,
+    config::{Config, CreateTopics},
     kafka::{self, KafkaSettings, KafkaSink, TopicDirectory},
     prepare,
 };
 
-/// Asks Kafka about topics. Every question blocks.
-pub(super) struct Topics {
+/// Looks topics up in Kafka, by the calling thread, which waits for the answer.
+pub(super) struct TopicLookups {
     // Dropped before the sink, whose producer it keeps alive.
     directory: TopicDirectory,
     _sink: KafkaSink,
-    /// How many partitions `run` gives a topic that it creates.
-    created: Option<NonZeroI32>,
+    /// `None`: `run` creates no topic.
+    created: Option<NewTopic>,
+}
+
+/// How many partitions `run` gives a topic that it creates. `None`: the broker decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NewTopic(Option<NonZeroI32>);
+
+impl From<CreateTopics> for NewTopic {
+    fn from(configured: CreateTopics) -> Self {
+        Self(NonZeroI32::new(configured.partitions).filter(|count| count.is_positive()))
+    }
+}
+
+impl fmt::Display for NewTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(count) => write!(f, "with {count} partitions"),
+            None => f.write_str("with the broker's num.partitions"),
+        }
+    }
 }
 
 /// What is known of a topic.
@@ -25,7 +44,7 @@ pub(super) enum Topic {
     /// It exists.
     Exists(TopicFacts),
     /// It does not exist, and `run` would create it.
-    ToBeCreated(TopicFacts),
+    ToBeCreated(NewTopic),
     /// It does not exist, or may not be written to; `run` would wait for a person here.
     Unusable(Failure),
 }
@@ -34,16 +53,14 @@ pub(super) enum Topic {
 pub(super) const UNKNOWN: TopicFacts =
     TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
-impl Topics {
+impl TopicLookups {
     /// Makes the client, by the same settings as `run`.
     ///
     /// # Errors
     /// librdkafka refuses them.
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
-        let configured = prepare::kafka_settings(config);
-        let created =
-            configured.create_topics.and_then(|create| NonZeroI32::new(create.partitions));
-        let settings = KafkaSettings { create_topics: None, ..configured };
+        let created = config.kafka.create_topics.map(NewTopic::from);
+        let settings = KafkaSettings { create_topics: None, ..prepare::kafka_settings(config) };
         let sink = kafka::open(&settings)?;
         Ok(Self { directory: sink.directory(&settings), _sink: sink, created })
     }
@@ -55,8 +72,8 @@ impl Topics {
     pub(super) fn look_up(&self, name: &TopicName) -> Result<Topic, Failure> {
         match (self.directory.look_up(name), self.created) {
             (Ok(found), _) => Ok(Topic::Exists(found.facts)),
-            (Err(failure), Some(partitions)) if failure.code == Code::TopicMissing => {
-                Ok(Topic::ToBeCreated(TopicFacts { partitions, max_message_bytes: None }))
+            (Err(failure), Some(new)) if failure.code == Code::TopicMissing => {
+                Ok(Topic::ToBeCreated(new))
             }
             (Err(failure), _)
                 if matches!(failure.code, Code::TopicMissing | Code::TopicForbidden) =>
@@ -69,10 +86,11 @@ impl Topics {
 }
 
 impl Topic {
-    /// How many partitions it has, or would have.
+    /// How many partitions it has, or would have, as far as this is known.
     pub(super) fn partitions(&self) -> Option<NonZeroI32> {
         match self {
-            Self::Exists(facts) | Self::ToBeCreated(facts) => Some(facts.partitions),
+            Self::Exists(facts) => Some(facts.partitions),
+            Self::ToBeCreated(NewTopic(count)) => *count,
             Self::Unusable(_) => None,
         }
     }
@@ -80,8 +98,11 @@ impl Topic {
     /// What a dry run is told of it.
     pub(super) fn facts(&self) -> TopicFacts {
         match self {
-            Self::Exists(facts) | Self::ToBeCreated(facts) => *facts,
-            Self::Unusable(_) => UNKNOWN,
+            Self::Exists(facts) => *facts,
+            Self::ToBeCreated(NewTopic(Some(partitions))) => {
+                TopicFacts { partitions: *partitions, max_message_bytes: None }
+            }
+            Self::ToBeCreated(NewTopic(None)) | Self::Unusable(_) => UNKNOWN,
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Pairs the records that the router would produce with those in Kafka, by event id.
 //!
-//! Each partition's records are taken strictly in the order of their offsets, since only so a wrong
-//! order shows. A record that has no event yet waits at the head of its partition. When it was
-//! there before a reading of the server's WAL position, and the WAL has been read to that position,
-//! it has no event ([`Comparison::note_waiting`], [`Comparison::decide_noted`]). While
+//! Each partition's records are taken strictly in the order of their offsets; otherwise a wrong
+//! order would not show. A record that has no event yet waits at the head of its partition. When it
+//! was there before a reading of the server's WAL position, and the WAL has been read to that
+//! position, it has no event ([`Comparison::note_waiting`], [`Comparison::decide_noted`]). While
 //! [`Comparison::is_full`] forbids reading more WAL, the order decides
-//! ([`Comparison::decide_overtaken`]): a producer writes a partition in WAL order, so a record
-//! without event before the records of 100 later events has none, and an event has no record if
-//! those of 100 later ones were found. A record that was decided and whose event comes later counts
-//! as out of order. An event that was decided and whose record comes later is compared after all.
+//! ([`Comparison::decide_by_order`]), as a producer writes a partition in WAL order: a record has no
+//! event if it lies before the records of 100 events that were read, and an event has no record if
+//! that of an event at least 100 after it in its partition was found. A record that was decided and
+//! whose event comes later counts as out of order. An event that was decided and whose record comes
+//! later is compared after all.
 //!
 //! Neither side is read without limit. A partition that is ahead of the WAL
 //! ([`Comparison::is_ahead`]) must not be read on: the records of others would wait behind its own.
@@ -71,7 +72,7 @@ pub(super) struct Waiting {
 pub(super) enum Seen {
     /// Its record was found.
     Found,
-    /// It is not compared, and its record was not found yet.
+    /// It is not compared.
     Skipped,
     /// A record was found so far ahead of the WAL that it was taken for an additional one.
     Early,
@@ -154,9 +155,13 @@ impl Comparison {
         });
     }
 
-    /// The next event of the WAL, which is not compared: its record is no additional one.
+    /// The next event of the WAL, which is not compared: its records do not count as additional.
     pub fn skip(&mut self, id: &[u8]) {
-        self.seen.insert(self.hasher.hash_one(id), Seen::Skipped);
+        let hash = self.hasher.hash_one(id);
+        if self.seen.get(hash) == Some(Seen::Early) {
+            self.report.withdraw(Finding::Additional, &text(id));
+        }
+        self.seen.insert(hash, Seen::Skipped);
     }
 
     /// A row at which `run` would stop.
@@ -164,7 +169,7 @@ impl Comparison {
         self.report.add(Finding::Refused, || Example {
             id: id.map(text).unwrap_or_default(),
             at: String::new(),
-            ours: Some(format!("{}: {failure}", failure.code)),
+            ours: Some(format!("{failure:#}")),
             theirs: None,
         });
         if let Some(id) = id {
@@ -253,7 +258,7 @@ impl Comparison {
             match seen {
                 _ if waits => self.pair(&record, hash),
                 Some(Seen::Found | Seen::Early) => self.add(Finding::Duplicate, &record, None),
-                Some(Seen::Skipped) | None => self.seen.insert(hash, Seen::Found),
+                Some(Seen::Skipped) | None => {}
             }
         }
     }

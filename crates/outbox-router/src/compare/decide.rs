@@ -10,9 +10,8 @@ use super::{
 };
 use crate::kafka::{PartitionId, StoredRecord};
 
-/// How many events of a partition a record has to precede before it is decided that it has none of
-/// its own, where there is room for so many.
-const PRECEDED: u64 = 100;
+/// How many later events of a partition decide by order; fewer where there is no room for so many.
+const LATER_EVENTS: u64 = 100;
 
 impl Comparison {
     /// Notes the records that wait now. To be followed by a reading of the server's WAL position,
@@ -30,31 +29,32 @@ impl Comparison {
 
     /// Decides by order; for the time during which no event may be given
     /// ([`Comparison::is_full`]).
-    pub fn decide_overtaken(&mut self) {
+    pub fn decide_by_order(&mut self) {
         let room = self.limits.waiting / (2 * self.partitions.len().max(1));
-        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, PRECEDED);
+        let enough = u64::try_from(room).unwrap_or(u64::MAX).clamp(1, LATER_EVENTS);
         self.decide_while(|partition| partition.expected - partition.latest >= enough);
         if self.given_up.len() < self.limits.remembered {
             self.give_up(enough);
         }
     }
 
-    /// Counts events as missing that so many later ones of their partition have overtaken.
+    /// Counts events as missing: those before an event, `enough` further in their partition, whose
+    /// record was found.
     fn give_up(&mut self, enough: u64) {
         let partitions = &self.partitions;
-        let is_overtaken = |event: &Waiting| {
+        let is_missing = |event: &Waiting| {
             let partition = partitions.get(&event.expected.partition);
             partition.is_some_and(|partition| event.position + enough <= partition.latest)
         };
-        let mut overtaken = Vec::new();
+        let mut missing = Vec::new();
         self.waiting.retain(|_, events| {
-            while events.front().is_some_and(is_overtaken) {
-                overtaken.extend(events.pop_front());
+            while events.front().is_some_and(is_missing) {
+                missing.extend(events.pop_front());
             }
             !events.is_empty()
         });
-        overtaken.sort_unstable_by_key(|event| event.number);
-        for Waiting { number, expected, .. } in overtaken {
+        missing.sort_unstable_by_key(|event| event.number);
+        for Waiting { number, expected, .. } in missing {
             self.events.remove(expected.bytes());
             let fingerprint = Fingerprint::of(number, &expected, &self.hasher);
             self.given_up.insert(self.hasher.hash_one(expected.id.as_slice()), fingerprint);

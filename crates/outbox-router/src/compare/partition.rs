@@ -16,7 +16,7 @@ pub(super) struct Partition {
     /// Records whose event is not known yet, in the order of their offsets.
     pub(super) queue: VecDeque<StoredRecord>,
     pub(super) bytes: usize,
-    /// How many records at the head can be decided.
+    /// How many records at the head were there at the last `note_waiting`.
     pub(super) noted: usize,
     /// How many events have come whose records belong to it.
     pub(super) expected: u64,

@@ -86,7 +86,8 @@ impl IdHeaders {
         Self(all)
     }
 
-    /// The value of the first of these headers that has one: of several of a name the first.
+    /// The value of the first id header that is there and not null; of several headers of one name
+    /// the first counts.
     pub(super) fn id_of<'h>(&self, headers: &'h [(String, Option<Vec<u8>>)]) -> Option<&'h [u8]> {
         self.0.iter().find_map(|id_header| {
             let (_, id) = headers.iter().find(|(name, _)| name == id_header)?;

@@ -28,8 +28,8 @@ pub struct CompareArgs {
     /// How far before the time of its first event each topic is read
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub lookback: Duration,
-    /// Read this topic, too, from the same time on as that of the first event; by default those are
-    /// read that the router would write to
+    /// Also read this topic, from --lookback before the first event of all; by default the topics
+    /// are read to which the router would write
     #[arg(long = "topic", value_name = "NAME")]
     pub topics: Vec<String>,
     /// Print one JSON object, for programs

@@ -72,7 +72,7 @@ impl Sides {
             self.comparison.take_all();
             let records = self.topics.poll(Duration::ZERO, TURN, &mut self.comparison)?;
             if self.comparison.is_full() {
-                self.comparison.decide_overtaken();
+                self.comparison.decide_by_order();
             }
             self.topics.resume(&self.comparison)?;
             progress.update(&self.comparison);

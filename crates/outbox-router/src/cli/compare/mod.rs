@@ -60,7 +60,7 @@ async fn with_client(
     for name in &args.topics {
         let name = TopicName::new(name)
             .map_err(|why| Failure::new(Code::TopicIllegal, format!("--topic {name}: {why}")))?;
-        topics.name(name)?;
+        topics.add_named(name)?;
     }
     let since_micros = match &args.since {
         Some(time) => Some(server::micros_of(client, time).await?),

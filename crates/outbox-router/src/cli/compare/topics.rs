@@ -6,7 +6,7 @@ use std::{collections::HashMap, num::NonZeroI32, time::Duration};
 use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
-    cli::topic_directory::{Topic, Topics},
+    cli::topic_directory::{Topic, TopicLookups},
     compare::Comparison,
     config::Config,
     kafka::{PartitionId, Polled, StoredRecord, TopicReader},
@@ -15,7 +15,7 @@ use crate::{
 
 /// See the module's header.
 pub(super) struct ReadTopics {
-    directory: Topics,
+    directory: TopicLookups,
     reader: TopicReader,
     partitions: HashMap<PartitionId, PartitionRead>,
     counts: HashMap<TopicName, NonZeroI32>,
@@ -46,17 +46,17 @@ impl ReadTopics {
     /// # Errors
     /// librdkafka refuses the settings.
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
-        let directory = Topics::open(config)?;
+        let directory = TopicLookups::open(config)?;
         let reader = TopicReader::open(&prepare::kafka_settings(config))?;
         let (partitions, counts) = (HashMap::new(), HashMap::new());
         Ok(Self { directory, reader, partitions, counts, named: Vec::new() })
     }
 
-    /// Adds a topic that is read as soon as it is known from when on.
+    /// Adds a topic of `--topic`. Its reading begins with that of the first event's topic.
     ///
     /// # Errors
     /// It does not exist or may not be described, or no broker answers.
-    pub(super) fn name(&mut self, topic: TopicName) -> Result<(), Failure> {
+    pub(super) fn add_named(&mut self, topic: TopicName) -> Result<(), Failure> {
         match self.directory.look_up(&topic)? {
             Topic::Exists(facts) => self.counts.insert(topic.clone(), facts.partitions),
             Topic::ToBeCreated(_) => {

@@ -11,7 +11,7 @@ use crate::{
         form::Form,
         owned_record::OwnedRecord,
         print_failure::print_failure,
-        topic_directory::{Topic, Topics},
+        topic_directory::{Topic, TopicLookups},
     },
     shell::DryStream,
 };
@@ -53,16 +53,19 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The stream that is printed, and what is known of it.
 pub(super) struct Reading {
     pub(super) stream: DryStream,
-    pub(super) topics: Topics,
+    pub(super) topics: TopicLookups,
     pub(super) form: Form,
     pub(super) counts: Counts,
     /// Topics at which `run` would wait for a person.
     pub(super) unusable: HashSet<TopicId>,
+    /// Topics of which the count of partitions is not known.
+    uncounted: HashSet<TopicId>,
 }
 
 impl Reading {
-    pub(super) fn new(stream: DryStream, topics: Topics, form: Form) -> Self {
-        Self { stream, topics, form, counts: Counts::default(), unusable: HashSet::new() }
+    pub(super) fn new(stream: DryStream, topics: TopicLookups, form: Form) -> Self {
+        let (unusable, uncounted) = (HashSet::new(), HashSet::new());
+        Self { stream, topics, form, counts: Counts::default(), unusable, uncounted }
     }
 
     /// Reads until the end, and prints every row.
@@ -132,7 +135,7 @@ impl Reading {
     fn print(&self, record: &OwnedRecord, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
         let Some(transaction) = self.stream.transaction() else { return Ok(()) };
         let topic = self.stream.topic_name(record.topic).map_or("?", TopicName::as_str);
-        let partition = (!self.unusable.contains(&record.topic)).then_some(record.partition);
+        let partition = (!self.uncounted.contains(&record.topic)).then_some(record.partition);
         let entry = Entry { record, topic, partition, transaction };
         Ok(entry.write(self.form, terminal.out)?)
     }
@@ -146,15 +149,17 @@ impl Reading {
         let topic = self.topics.look_up(name)?;
         match &topic {
             Topic::Exists(_) => {}
-            Topic::ToBeCreated(facts) => writeln!(
+            Topic::ToBeCreated(new) => writeln!(
                 terminal.err,
-                "note: topic {name} does not exist; run would create it with {} partitions",
-                facts.partitions
+                "note: topic {name} does not exist; run would create it, {new}"
             )?,
             Topic::Unusable(failure) => {
                 self.unusable.insert(id);
                 print_failure(terminal.err, failure)?;
             }
+        }
+        if topic.partitions().is_none() {
+            self.uncounted.insert(id);
         }
         self.stream.topic(id, topic.facts());
         Ok(())

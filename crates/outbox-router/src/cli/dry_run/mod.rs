@@ -21,7 +21,7 @@ use follow::{Counts, Ended, Reading, Until};
 
 use super::{
     Exit, TaskError, Terminal, connect::Access, print_failure::print_failure,
-    topic_directory::Topics,
+    topic_directory::TopicLookups,
 };
 use crate::{
     config::Config,
@@ -38,7 +38,7 @@ pub(super) async fn dry_run(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     let source = prepare::source(config, access.endpoint("dry-run")?);
-    let topics = Topics::open(config)?;
+    let topics = TopicLookups::open(config)?;
     let (stream, found) = source.dry_stream().await?;
     let defects = print_defects(&source, &found, terminal)?;
     let until = match args.records {

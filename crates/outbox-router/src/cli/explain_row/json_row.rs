@@ -27,7 +27,7 @@ const NO_TIME: &str = "a timestamptz has a date, a time and an offset from UTC; 
 const NO_ARRAY: &str =
     "write an array of this type as PostgreSQL prints it, such as \"{1.5,NULL}\"";
 
-/// A stream has more digits than JSON, and another exponent.
+/// A stream has such a number with an exponent, and `to_jsonb` writes all its digits.
 const NO_FLOAT: &str = "write a number of this size as PostgreSQL prints it, such as \"1e+20\"";
 
 /// Types whose elements have the same text in an array as in JSON.

@@ -23,7 +23,7 @@ use super::{
     connect::{Access, with_connection},
     form::Form,
     print_failure::print_failure,
-    topic_directory::{Topic, Topics},
+    topic_directory::{Topic, TopicLookups},
 };
 use crate::{config::Config, prepare};
 use explained::{Explained, Outcome, dry_run_of, explain};
@@ -162,7 +162,7 @@ async fn from_table(
             }
         }
     }
-    let topics = Topics::open(config)?;
+    let topics = TopicLookups::open(config)?;
     Ok(Ok(explain(&row, &outboxes, row_bytes, |name| topics.look_up(name).map(Some))?))
 }
 

@@ -77,7 +77,7 @@ impl TableRow {
         Ok(Self { oid, table: table.clone(), columns, types })
     }
 
-    /// Fills in the row whose column `id_column` is `id`. Returns whether there is exactly one.
+    /// Fills in the row whose column `id_column` is `id`. Returns how many there are.
     ///
     /// # Errors
     /// The table may not be read, or the column's type has no such value.

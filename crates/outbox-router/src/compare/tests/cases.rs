@@ -1,5 +1,7 @@
 //! One case each.
 
+use std::collections::BTreeMap;
+
 use relay::{Code, Failure, TopicName};
 
 use super::{ENDS, event, found, record_of};
@@ -59,7 +61,7 @@ fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
         comparison.expect(event(number, 0));
     }
     assert!(comparison.is_full());
-    comparison.decide_overtaken();
+    comparison.decide_by_order();
     for (offset, number) in (1..).zip(0..9) {
         comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
         if number + 4 < 10 {
@@ -72,14 +74,34 @@ fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
 }
 
 #[test]
-fn a_record_of_an_event_that_is_not_compared_is_no_difference_unless_it_is_there_twice() {
+fn records_of_an_event_that_is_not_compared_are_no_difference() {
     let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
     comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
     comparison.skip(b"event-7");
     comparison.stored(record_of(&event(7, 0)));
     comparison.stored(StoredRecord { offset: 1, ..record_of(&event(7, 0)) });
     let report = comparison.finish();
-    assert_eq!(found(&report), [("duplicate", 1)].into());
+    assert_eq!(found(&report), BTreeMap::new(), "{report:?}");
+}
+
+/// There was no room for more events until its record was decided.
+#[test]
+fn a_record_that_was_decided_before_its_event_was_skipped_is_not_additional() {
+    let limits = Limits { waiting: 4, ..Limits::default() };
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
+    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
+    comparison.stored(record_of(&event(9, 0)));
+    for number in 0..4 {
+        comparison.expect(event(number, 0));
+    }
+    assert!(comparison.is_full());
+    comparison.decide_by_order();
+    assert_eq!(found(comparison.report()), [("additional", 1)].into());
+    comparison.skip(b"event-9");
+    for (offset, number) in (1..).zip(0..4) {
+        comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+    }
+    assert_eq!(found(&comparison.finish()), BTreeMap::new());
 }
 
 #[test]
@@ -90,6 +112,11 @@ fn a_row_at_which_run_would_stop_is_a_finding_and_its_record_no_second_one() {
     comparison.stored(record_of(&event(7, 0)));
     let report = comparison.finish();
     assert_eq!(found(&report), [("refused", 1)].into());
+    let ours: Vec<Option<&str>> = report
+        .findings()
+        .flat_map(|(_, _, examples)| examples.iter().map(|example| example.ours.as_deref()))
+        .collect();
+    assert_eq!(ours, [Some("R001: its key is NULL")]);
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn an_event_that_is_found_after_all_is_no_example_of_what_is_missing() {
         comparison.expect(event(number + 2, 0));
     }
     assert!(comparison.is_full());
-    comparison.decide_overtaken();
+    comparison.decide_by_order();
     let examples = |report: &Report| {
         let missing = report.findings().find(|(finding, ..)| *finding == Finding::Missing);
         let (_, count, examples) = missing.unwrap();

@@ -192,7 +192,7 @@ fn compare(
         let (wal, kafka) = turns.next().unwrap();
         for _ in 0..*wal {
             if comparison.is_full() {
-                comparison.decide_overtaken();
+                comparison.decide_by_order();
                 break;
             }
             if let Some(expected) = expected.next() {

@@ -7,6 +7,7 @@ use relay::{Code, TopicName};
 use super::{source::of_failure, step::Step};
 use crate::{
     blocking::blocking,
+    cli::topic_directory::NewTopic,
     config::Config,
     kafka::{TopicLookedUp, look_up_topics},
     prepare,
@@ -38,7 +39,7 @@ fn template(outbox: &relay::OutboxTable) -> Option<String> {
 }
 
 fn report(config: &Config, found: &[TopicLookedUp]) -> Step {
-    let described = |(name, found): &TopicLookedUp| match found {
+    let line = |(name, found): &TopicLookedUp| match found {
         Ok(found) => format!("{name}: {} partitions", found.facts.partitions),
         Err(failure) if failure.code == Code::TopicMissing => format!("{name}: missing"),
         Err(failure) => format!("{name}: {failure:#}"),
@@ -55,14 +56,14 @@ fn report(config: &Config, found: &[TopicLookedUp]) -> Step {
             NAME,
             format!("{} of {count} missing; kafka.create_topics makes them", missing.len()),
         )
-        .detail(format!("with {} partitions", create.partitions)),
+        .detail(NewTopic::from(create).to_string()),
         (false, true, None) => missing.iter().fold(
             Step::to_do(NAME, format!("{} of {count} missing", missing.len())),
             |step, name| step.command(create(config, name)),
         ),
         (false, false, _) => Step::failed(NAME, "Kafka does not describe all of them"),
     };
-    found.iter().fold(step, |step, topic| step.detail(described(topic)))
+    found.iter().fold(step, |step, topic| step.detail(line(topic)))
 }
 
 fn create(config: &Config, name: &TopicName) -> String {

@@ -9,7 +9,7 @@ use super::tally::{Delivered, RowKind, Tally};
 use crate::{
     cli::{
         connect::Access,
-        topic_directory::{Topics, UNKNOWN},
+        topic_directory::{TopicLookups, UNKNOWN},
     },
     config::Config,
     prepare,
@@ -61,7 +61,7 @@ async fn read_all(
     let mut reader = Reader {
         stream,
         tally: Tally::new(delivered),
-        directory: Topics::open(config).ok(),
+        directory: TopicLookups::open(config).ok(),
         topics: BTreeSet::new(),
         refused: None,
     };
@@ -78,7 +78,7 @@ struct Reader {
     stream: DryStream,
     tally: Tally,
     /// `None` where Kafka does not answer: it is not waited for again.
-    directory: Option<Topics>,
+    directory: Option<TopicLookups>,
     topics: BTreeSet<TopicName>,
     refused: Option<Failure>,
 }
