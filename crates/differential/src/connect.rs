@@ -5,7 +5,8 @@ use testbed::debezium::{Worker, WorkerOptions};
 use crate::case::Case;
 use crate::ours::PARTITIONS;
 
-/// How long Debezium's producer waits for a partition that a topic does not have. A minute is usual.
+/// How long Debezium's producer waits for a partition that a topic does not have. A minute is
+/// usual.
 const MAX_BLOCK_MS: u32 = 8_000;
 
 /// Starts a worker with a connector for each case.

@@ -8,7 +8,7 @@ use std::num::NonZeroI32;
 use anyhow::{Context, ensure};
 use outbox_router::config::{self, Environment};
 use outbox_router::migrate::{self, Given};
-use relay::testing::{MemorySink, Source, StoredRecord, samples, wire};
+use relay::testing::{MemorySink, ProducedRecord, Source, samples, wire};
 use relay::{
     Action, FrameOutcome, Input, Moment, Now, Outboxes, PgTimestamp, Relay, RelaySettings,
     TopicFacts, TopicId,
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    fn record(&self, record: &StoredRecord) -> Record {
+    fn record(&self, record: &ProducedRecord) -> Record {
         let committed = PgTimestamp::from_micros(COMMITTED_AT).unix_millis();
         let bytes = |bytes: &Vec<u8>| Bytes(bytes.clone());
         let headers = record.headers.iter();

@@ -25,6 +25,7 @@ pub mod failpoint;
 pub mod kafka;
 pub mod migrate;
 pub mod monitor;
+mod owned_record;
 pub mod postgres;
 pub mod prepare;
 pub mod shell;

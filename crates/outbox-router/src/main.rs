@@ -46,19 +46,26 @@ fn command(cli: &Cli) -> Exit {
     match &cli.command {
         Command::Explain(args) => match args.explanation {
             Some(explanation) => with_terminal(|terminal| cli::explain(explanation, terminal)),
-            None => with_configuration(&|loaded| explain_row(args, &loaded, &environment)),
+            None => with_configuration(&|loaded| {
+                to_its_end(async |terminal| {
+                    cli::explain_row(args, &loaded, &environment, terminal).await
+                })
+            }),
         },
-        Command::Migrate(from) => with_terminal(|terminal| {
-            block_on(cli::migrate(cli, from, &environment, terminal))
-                .unwrap_or_else(|error| refuse(Exit::Failure, &error))
-        }),
+        Command::Migrate(from) => {
+            to_its_end(async |terminal| cli::migrate(cli, from, &environment, terminal).await)
+        }
         Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
             Production::Real => run(loaded, args.on_failed, &environment),
-            Production::Dry => dry_run(&args.dry_run, &loaded, &environment),
+            Production::Dry => to_its_end(async |terminal| {
+                cli::dry_run(&args.dry_run, &loaded, &environment, terminal).await
+            }),
         }),
-        Command::Task(task) => {
-            with_configuration(&|loaded| execute(cli, task, &loaded, &environment))
-        }
+        Command::Task(task) => with_configuration(&|loaded| {
+            to_its_end(async |terminal| {
+                cli::execute(cli, task, &loaded, &environment, terminal).await
+            })
+        }),
     }
 }
 
@@ -83,24 +90,10 @@ fn run(loaded: Loaded, on_failed: OnFailed, environment: &Environment) -> Exit {
     }
 }
 
-fn dry_run(args: &cli::DryRunArgs, loaded: &Loaded, environment: &Environment) -> Exit {
+/// Runs a command that connects.
+fn to_its_end(command: impl AsyncFnOnce(&mut Terminal<'_>) -> Exit) -> Exit {
     with_terminal(|terminal| {
-        block_on(cli::dry_run(args, loaded, environment, terminal))
-            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
-    })
-}
-
-fn explain_row(args: &cli::ExplainArgs, loaded: &Loaded, environment: &Environment) -> Exit {
-    with_terminal(|terminal| {
-        block_on(cli::explain_row(args, loaded, environment, terminal))
-            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
-    })
-}
-
-fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environment) -> Exit {
-    with_terminal(|terminal| {
-        block_on(cli::execute(cli, task, loaded, environment, terminal))
-            .unwrap_or_else(|error| refuse(Exit::Failure, &error))
+        block_on(command(terminal)).unwrap_or_else(|error| refuse(Exit::Failure, &error))
     })
 }
 

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, error::SqlState};
 
 use super::TaskError;
 use crate::{
-    config::{Environment, Secret},
+    config::{Config, Environment, Secret},
     postgres::{ConnInfo, connect_failure, connect_sql, sql_failure},
     shell::Endpoint,
 };
@@ -28,7 +28,17 @@ pub(super) struct Access<'a> {
     pub(super) name: &'a str,
 }
 
-impl Access<'_> {
+impl<'a> Access<'a> {
+    /// To the server that the router reads from, as the router itself or as `admin`.
+    pub(super) fn new(
+        config: &'a Config,
+        admin: Option<&'a Secret<String>>,
+        environment: &'a Environment,
+    ) -> Self {
+        let own = config.postgres.url.as_ref();
+        Self { url: admin.or(own), own, environment, name: &config.name }
+    }
+
     fn conninfo(&self) -> Result<ConnInfo, Failure> {
         self.resolve(self.url)
     }

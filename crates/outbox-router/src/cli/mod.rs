@@ -2,8 +2,8 @@
 //! parsed here, and carried out by `app.rs`, unless it is a dry run.
 //!
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
-//! Printed SQL is exactly what `--apply` runs; `setup` and `teardown` create and drop nothing without
-//! `--apply`.
+//! Printed SQL is exactly what `--apply` runs; `setup` and `teardown` create and drop nothing
+//! without `--apply`.
 
 mod accept;
 mod args;
@@ -17,7 +17,6 @@ mod flags;
 mod form;
 mod http;
 mod migrate;
-mod owned_record;
 mod print_failure;
 mod record;
 mod setup;
@@ -40,6 +39,7 @@ pub use args::{
     TeardownArgs,
 };
 pub use compare::CompareArgs;
+use connect::Access;
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
@@ -131,8 +131,7 @@ pub async fn execute(
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
-    let own = config.postgres.url.as_ref();
-    let access = connect::Access { url: admin.or(own), own, environment, name: &config.name };
+    let access = Access::new(config, admin, environment);
     let outcome = match task {
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
@@ -155,8 +154,7 @@ pub async fn dry_run(
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let config = &loaded.config;
-    let url = config.postgres.url.as_ref();
-    let access = connect::Access { url, own: url, environment, name: &config.name };
+    let access = Access::new(config, None, environment);
     let outcome = Box::pin(dry_run::dry_run(args, config, access, terminal)).await;
     exit_of(outcome, terminal)
 }
@@ -169,9 +167,7 @@ pub async fn explain_row(
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let config = &loaded.config;
-    let own = config.postgres.url.as_ref();
-    let url = args.admin.admin_url.as_ref().or(own);
-    let access = connect::Access { url, own, environment, name: &config.name };
+    let access = Access::new(config, args.admin.admin_url.as_ref(), environment);
     let outcome = Box::pin(explain_row::explain_row(&args.row, config, access, terminal)).await;
     exit_of(outcome, terminal)
 }

@@ -49,7 +49,8 @@ pub(super) enum Topic {
     Unusable(Failure),
 }
 
-/// What a dry run is told of a topic of which nothing is known: no row is refused for its partition.
+/// What a dry run is told of a topic of which nothing is known: no row is refused for its
+/// partition.
 pub(super) const UNKNOWN: TopicFacts =
     TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 

@@ -5,11 +5,11 @@
 //! was there before a reading of the server's WAL position, and the WAL has been read to that
 //! position, it has no event ([`Comparison::note_waiting`], [`Comparison::decide_noted`]). While
 //! [`Comparison::is_full`] forbids reading more WAL, the order decides
-//! ([`Comparison::decide_by_order`]), as a producer writes a partition in WAL order: a record has no
-//! event if it lies before the records of 100 events that were read, and an event has no record if
-//! that of an event at least 100 after it in its partition was found. A record that was decided and
-//! whose event comes later counts as out of order. An event that was decided and whose record comes
-//! later is compared after all.
+//! ([`Comparison::decide_by_order`]), as a producer writes a partition in WAL order: a record has
+//! no event if it lies before the records of 100 events that were read, and an event has no record
+//! if that of an event at least 100 after it in its partition was found. A record that was decided
+//! and whose event comes later counts as out of order. An event that was decided and whose record
+//! comes later is compared after all.
 //!
 //! Neither side is read without limit. A partition that is ahead of the WAL
 //! ([`Comparison::is_ahead`]) must not be read on: the records of others would wait behind its own.

@@ -1,6 +1,6 @@
 //! The headers that Debezium 3 adds to every record unless `extended.headers.enabled` is false: the
 //! connector's logical name, its task, its own name, and the id of its run. They name the process
-//! that wrote the record, so they cannot be alike, and neither side is compared in them.
+//! that wrote the record, so they differ between any two writers, and are compared on neither side.
 
 /// What their names begin with.
 const PREFIX: &str = "__debezium.context.";

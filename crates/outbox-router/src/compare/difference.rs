@@ -21,6 +21,14 @@ pub enum Difference {
 }
 
 impl Difference {
+    const ALL: [Self; 6] =
+        [Self::Topic, Self::Partition, Self::Key, Self::Value, Self::Headers, Self::Timestamp];
+
+    /// Those of all parts in which `differs`, in the order of the enum.
+    pub(super) fn of_all(differs: impl Fn(Self) -> bool) -> Vec<Self> {
+        Self::ALL.into_iter().filter(|part| differs(*part)).collect()
+    }
+
     /// As it is printed.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,29 +42,16 @@ impl Difference {
     }
 }
 
-/// Everything that differs, in the order of the enum.
+/// Everything that differs.
 pub(super) fn differences(expected: &Expected, stored: &StoredRecord) -> Vec<Difference> {
-    let mut found = Vec::new();
-    if expected.partition.topic != stored.partition.topic {
-        found.push(Difference::Topic);
-    } else if expected.partition != stored.partition {
-        found.push(Difference::Partition);
-    }
-    if stored.key.as_deref() != Some(&expected.key) {
-        found.push(Difference::Key);
-    }
-    if stored.value != expected.value {
-        found.push(Difference::Value);
-    }
-    if stored.headers != expected.headers {
-        found.push(Difference::Headers);
-    }
-    if let ExpectedTime::Row(millis) = expected.time
-        && millis != stored.timestamp_ms
-    {
-        found.push(Difference::Timestamp);
-    }
-    found
+    Difference::of_all(|part| match part {
+        Difference::Topic => expected.partition.topic != stored.partition.topic,
+        Difference::Partition => expected.partition.is_another_of_topic(stored.partition),
+        Difference::Key => stored.key.as_deref() != Some(&expected.key),
+        Difference::Value => stored.value != expected.value,
+        Difference::Headers => stored.headers != expected.headers,
+        Difference::Timestamp => expected.time.differs(stored.timestamp_ms),
+    })
 }
 
 /// Both sides of one difference, short enough to print.

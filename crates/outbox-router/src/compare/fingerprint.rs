@@ -40,27 +40,14 @@ impl Fingerprint {
         stored: &StoredRecord,
         hasher: &RandomState,
     ) -> Vec<Difference> {
-        let mut found = Vec::new();
-        if self.partition.topic != stored.partition.topic {
-            found.push(Difference::Topic);
-        } else if self.partition != stored.partition {
-            found.push(Difference::Partition);
-        }
-        if self.key != hash(hasher, &stored.key.as_ref()) {
-            found.push(Difference::Key);
-        }
-        if self.value != hash(hasher, &stored.value.as_ref()) {
-            found.push(Difference::Value);
-        }
-        if self.headers != hash(hasher, &stored.headers) {
-            found.push(Difference::Headers);
-        }
-        if let ExpectedTime::Row(millis) = self.time
-            && millis != stored.timestamp_ms
-        {
-            found.push(Difference::Timestamp);
-        }
-        found
+        Difference::of_all(|part| match part {
+            Difference::Topic => self.partition.topic != stored.partition.topic,
+            Difference::Partition => self.partition.is_another_of_topic(stored.partition),
+            Difference::Key => self.key != hash(hasher, &stored.key.as_ref()),
+            Difference::Value => self.value != hash(hasher, &stored.value.as_ref()),
+            Difference::Headers => self.headers != hash(hasher, &stored.headers),
+            Difference::Timestamp => self.time.differs(stored.timestamp_ms),
+        })
     }
 }
 

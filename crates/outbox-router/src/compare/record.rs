@@ -1,8 +1,8 @@
-//! A record that the router would produce, copied.
+//! A record that the router would produce, as it is compared.
 
 use relay::{Record, TopicName};
 
-use crate::kafka::PartitionId;
+use crate::{kafka::PartitionId, owned_record::OwnedRecord};
 
 /// A record that the router would produce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,34 +31,32 @@ pub enum ExpectedTime {
     NotCompared,
 }
 
+impl ExpectedTime {
+    pub(super) fn differs(self, stored_ms: i64) -> bool {
+        match self {
+            Self::Row(millis) => millis != stored_ms,
+            Self::NotCompared => false,
+        }
+    }
+}
+
 impl Expected {
-    /// Copies a record of a dry run. `topic` is the number of its topic among those that are read;
+    /// Takes a record of a dry run. `topic` is the number of its topic among those that are read;
     /// `None` where the record has no id.
-    pub fn of(
-        record: &Record<'_>,
+    pub(crate) fn of(
+        record: OwnedRecord,
         topic: usize,
         committed_ms: i64,
         id_headers: &IdHeaders,
     ) -> Option<Self> {
-        let headers: Vec<(String, Option<Vec<u8>>)> = record
-            .headers
-            .iter()
-            .map(|header| (header.name.to_owned(), header.value.map(<[u8]>::to_vec)))
-            .collect();
+        let OwnedRecord { partition, key, value, headers, .. } = record;
         let id = id_headers.id_of(&headers)?.to_vec();
         let time = match record.timestamp_ms {
             Record::NOW => ExpectedTime::NotCompared,
             millis if millis == committed_ms => ExpectedTime::NotCompared,
             millis => ExpectedTime::Row(millis),
         };
-        Some(Self {
-            id,
-            partition: PartitionId { topic, partition: record.partition },
-            key: record.key.to_vec(),
-            value: record.value.map(<[u8]>::to_vec),
-            headers,
-            time,
-        })
+        Some(Self { id, partition: PartitionId { topic, partition }, key, value, headers, time })
     }
 
     /// About what it takes in memory, in bytes.
@@ -88,7 +86,7 @@ impl IdHeaders {
 
     /// The value of the first id header that is there and not null; of several headers of one name
     /// the first counts.
-    pub(super) fn id_of<'h>(&self, headers: &'h [(String, Option<Vec<u8>>)]) -> Option<&'h [u8]> {
+    pub(crate) fn id_of<'h>(&self, headers: &'h [(String, Option<Vec<u8>>)]) -> Option<&'h [u8]> {
         self.0.iter().find_map(|id_header| {
             let (_, id) = headers.iter().find(|(name, _)| name == id_header)?;
             id.as_deref()

@@ -241,16 +241,17 @@ tables! {
         /// router stops at the table's first row; ignore: it is left out.
         missing_columns: MissingColumns = MissingColumns::Error, choice(MISSING_COLUMNS);
         /// With format = "debezium": how a numeric is written that is no text in Debezium, as its
-        /// decimal.handling.mode says. precise: in JSON the bytes of its digits in Base64, without a
-        /// declared scale an object of scale and bytes; string: a text; double: a number of JSON.
+        /// decimal.handling.mode says. precise: in JSON the bytes of its digits in Base64, without
+        /// a declared scale an object of scale and bytes; string: a text; double: a number of JSON.
         decimals: Decimals = Decimals::Precise, choice(DECIMALS);
         /// With format = "debezium": how a time without a time zone is written, as Debezium's
-        /// time.precision.mode says. adaptive: a number of ms where at most three digits of a second's
-        /// fraction are declared, else of us. With connect and isostring a timestamp, a date or a
-        /// time is refused as a key, a header or in the envelope.
+        /// time.precision.mode says. adaptive: a number of ms where at most three digits of a
+        /// second's fraction are declared, else of us. With connect and isostring a timestamp, a
+        /// date or a time is refused as a key, a header or in the envelope.
         times: Times = Times::Adaptive, choice(TIMES);
-        /// With format = "debezium": how an interval is written, as Debezium's interval.handling.mode
-        /// says. numeric: a number of us, a month having 30.4375 days; string: as in ISO 8601.
+        /// With format = "debezium": how an interval is written, as Debezium's
+        /// interval.handling.mode says. numeric: a number of us, a month having 30.4375 days;
+        /// string: as in ISO 8601.
         intervals: Intervals = Intervals::Number, choice(INTERVALS);
         /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
         /// column is NULL is in neither, as in SQL. Rows that are no events are counted.

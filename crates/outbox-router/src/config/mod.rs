@@ -15,11 +15,11 @@ mod kinds;
 mod names;
 mod outbox;
 mod parse;
+mod placeholder;
 mod places;
 pub(crate) mod print;
 mod quantity;
 mod read;
-mod reference;
 mod secret;
 mod source;
 mod suggest;
@@ -100,7 +100,7 @@ fn load_source(
             problems.push(error);
         }
     }
-    reference::resolve(&mut tree, environment, &mut problems);
+    placeholder::resolve(&mut tree, environment, &mut problems);
     let places = Places::of(&tree, source.as_ref());
     let config = Config::read(Section::root(tree), &mut problems);
     validate::validate(&config, &mut problems);

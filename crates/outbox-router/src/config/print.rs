@@ -40,8 +40,9 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted_template(&text.replace("${", "$${"))
 }
 
-/// A TOML basic string for a key that takes templates: `${` stays. The writer of the crate `toml` is
-/// not used: it leaves the control characters from U+0080 on as they are, and terminals obey them.
+/// A TOML basic string for a key that takes templates: `${` stays. The writer of the crate `toml`
+/// is not used: it leaves the control characters from U+0080 on as they are, and terminals obey
+/// them.
 pub(crate) fn quoted_template(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

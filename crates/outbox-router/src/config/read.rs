@@ -234,7 +234,7 @@ impl Section {
         let node = self.take(key)?;
         let digits = match &node.value {
             Value::Literal { text, kind: "an integer" } => text.clone(),
-            // Environment, flags and references give only texts.
+            // The environment, flags and placeholders give only texts.
             Value::Text(text)
                 if !matches!(node.origin, Origin::File(_))
                     || text.quoting == Quoting::Forbidden =>

@@ -58,7 +58,7 @@ pub(super) enum Value {
     Table(Table),
 }
 
-/// A text, and whether it may be quoted in a message: what a reference brought may be secret.
+/// A text, and whether it may be quoted in a message: what a placeholder gave may be secret.
 #[derive(Debug, Clone)]
 pub(super) struct Text {
     pub(super) text: String,

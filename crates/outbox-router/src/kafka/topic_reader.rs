@@ -36,6 +36,13 @@ pub struct PartitionId {
     pub partition: i32,
 }
 
+impl PartitionId {
+    /// Whether both are of one topic, and not the same.
+    pub fn is_another_of_topic(self, other: Self) -> bool {
+        self.topic == other.topic && self.partition != other.partition
+    }
+}
+
 /// A record as the broker stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRecord {
@@ -86,8 +93,8 @@ impl TopicReader {
         Ok(Self { cluster, reader, topics: Vec::new() })
     }
 
-    /// Begins to read a topic, which has no number yet, at the first records that are not older than
-    /// `millis`, and returns where each partition begins.
+    /// Begins to read a topic at the first records that are not older than `millis`, gives it the
+    /// next number, and returns where each partition begins.
     ///
     /// # Errors
     /// No broker answers, or the topic cannot be read.

@@ -38,10 +38,10 @@ impl Source {
     /// Those of [`Source::copy_slot`].
     pub(crate) async fn dry_stream(&self) -> Result<(DryStream, SourceReading), Failure> {
         let (copy, reading) = self.copy_slot().await?;
-        let tables = TableOids::of(self.outboxes(), &reading.catalog, None);
+        let tables = TableOids::of(&self.outboxes, &reading.catalog, None);
         let stream = DryStream {
             copy,
-            run: DryRun::new(self.outboxes().clone(), tables, self.row_bytes),
+            run: DryRun::new(self.outboxes.clone(), tables, self.row_bytes),
             passed: Lsn::ZERO,
             no_further_since: Instant::now(),
             answers: 0,
@@ -100,8 +100,8 @@ impl DryStream {
         Ok(Some(frame))
     }
 
-    /// Begins to count anew for how long the server answers that it is [no
-    /// further](Self::is_at_end). To be called after the end of WAL was read that is to be reached.
+    /// Begins anew to count the answers that tell of [the end](Self::is_at_end). To be called when
+    /// the end of WAL was read up to which the stream is to be followed.
     pub fn restart_wait(&mut self) {
         (self.no_further_since, self.answers) = (Instant::now(), 0);
     }

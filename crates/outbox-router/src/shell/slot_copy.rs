@@ -10,7 +10,7 @@
 use std::{future::poll_fn, task::Poll, time::Duration};
 
 use pgoutput::StandbyStatusUpdate;
-use relay::{Case, Code, Failure, Lsn, Outboxes, PgTimestamp, ReplyRequest, source::slot_checks};
+use relay::{Case, Code, Failure, Lsn, PgTimestamp, ReplyRequest, source::slot_checks};
 use tokio::time::Instant;
 
 use super::{
@@ -91,11 +91,6 @@ impl Source {
             connection.start_replication(&copy, &publications).await.map_err(command_failure)?;
         let copy = SlotCopy { stream, begins_at, passed: Lsn::ZERO, status_due: Instant::now() };
         Ok((copy, reading))
-    }
-
-    /// The configured outbox tables.
-    pub(crate) fn outboxes(&self) -> &Outboxes {
-        &self.outboxes
     }
 }
 

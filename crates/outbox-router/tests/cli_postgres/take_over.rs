@@ -1,5 +1,5 @@
-//! `migrate debezium --take-over`, as far as PostgreSQL decides about it. A real connector is in the
-//! end-to-end scenarios.
+//! `migrate debezium --take-over`, as far as PostgreSQL decides about it. A real connector is in
+//! the end-to-end scenarios.
 
 use outbox_router::cli::Exit;
 use serde_json::Value;

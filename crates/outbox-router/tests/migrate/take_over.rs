@@ -1,4 +1,5 @@
-//! `--take-over` and `--give-back` where nothing can be reached: what they say about files and flags.
+//! `--take-over` and `--give-back` where nothing can be reached: what they say about files and
+//! flags.
 
 use std::fs;
 

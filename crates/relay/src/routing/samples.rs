@@ -14,7 +14,7 @@ use super::{
 use crate::{
     failure::Failure,
     testing::{
-        StoredRecord,
+        ProducedRecord,
         wire::{self, Value},
     },
 };
@@ -32,7 +32,7 @@ pub(super) fn mapped(
     table: &OutboxTable,
     columns: &[(&str, u32)],
     values: &[Value<'_>],
-) -> Result<Option<(StoredRecord, String)>, Failure> {
+) -> Result<Option<(ProducedRecord, String)>, Failure> {
     let relation = wire::relation_message(1, "outbox", columns);
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
     let insert = wire::insert_message(1, values);
@@ -53,7 +53,7 @@ pub(super) fn mapped(
     let usual = routed.partition_and_time(PARTITIONS, committed_at);
     let partition_and_time = mapped.override_with(usual, PARTITIONS).unwrap();
     let record = routed.record(&format_headers, partition_and_time);
-    Ok(Some((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string())))
+    Ok(Some((ProducedRecord::from(&record), topics.name(record.topic).unwrap().to_string())))
 }
 
 /// The record of one row, which is an event, and its topic's name.
@@ -61,6 +61,6 @@ pub(super) fn routed(
     table: &OutboxTable,
     columns: &[(&str, u32)],
     values: &[Value<'_>],
-) -> Result<(StoredRecord, String), Failure> {
+) -> Result<(ProducedRecord, String), Failure> {
     mapped(table, columns, values).map(|record| record.expect("an event"))
 }

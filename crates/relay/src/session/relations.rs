@@ -73,8 +73,8 @@ impl Relations {
         self.by_oid.insert(relation.id, binding);
     }
 
-    /// The outbox that a relation is, if it is one. The message bears the name that the table had
-    /// at this place in the WAL. That name is compared first, so that a row is routed alike
+    /// The outbox that a relation is, if it is one. The message has the name that the table had
+    /// at this LSN. That name is compared first, so that a row is routed alike
     /// whenever it is read. If the table had another name then, or was renamed back within the same
     /// transaction, its OID identifies it, as it does a partition that is published under its own
     /// name. What was an outbox in this session stays an outbox.

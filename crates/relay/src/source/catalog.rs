@@ -11,25 +11,25 @@ use crate::routing::table::{Outboxes, TableName};
 pub struct Catalog {
     /// The publication, if it exists.
     pub publication: Option<Publication>,
-    /// The outbox tables: those that bear a configured name, and those whose OID the witness names.
+    /// The outbox tables: those that have a configured name, and those whose OID the witness names.
     pub relations: Vec<CatalogRelation>,
 }
 
 impl Catalog {
-    /// The table that bears this name now.
+    /// The table that has this name now.
     pub fn named(&self, name: &TableName) -> Option<&CatalogRelation> {
         self.relations.iter().find(|relation| relation.name == *name)
     }
 
-    /// The table that bears this name, or else the one that bore it before it was renamed.
-    pub fn bearing(&self, name: &TableName) -> Option<&CatalogRelation> {
-        let bore = |relation: &&CatalogRelation| relation.formerly.contains(name);
-        self.named(name).or_else(|| self.relations.iter().find(bore))
+    /// The table that has this name, or else the one that had it before it was renamed.
+    pub fn named_now_or_before(&self, name: &TableName) -> Option<&CatalogRelation> {
+        let had = |relation: &&CatalogRelation| relation.formerly.contains(name);
+        self.named(name).or_else(|| self.relations.iter().find(had))
     }
 
     /// Adds the tables of `before` that are gone. A dropped table does no harm until another table
-    /// takes its name. A renamed table belongs to the configured name that it bore until another
-    /// table bears that name. At most `GONE_MAX` dropped tables are kept, the latest: where tables
+    /// takes its name. A renamed table belongs to the configured name that it had until another
+    /// table has that name. At most `GONE_MAX` dropped tables are kept, the latest: where tables
     /// come and go every day, the witness would grow without limit.
     #[must_use]
     pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
@@ -179,7 +179,7 @@ pub struct CatalogRelation {
     /// type). Of all else only a GRANT on the type writes that row (seen on 15 and 18). None in
     /// records of earlier versions.
     pub named_by: Option<u32>,
-    /// Configured names that it bore before, and that no other table bears now.
+    /// Configured names that it had before, and that no other table has now.
     /// [`Catalog::remember`] adds them; the server does not know them.
     pub formerly: Vec<TableName>,
     /// What it is.

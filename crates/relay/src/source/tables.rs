@@ -16,13 +16,13 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOids {
     by_oid: BTreeMap<Oid, TableName>,
-    /// The partitions of configured tables, of all levels, where they are not configured themselves.
+    /// The partitions of configured tables, at every level, unless they are configured themselves.
     partitions: BTreeMap<Oid, TableName>,
 }
 
 impl TableOids {
-    /// The tables that bear a configured name now, and those that bore one when they were last
-    /// read. A table that has borne two configured names belongs to the one that it bears now.
+    /// The tables that have a configured name now, and those that had one when they were last
+    /// read. A table that has had two configured names belongs to the one that it has now.
     pub fn of(outboxes: &Outboxes, now: &Catalog, remembered: Option<&Catalog>) -> Self {
         let (mut by_oid, mut partitions) = (BTreeMap::new(), BTreeMap::new());
         for relation in remembered.into_iter().chain([now]).flat_map(|one| &one.relations) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_table_is_remembered_by_its_configured_name_for_as_long_as_no_other_bears_it() {
+    fn a_renamed_table_is_remembered_by_its_configured_name_for_as_long_as_no_other_has_it() {
         let outboxes = configured(&["outbox"]);
         let first = called(&[(10, "outbox")]);
         let second = called(&[(10, "a")]).remember(&outboxes, Some(&first));

@@ -6,5 +6,5 @@ mod sink;
 mod source;
 pub mod wire;
 
-pub use sink::{Lane, MemorySink, StoredRecord};
+pub use sink::{Lane, MemorySink, ProducedRecord};
 pub use source::Source;

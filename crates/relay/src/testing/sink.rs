@@ -14,7 +14,7 @@ pub type Lane = (TopicId, i32);
 
 /// A [`Record`] that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredRecord {
+pub struct ProducedRecord {
     /// Where to.
     pub topic: TopicId,
     /// Where to.
@@ -29,7 +29,7 @@ pub struct StoredRecord {
     pub timestamp_ms: i64,
 }
 
-impl From<&Record<'_>> for StoredRecord {
+impl From<&Record<'_>> for ProducedRecord {
     fn from(record: &Record<'_>) -> Self {
         let header =
             |header: crate::Header<'_>| (header.name.to_owned(), header.value.map(<[u8]>::to_vec));
@@ -51,12 +51,12 @@ pub struct MemorySink {
     closed: Option<TransactionRef>,
     lanes: BTreeMap<Lane, Queue>,
     in_flight: usize,
-    produced: Vec<StoredRecord>,
+    produced: Vec<ProducedRecord>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(StoredRecord, Ticket)>,
+    waiting: VecDeque<(ProducedRecord, Ticket)>,
     stored: VecDeque<Ticket>,
 }
 
@@ -67,7 +67,7 @@ impl MemorySink {
     }
 
     /// Every record that was taken, in order.
-    pub fn produced(&self) -> &[StoredRecord] {
+    pub fn produced(&self) -> &[ProducedRecord] {
         &self.produced
     }
 
@@ -92,13 +92,13 @@ impl MemorySink {
     }
 
     /// The record of a partition that would be stored next.
-    pub fn next(&self, lane: Lane) -> Option<&StoredRecord> {
+    pub fn next(&self, lane: Lane) -> Option<&ProducedRecord> {
         self.lanes.get(&lane)?.waiting.front().map(|(record, _)| record)
     }
 
     /// The broker stores the next record of a partition: the record cannot be lost any more, but is
     /// not acknowledged yet.
-    pub fn store(&mut self, lane: Lane) -> Option<StoredRecord> {
+    pub fn store(&mut self, lane: Lane) -> Option<ProducedRecord> {
         let queue = self.lanes.get_mut(&lane)?;
         let (record, ticket) = queue.waiting.pop_front()?;
         queue.stored.push_back(ticket);
@@ -153,7 +153,7 @@ impl RecordSink for MemorySink {
         if self.in_flight >= self.capacity {
             return Err(Refusal { ticket, reason: RefusalReason::Full });
         }
-        let stored = StoredRecord::from(record);
+        let stored = ProducedRecord::from(record);
         self.produced.push(stored.clone());
         self.in_flight += 1;
         let queue = self.lanes.entry((record.topic, record.partition)).or_default();

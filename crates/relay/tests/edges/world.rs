@@ -6,7 +6,7 @@ use relay::{
     Action, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes, PgTimestamp, Relay,
     RelaySettings, Timing, TopicFacts, TopicId, Window,
     testing::{
-        MemorySink, Source, StoredRecord,
+        MemorySink, ProducedRecord, Source,
         wire::{self, Value},
     },
 };
@@ -22,12 +22,12 @@ pub(crate) const MESSAGE_MAX: u32 = 12 << 20;
 /// What becomes of a row.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Record { topic: String, record: StoredRecord },
+    Record { topic: String, record: ProducedRecord },
     Stops(String),
 }
 
 impl Outcome {
-    fn part(&self, part: impl FnOnce(&str, &StoredRecord) -> String) -> String {
+    fn part(&self, part: impl FnOnce(&str, &ProducedRecord) -> String) -> String {
         match self {
             Self::Record { topic, record } => part(topic, record),
             Self::Stops(code) => code.clone(),

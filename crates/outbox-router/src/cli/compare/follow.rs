@@ -31,7 +31,7 @@ const DECIDE_EVERY: Duration = Duration::from_millis(500);
 /// What is remembered from turn to turn.
 struct Progress {
     phase: Phase,
-    /// Where WAL ended after the records that waited were noted.
+    /// The end of WAL when the waiting records were noted.
     decide_at: Option<Lsn>,
     noted_at: Instant,
     /// How many events, and records of events, had come when one last came.

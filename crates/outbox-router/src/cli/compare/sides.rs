@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use relay::{DryFrame, Failure, Lsn, Record, TopicId, Transaction};
+use relay::{DryFrame, Failure, Lsn, Record, Transaction};
 
 use super::topics::ReadTopics;
 use crate::{
     compare::{Comparison, Expected, IdHeaders},
+    owned_record::OwnedRecord,
     shell::DryStream,
 };
 
@@ -58,7 +59,7 @@ impl Sides {
         }
     }
 
-    /// Whether all WAL was read up to its end of a moment ago.
+    /// Whether everything before this end of WAL was read.
     pub(super) fn has_reached(&self, wal_end: Lsn) -> bool {
         self.stream.passed() >= wal_end || self.stream.is_at_end()
     }
@@ -74,9 +75,9 @@ impl Sides {
             let is_compared = phase == Phase::Comparing
                 && !self.has_read(scope)
                 && !transaction.is_some_and(|open| is_earlier(open, scope));
-            let mut shown = None;
+            let mut produced = None;
             let take = |record: &Record<'_>| {
-                shown = transaction.map(|open| Shown::of(record, open, scope));
+                produced = transaction.map(|open| (OwnedRecord::of(record), open));
             };
             let Some(seen) = self.stream.next(take)? else { break };
             match seen {
@@ -85,12 +86,14 @@ impl Sides {
                     self.stream.topic(id, facts);
                     continue;
                 }
-                DryFrame::Event => match shown {
-                    Some(shown) if is_compared => self.event(shown, scope)?,
-                    Some(Shown { expected: Some(expected), .. }) => {
-                        self.comparison.skip(&expected.id);
+                DryFrame::Event => match produced {
+                    Some((record, open)) if is_compared => self.event(record, open, scope)?,
+                    Some((record, _)) => {
+                        if let Some(id) = scope.id_headers.id_of(&record.headers) {
+                            self.comparison.skip(id);
+                        }
                     }
-                    Some(_) | None => {}
+                    None => {}
                 },
                 DryFrame::Refused(failure, id) if is_compared => {
                     self.comparison.refuse(&failure, id.as_deref());
@@ -107,22 +110,24 @@ impl Sides {
     }
 
     /// Gives an event to the comparison, and begins to read its topic.
-    fn event(&mut self, shown: Shown, scope: &Scope) -> Result<(), Failure> {
-        let Shown { topic, partition, transaction, timestamp_ms, expected } = shown;
-        let Some(name) = self.stream.topic_name(topic) else { return Ok(()) };
+    fn event(
+        &mut self,
+        record: OwnedRecord,
+        transaction: Transaction,
+        scope: &Scope,
+    ) -> Result<(), Failure> {
+        let Some(name) = self.stream.topic_name(record.topic) else { return Ok(()) };
         let lookback = i64::try_from(scope.lookback.as_millis()).unwrap_or(i64::MAX);
         let committed_ms = transaction.committed_at.unix_millis();
-        let earliest = match timestamp_ms {
+        let earliest = match record.timestamp_ms {
             Record::NOW => committed_ms,
             millis => committed_ms.min(millis),
         };
         let from = earliest.saturating_sub(lookback).max(0);
         let number = self.topics.number(name, from, &mut self.comparison)?;
-        match expected {
-            Some(mut expected) => {
-                expected.partition.topic = number;
-                self.comparison.expect(expected);
-            }
+        let partition = record.partition;
+        match Expected::of(record, number, committed_ms, &scope.id_headers) {
+            Some(expected) => self.comparison.expect(expected),
             None => {
                 let at = format!("{name}-{partition}, committed at {}", transaction.commit_lsn);
                 self.comparison.expect_without_id(at);
@@ -136,27 +141,4 @@ impl Sides {
 fn is_earlier(transaction: Transaction, scope: &Scope) -> bool {
     let millis = transaction.committed_at.unix_millis();
     scope.since_micros.is_some_and(|since| millis * 1_000 < since)
-}
-
-/// A record of a dry run, copied, since it borrows from the frame.
-struct Shown {
-    topic: TopicId,
-    partition: i32,
-    transaction: Transaction,
-    timestamp_ms: i64,
-    /// `None` where the record has no id.
-    expected: Option<Expected>,
-}
-
-impl Shown {
-    fn of(record: &Record<'_>, transaction: Transaction, scope: &Scope) -> Self {
-        let committed_ms = transaction.committed_at.unix_millis();
-        Self {
-            topic: record.topic,
-            partition: record.partition,
-            transaction,
-            timestamp_ms: record.timestamp_ms,
-            expected: Expected::of(record, 0, committed_ms, &scope.id_headers),
-        }
-    }
 }

@@ -88,8 +88,8 @@ impl ReadTopics {
         Ok(found.facts())
     }
 
-    /// The number of a topic of an event. It is read from `millis` on if it was not read yet, and so
-    /// are the topics that were named.
+    /// The number of a topic of an event. It is read from `millis` on if it was not read yet, and
+    /// so are the topics that were named.
     ///
     /// # Errors
     /// The topic cannot be read, or no broker answers.
@@ -130,8 +130,8 @@ impl ReadTopics {
         Ok(number)
     }
 
-    /// Waits up to `limit` for a record and takes all that have arrived, at most `most`. Returns how
-    /// many were taken.
+    /// Waits up to `limit` for a record and takes all that have arrived, at most `most`. Returns
+    /// how many were taken.
     ///
     /// # Errors
     /// A topic was deleted, or may no longer be read.

@@ -6,8 +6,9 @@ use relay::{Failure, Lsn, PgTimestamp, Record, Transaction, wording::utc};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{form::Form, owned_record::OwnedRecord, shown_bytes},
+    cli::{form::Form, shown_bytes},
     codes::hint,
+    owned_record::OwnedRecord,
 };
 
 type Out<'o> = &'o mut (dyn io::Write + Send);

@@ -9,10 +9,10 @@ use crate::{
     cli::{
         TaskError, Terminal,
         form::Form,
-        owned_record::OwnedRecord,
         print_failure::print_failure,
         topic_directory::{Topic, TopicLookups},
     },
+    owned_record::OwnedRecord,
     shell::DryStream,
 };
 
@@ -30,8 +30,8 @@ pub(super) enum Until {
 pub(super) enum Ended {
     /// Where it was to end.
     Complete,
-    /// The server says again and again that it has decoded everything, up to a position before
-    /// that.
+    /// At a position before that: the server has answered several times that it has decoded no
+    /// further.
     Silent,
     /// By Ctrl-C.
     Interrupted,
@@ -69,6 +69,9 @@ impl Reading {
     }
 
     /// Reads until the end, and prints every row.
+    ///
+    /// # Errors
+    /// The connection broke, no broker answers, or the output cannot be written.
     pub(super) async fn follow(
         &mut self,
         until: Until,

@@ -29,8 +29,8 @@ use crate::{
     shell::{Source, SourceReading},
 };
 
-/// Prints every record. A row at which `run` would stop gives exit code 1, and so does a topic that is
-/// missing or refused: `run` would wait for a person there.
+/// Prints every record. A row at which `run` would stop gives exit code 1, and so does a topic that
+/// is missing or refused: `run` would wait for a person there.
 pub(super) async fn dry_run(
     args: &DryRunArgs,
     config: &Config,
@@ -63,7 +63,7 @@ fn print_defects(
     found: &SourceReading,
     terminal: &mut Terminal<'_>,
 ) -> io::Result<usize> {
-    let watched = Watched { publication: &source.publication, outboxes: source.outboxes() };
+    let watched = Watched { publication: &source.publication, outboxes: &source.outboxes };
     let mut defects = 0;
     for failure in compare(watched, None, &found.catalog).iter().filter(|found| !found.is_note()) {
         print_failure(terminal.err, failure)?;

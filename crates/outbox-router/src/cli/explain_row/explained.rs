@@ -14,10 +14,8 @@ use super::{
     table_row::TableRow,
 };
 use crate::{
-    cli::{
-        owned_record::OwnedRecord,
-        topic_directory::{Topic, UNKNOWN},
-    },
+    cli::topic_directory::{Topic, UNKNOWN},
+    owned_record::OwnedRecord,
     postgres::frames::{PREFIX_BYTES, frame_limit},
 };
 

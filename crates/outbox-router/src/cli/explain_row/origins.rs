@@ -1,5 +1,5 @@
-//! Where each part of a record comes from. Of headers, the core writes those of the format first, then those
-//! of the preset and the configuration, then a trace context, then the row's own.
+//! Where each part of a record comes from. Of headers, the core writes those of the format first,
+//! then those of the preset and the configuration, then a trace context, then the row's own.
 
 use relay::{Format, HeaderValue, Mapping, Role, Template};
 

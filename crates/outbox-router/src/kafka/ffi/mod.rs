@@ -5,8 +5,8 @@
 //! object of its own, and its `poll` neither batches reports nor shows when the queue is empty.
 //! Here a record costs one call with a cached topic handle, reports are read directly from the
 //! event that carries them, and an eventfd signals that there are events. rdkafka's `Client` still
-//! makes and destroys the native client; only [`Producer::serve`] and [`Reader::next`] poll its main
-//! queue.
+//! makes and destroys the native client; only [`Producer::serve`] and [`Reader::next`] poll its
+//! main queue.
 //!
 //! Error codes are read from C as integers. The bindings declare them as Rust enums with gaps, and
 //! a code of a newer broker that the enum lacks would be undefined behaviour.

@@ -113,8 +113,8 @@ impl Reader {
         &self.client
     }
 
-    /// Stops reading a partition, and drops what was fetched of it. What is in the queue already may
-    /// still come.
+    /// Stops reading a partition, and drops what was fetched of it. What is in the queue already
+    /// may still come.
     ///
     /// # Errors
     /// The topic is unknown, or the partition is not read.

@@ -108,7 +108,8 @@ pub(super) fn slot(context: &mut Context<'_>) {
                 let text = context.text(&property, &variable);
                 if name == "slot.name" && text.as_literal().is_some_and(|slot| !is_slot(slot)) {
                     let why = "PostgreSQL has no slot of such a name: a-z, 0-9 and _ are allowed";
-                    let hint = "give the file as it reaches Debezium, with its places filled in";
+                    let hint =
+                        "give the file as it reaches Debezium, with its placeholders filled in";
                     context.report.unsupported(PropertyFinding::of(&property, why).hint(hint));
                     Text::variable(&variable)
                 } else {

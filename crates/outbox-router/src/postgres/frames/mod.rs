@@ -29,8 +29,8 @@ const CONTROL_BYTES: usize = 1024 * 1024;
 /// columns, where ids and keys usually stand.
 pub const PREFIX_BYTES: usize = 64 * 1024;
 
-/// The largest body of a CopyData frame that is handed out whole, where the values of a row may have
-/// `row_bytes`.
+/// The largest body of a CopyData frame that is handed out whole, where the values of a row may
+/// have `row_bytes`.
 #[must_use]
 pub const fn frame_limit(row_bytes: usize) -> usize {
     row_bytes.saturating_add(ENVELOPE_BYTES)

@@ -228,8 +228,9 @@ impl Script {
     }
 
     fn keys(&self) -> Vec<String> {
-        let key =
-            |record: &crate::testing::StoredRecord| String::from_utf8(record.key.clone()).unwrap();
+        let key = |record: &crate::testing::ProducedRecord| {
+            String::from_utf8(record.key.clone()).unwrap()
+        };
         self.sink.produced().iter().map(key).collect()
     }
 

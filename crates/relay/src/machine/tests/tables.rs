@@ -1,4 +1,4 @@
-//! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL
+//! Which relation of the stream is an outbox: by its OID, or by the name that it had at its WAL
 //! position.
 
 use super::{world::World, *};

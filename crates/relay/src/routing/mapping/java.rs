@@ -4,8 +4,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::form::Width;
 
-/// Appends a floating-point number as `Double.toString` does from Java 19 on: the fewest digits that
-/// give the number, two at least.
+/// Appends a floating-point number as `Double.toString` does from Java 19 on: the fewest digits
+/// that give the number, two at least.
 ///
 /// # Errors
 /// The text is no number.

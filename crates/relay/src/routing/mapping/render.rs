@@ -1,8 +1,8 @@
 //! A column's value as characters, for a header, and as JSON, for a key, a value or an envelope.
 //!
 //! With `format = "debezium"` both are what Kafka Connect writes of Debezium's type for the column
-//! ([`debezium`]): its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter` without
-//! schemas. With `format = "plain"` a value is what PostgreSQL writes.
+//! ([`debezium`]): its `SimpleHeaderConverter` and `StringConverter`, or its `JsonConverter`
+//! without schemas. With `format = "plain"` a value is what PostgreSQL writes.
 
 use super::{
     debezium,
@@ -21,8 +21,8 @@ pub(super) fn can_write(form: Form, format: Format) -> bool {
     }
 }
 
-/// Whether Debezium writes a value of this form in other characters than PostgreSQL, as the bytes of
-/// a key or a value.
+/// Whether Debezium writes a value of this form in other characters than PostgreSQL, as the bytes
+/// of a key or a value.
 pub(super) const fn has_characters_of_its_own(form: Form) -> bool {
     match form {
         Form::Float(_)

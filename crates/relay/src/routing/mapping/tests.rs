@@ -13,7 +13,7 @@ use crate::{
         topic::{JavaRegex, OnMismatch, TopicTemplate},
     },
     testing::{
-        StoredRecord,
+        ProducedRecord,
         wire::{TEXT, Value as Wire},
     },
 };
@@ -40,14 +40,14 @@ fn row<'a>() -> [Wire<'a>; 5] {
 fn with(
     table: &OutboxTable,
     more: &[(&str, u32, Wire<'_>)],
-) -> Result<Option<(StoredRecord, String)>, Failure> {
+) -> Result<Option<(ProducedRecord, String)>, Failure> {
     let columns: Vec<_> =
         COLUMNS.into_iter().chain(more.iter().map(|(name, oid, _)| (*name, *oid))).collect();
     let values: Vec<_> = row().into_iter().chain(more.iter().map(|(.., value)| *value)).collect();
     mapped(table, &columns, &values)
 }
 
-fn record(table: &OutboxTable, more: &[(&str, u32, Wire<'_>)]) -> StoredRecord {
+fn record(table: &OutboxTable, more: &[(&str, u32, Wire<'_>)]) -> ProducedRecord {
     with(table, more).unwrap().unwrap().0
 }
 
@@ -214,7 +214,7 @@ fn keys_and_values_are_written_as_json() {
 }
 
 /// The columns, with a payload of another type.
-fn with_payload(table: &OutboxTable, oid: u32, value: Wire<'_>) -> Result<StoredRecord, Failure> {
+fn with_payload(table: &OutboxTable, oid: u32, value: Wire<'_>) -> Result<ProducedRecord, Failure> {
     let (mut columns, mut values) = (COLUMNS, row());
     (columns[4].1, values[4]) = (oid, value);
     routed(table, &columns, &values).map(|(record, _)| record)

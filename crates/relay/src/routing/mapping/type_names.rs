@@ -9,8 +9,8 @@ use crate::routing::table::OutboxTable;
 /// How many types are kept: `MaxHeapAttributeNumber`, the most columns that a table has.
 const TYPES_MAX: usize = 1_600;
 
-/// Types whose text is another than what Debezium writes: of hstore it makes JSON, of vectors lists,
-/// of PostGIS' types objects.
+/// Types whose text is another than what Debezium writes: of hstore it makes JSON, of vectors
+/// lists, of PostGIS' types objects.
 const OF_THEIR_OWN: [&[u8]; 6] =
     [b"hstore", b"vector", b"halfvec", b"sparsevec", b"geometry", b"geography"];
 

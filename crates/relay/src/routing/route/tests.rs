@@ -12,7 +12,7 @@ use crate::{
         topic::TopicTemplate,
     },
     testing::{
-        StoredRecord,
+        ProducedRecord,
         wire::{self, TEXT, Value as Wire},
     },
 };
@@ -47,7 +47,7 @@ fn row_with<'a>(column: &str, value: Wire<'a>) -> [Wire<'a>; 8] {
     row
 }
 
-fn record(values: &[Wire<'_>]) -> StoredRecord {
+fn record(values: &[Wire<'_>]) -> ProducedRecord {
     routed(&table(), &COLUMNS, values).unwrap().0
 }
 
@@ -307,7 +307,7 @@ fn routed_with_extra(
     table: &OutboxTable,
     type_oid: u32,
     value: Wire<'_>,
-) -> Result<StoredRecord, Failure> {
+) -> Result<ProducedRecord, Failure> {
     let columns: Vec<_> = COLUMNS.into_iter().chain([("extra", type_oid)]).collect();
     let values: Vec<_> = row().into_iter().chain([value]).collect();
     routed(table, &columns, &values).map(|(record, _)| record)

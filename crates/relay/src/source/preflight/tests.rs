@@ -237,8 +237,8 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 }
 
 /// The table was renamed, its rows were produced as before, and then another table took its name:
-/// the slot may have rows of the former table that bear neither the configured name nor the OID
-/// that has it now.
+/// the slot may have rows of the former table under neither the configured name nor the OID that
+/// has it now.
 #[test]
 fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };

@@ -128,7 +128,7 @@ impl Comparison<'_> {
     }
 
     fn configured(&self, outbox: &OutboxTable, failures: &mut Vec<Failure>) {
-        let before = self.before.and_then(|catalog| catalog.bearing(&outbox.name));
+        let before = self.before.and_then(|catalog| catalog.named_now_or_before(&outbox.name));
         let relation = match (before, self.now.named(&outbox.name)) {
             (Some(before), Some(now)) if before.oid != now.oid => {
                 failures.push(self.exchanged(&outbox.name, before.oid, now.oid));

@@ -39,7 +39,7 @@ pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
     statements.join("; ")
 }
 
-/// A published table that bears the same name as before, and was renamed in between. Mostly nothing
+/// A published table that has the same name as before, and was renamed in between. Mostly nothing
 /// is missing. Whether another table had the name meanwhile, and what was written to it, the
 /// catalog does not show.
 pub(super) fn renamed_back(

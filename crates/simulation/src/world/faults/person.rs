@@ -60,8 +60,8 @@ impl World {
         }
     }
 
-    /// Cuts the connections, and answers one router until it has read the slot and the catalog: what
-    /// happens now happens between its two readings of the slot.
+    /// Cuts the connections, and answers one router until it has read the slot and the catalog:
+    /// what happens now happens between its two readings of the slot.
     fn connect_up_to_the_stream(&mut self) {
         const STEP: Duration = Duration::from_millis(100);
         self.server.end_walsenders(Code::ServerUnreachable);

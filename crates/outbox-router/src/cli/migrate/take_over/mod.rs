@@ -35,7 +35,7 @@ use crate::{
     shell::SourceReading,
 };
 use connector::Connector;
-use print::Outcome;
+use print::Steps;
 use rest::ConnectorUrl;
 use settings::{Settings, settings};
 use step::Step;
@@ -65,8 +65,7 @@ pub(super) async fn hand_over(
     let mut steps = vec![step];
     match &config {
         Some(config) => {
-            let own = config.postgres.url.as_ref();
-            let access = Access { url: own, own, environment, name: &config.name };
+            let access = Access::new(config, None, environment);
             let facts = Facts { config, access, asked: &asked, migration, file: &file };
             steps.extend(Box::pin(facts.steps(direction)).await);
         }
@@ -99,7 +98,7 @@ fn outcome(
     config: Option<&Config>,
     file: &str,
     steps: Vec<Step>,
-) -> Outcome {
+) -> Steps {
     let slot = config.map_or("the slot", |config| config.postgres.slot.as_str());
     let connector = migration.connector.as_deref().unwrap_or("the connector");
     let url = args.connect_url.as_deref();
@@ -123,7 +122,7 @@ fn outcome(
             format!("stop the connector, then {}", again("--take-over")),
         ),
     };
-    Outcome { title, steps, then, back }
+    Steps { title, steps, then, back }
 }
 
 /// What the steps are about.

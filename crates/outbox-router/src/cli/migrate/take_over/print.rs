@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::step::{Step, StepState};
 
 /// What was checked.
-pub(super) struct Outcome {
+pub(super) struct Steps {
     /// What is handed over, from whom to whom.
     pub(super) title: String,
     pub(super) steps: Vec<Step>,
@@ -17,7 +17,7 @@ pub(super) struct Outcome {
     pub(super) back: String,
 }
 
-impl Outcome {
+impl Steps {
     /// Whether nothing is left to do.
     pub(super) fn is_ready(&self) -> bool {
         self.steps.iter().all(|step| step.state == StepState::Ready)

@@ -68,8 +68,8 @@ fn of_file(
     Settings { config, step, file: shown }
 }
 
-/// What differs from a fresh translation. It is said and no failure, since a person may have meant
-/// it: `compare` shows whether the records are the same.
+/// What differs from a fresh translation. This is listed and is no failure, since a person may have
+/// meant it: `compare` shows whether the records are the same.
 fn meant(migration: &Migration, config: &Config, environment: &Environment) -> Vec<String> {
     let Some(toml) = &migration.toml else { return Vec::new() };
     match config::load_text(Path::new(DEFAULT_FILE), toml.clone(), environment, &[]) {
@@ -91,7 +91,7 @@ fn others(migration: &Migration, config: &Config) -> Option<String> {
     ];
     ours.into_iter().find_map(|(key, ours)| {
         let theirs = postgres.get(key)?.as_str()?;
-        // A place that a variable fills is not compared.
+        // A value with a placeholder is not compared.
         let differs = theirs != ours && !theirs.contains("${");
         differs.then(|| format!("postgres.{key} is {ours}, and the connector has {theirs}"))
     })

@@ -57,7 +57,7 @@ async fn read_all(
 ) -> Result<Waiting, Failure> {
     let source = prepare::source(config, access.endpoint("migrate")?);
     let (stream, reading) = source.dry_stream().await?;
-    let end = reading.slot_reading.current_wal_lsn;
+    let end = reading.server.wal_end;
     let mut reader = Reader {
         stream,
         tally: Tally::new(delivered),

@@ -53,7 +53,7 @@ fn open(failure: &Failure, file: &str) -> Step {
     }
 }
 
-/// The first gap that is not accepted. The router stopped there, so what follows it is not in Kafka.
+/// The first gap that is not accepted. The router stopped at it, so no event after it is in Kafka.
 pub(super) fn open_gap(witness: &Witness) -> Option<Failure> {
     let failures = witness.open_findings();
     failures.iter().map(record::failure_of).find(|failure| failure.class() == Class::Gap)

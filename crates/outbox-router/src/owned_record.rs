@@ -4,17 +4,17 @@ use relay::{Record, TopicId};
 
 /// See the module's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnedRecord {
-    pub(super) topic: TopicId,
-    pub(super) partition: i32,
-    pub(super) key: Vec<u8>,
-    pub(super) value: Option<Vec<u8>>,
-    pub(super) headers: Vec<(String, Option<Vec<u8>>)>,
-    pub(super) timestamp_ms: i64,
+pub(crate) struct OwnedRecord {
+    pub(crate) topic: TopicId,
+    pub(crate) partition: i32,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
+    pub(crate) timestamp_ms: i64,
 }
 
 impl OwnedRecord {
-    pub(super) fn of(record: &Record<'_>) -> Self {
+    pub(crate) fn of(record: &Record<'_>) -> Self {
         let headers = record.headers.iter();
         Self {
             topic: record.topic,
