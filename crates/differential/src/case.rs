@@ -38,6 +38,9 @@ pub struct Case {
     /// Options of the connector.
     #[serde(default)]
     pub connector: BTreeMap<String, String>,
+    /// Properties that `migrate` has to list as what behaves differently.
+    #[serde(default)]
+    pub listed: Vec<String>,
     /// Debezium's records have something in them that no two runs share.
     #[serde(default)]
     pub varies: bool,
@@ -246,7 +249,14 @@ impl Case {
     }
 }
 
-/// As `java.util.Properties` wants it.
+/// As `java.util.Properties` wants it, which reads bytes as ISO 8859-1.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\")
+    let mut text = String::new();
+    for unit in value.replace('\\', "\\\\").encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => text.push(char::from(byte)),
+            _ => text.push_str(&format!("\\u{unit:04x}")),
+        }
+    }
+    text
 }

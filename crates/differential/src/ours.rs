@@ -7,7 +7,7 @@ use std::num::NonZeroI32;
 
 use anyhow::{Context, ensure};
 use outbox_router::config::{self, Environment};
-use outbox_router::migrate::{self, Given};
+use outbox_router::migrate::{self, Given, Migration};
 use relay::testing::{MemorySink, ProducedRecord, Source, samples, wire};
 use relay::{
     Action, FrameOutcome, Input, Moment, Now, Outboxes, PgTimestamp, Relay, RelaySettings,
@@ -28,7 +28,7 @@ const COMMITTED_AT: i64 = 820_540_800_000_000;
 /// # Errors
 ///
 /// Fails when a part of it is not supported.
-pub fn migrated(case: &Case) -> anyhow::Result<String> {
+pub fn migrated(case: &Case) -> anyhow::Result<Migration> {
     let given = Given {
         file: format!("{}.properties", case.name),
         bootstrap_servers: Some("kafka:9092".to_owned()),
@@ -36,7 +36,7 @@ pub fn migrated(case: &Case) -> anyhow::Result<String> {
     };
     let migration = migrate::debezium(&case.properties(5432), &given)?;
     ensure!(migration.is_complete(), "{}: {:#?}", case.name, migration.unsupported);
-    migration.toml.context("no configuration")
+    Ok(migration)
 }
 
 /// Reads what [`migrated`] wrote.
@@ -86,7 +86,7 @@ pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
 ///
 /// As [`outcomes`].
 pub fn routed(case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
-    let outboxes = outboxes(&migrated(case)?)?;
+    let outboxes = outboxes(&migrated(case)?.toml.context("no configuration")?)?;
     let mut routed = Routed { alone: Vec::new(), topics: BTreeSet::new(), stops_before_last: None };
     for row in &golden.rows {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use anyhow::{Context, ensure};
+use outbox_router::postgres::VALUE_FORMS;
 use testbed::postgres::{DatabaseSession, PostgresOptions, PostgresServer, create_slot};
 use tokio_postgres::types::PgLsn;
 
@@ -128,8 +129,10 @@ fn before_last_row(messages: &[Vec<u8>]) -> Vec<Hex> {
 
 /// What the server sends through a slot.
 async fn sent(session: &DatabaseSession, slot: &str) -> anyhow::Result<Vec<Vec<u8>>> {
-    // As the router's connection sets it.
-    session.batch_execute("SET DateStyle = ISO; SET TimeZone = UTC").await?;
+    // As the router's connection sets them.
+    for (parameter, value) in VALUE_FORMS {
+        session.execute("SELECT set_config($1, $2, false)", &[&parameter, &value]).await?;
+    }
     let peek = format!(
         "SELECT data FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, \
          'proto_version', '1', 'publication_names', '{slot}')"

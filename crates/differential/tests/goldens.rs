@@ -68,6 +68,17 @@ fn no_reason_is_given_for_what_does_not_differ() {
 }
 
 #[test]
+fn migrate_lists_what_a_case_says() {
+    for (case, _) in recorded() {
+        let different = ours::migrated(&case).unwrap().different;
+        for property in &case.listed {
+            let is_listed = different.iter().any(|finding| finding.property == *property);
+            assert!(is_listed, "{}: {property} is not in {different:#?}", case.name);
+        }
+    }
+}
+
+#[test]
 fn the_page_has_the_table_of_the_cases() {
     let found = std::fs::read_to_string(page::path()).unwrap();
     let wanted = page::with_table(&found, &recorded()).expect("marks of the table");

@@ -20,7 +20,12 @@ pub(in super::super) const BY_LEAF: &str = "if the outbox is partitioned, P025 s
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
-const TYPES: &str = "a column of such a type is refused where Debezium would write it (R008)";
+const TYPES: &str = "a column of hstore or money is refused where Debezium would write it (R008)";
+pub(super) const NAMES_STAY: &str = "names are written as they are";
+const ADJUSTED_COLUMNS: &str = "where a column's name has characters that Avro does not allow, Debezium \
+                       knows the column by an adjusted name, and the router by the table's name (R006 \
+                       for the other one): give the table's name in columns, extra_headers and \
+                       envelope, and leave the name of a header or member as it is";
 
 pub(in super::super) const CONNECTOR: &[Rule] = &[
     // What is carried over.
@@ -119,11 +124,23 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
     unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
     same("EventRouter sets the key", &["message.key.columns"]),
-    same(TYPES, &["hstore.handling.mode", "money.fraction.digits"]),
-    same("there are no Connect schemas", &["datatype.propagate.source.type"]),
+    different(TYPES, &["hstore.handling.mode", "money.fraction.digits"]),
     same(
-        "JSON goes through as it is",
-        &["field.name.adjustment.mode", "schema.name.adjustment.mode", "sanitize.field.names"],
+        "there are no Connect schemas",
+        &["datatype.propagate.source.type", "schema.name.adjustment.mode"],
+    ),
+    by_value(
+        &["field.name.adjustment.mode"],
+        &["none"],
+        Outcome::Same(NAMES_STAY),
+        Outcome::Different(ADJUSTED_COLUMNS),
+    ),
+    // A name before 2.1: true is the mode avro.
+    by_value(
+        &["sanitize.field.names"],
+        &["false"],
+        Outcome::Same(NAMES_STAY),
+        Outcome::Different(ADJUSTED_COLUMNS),
     ),
     // Reading, and the position.
     same(NO_SNAPSHOT, &["snapshot.*", "incremental.snapshot.*", "read.only", "min.row.count.*"]),

@@ -1,5 +1,6 @@
 //! The options of `io.debezium.transforms.outbox.EventRouter`, without the prefix of its alias.
 
+use super::connector::NAMES_STAY;
 use super::rule::{Outcome, Rule, by_value, carried, different, same};
 
 pub(in super::super) const EVENT_ROUTER_OPTIONS: &[Rule] = &[
@@ -40,6 +41,16 @@ pub(in super::super) const EVENT_ROUTER_OPTIONS: &[Rule] = &[
         Outcome::Different(
             "a row without a context gets no traceparent: with OpenTelemetry Debezium begins a \
              trace of its own there",
+        ),
+    ),
+    // EventRouter reads one of its own, beside the connector's.
+    by_value(
+        &["field.name.adjustment.mode"],
+        &["none"],
+        Outcome::Same(NAMES_STAY),
+        Outcome::Different(
+            "members of an expanded payload keep their names and values; Debezium changes names \
+             that Avro does not allow, and writes null for them",
         ),
     ),
     same("EventRouter has not read it since 1.3", &["table.field.event.payload.id"]),

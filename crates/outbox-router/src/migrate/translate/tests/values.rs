@@ -214,3 +214,38 @@ fn a_publication_by_leaf_is_told() {
     differs(&migrated("false"), "publish.via.partition.root", "P025");
     differs(&migrate(""), "publish.via.partition.root", "P025");
 }
+
+#[test]
+fn headers_of_another_converter_are_told() {
+    let class =
+        |class: &str| migrate(&format!("header.converter=org.apache.kafka.connect.{class}\n"));
+    let simple = class("storage.SimpleHeaderConverter");
+    assert!(has(&simple.carried, "header.converter", "texts as they are"));
+    differs(&class("storage.StringConverter"), "header.converter", "cannot be read back");
+    let json = class("json.JsonConverter");
+    differs(&json, "header.converter", "into quotes");
+    differs(&json, "header.converter", "compare finds none of its records");
+}
+
+#[test]
+fn names_that_debezium_adjusts_are_told() {
+    let option = "field.name.adjustment.mode";
+    let connector = |mode: &str| migrate(&format!("{option}={mode}\n"));
+    let router = |mode: &str| outbox(&[(option, mode)]);
+    let of_router = format!("transforms.outbox.{option}");
+    assert!(has(&connector("none").carried, option, "as they are"));
+    assert!(has(&router("none").carried, &of_router, "as they are"));
+    for mode in ["avro", "avro_unicode"] {
+        differs(&connector(mode), option, "the table's name");
+        differs(&router(mode), &of_router, "writes null for them");
+    }
+    let before = |value: &str| migrate(&format!("sanitize.field.names={value}\n"));
+    differs(&before("true"), "sanitize.field.names", "the table's name");
+    assert!(has(&before("false").carried, "sanitize.field.names", "as they are"));
+}
+
+#[test]
+fn columns_of_hstore_and_money_are_told() {
+    differs(&migrate("hstore.handling.mode=map\n"), "hstore.handling.mode", "(R008)");
+    differs(&migrate("money.fraction.digits=3\n"), "money.fraction.digits", "(R008)");
+}
