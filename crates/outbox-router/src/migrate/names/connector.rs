@@ -135,7 +135,7 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         Outcome::Same(NAMES_STAY),
         Outcome::Different(ADJUSTED_COLUMNS),
     ),
-    // A name before 2.1: true is the mode avro.
+    // The former name of the option: true is the mode avro.
     by_value(
         &["sanitize.field.names"],
         &["false"],
