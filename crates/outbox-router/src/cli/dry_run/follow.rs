@@ -56,16 +56,16 @@ pub(super) struct Reading {
     pub(super) topics: TopicLookups,
     pub(super) form: Form,
     pub(super) counts: Counts,
-    /// Topics at which `run` would wait for a person.
-    pub(super) unusable: HashSet<TopicId>,
+    /// How many topics there are at which `run` would wait for a person.
+    pub(super) unusable: usize,
     /// Topics of which the count of partitions is not known.
     uncounted: HashSet<TopicId>,
 }
 
 impl Reading {
     pub(super) fn new(stream: DryStream, topics: TopicLookups, form: Form) -> Self {
-        let (unusable, uncounted) = (HashSet::new(), HashSet::new());
-        Self { stream, topics, form, counts: Counts::default(), unusable, uncounted }
+        let (counts, uncounted) = (Counts::default(), HashSet::new());
+        Self { stream, topics, form, counts, unusable: 0, uncounted }
     }
 
     /// Reads until the end, and prints every row.
@@ -157,7 +157,7 @@ impl Reading {
                 "note: topic {name} does not exist; run would create it, {new}"
             )?,
             Topic::Unusable(failure) => {
-                self.unusable.insert(id);
+                self.unusable += 1;
                 print_failure(terminal.err, failure)?;
             }
         }

@@ -49,7 +49,7 @@ pub(super) async fn dry_run(
     let mut reading = Reading::new(stream, topics, args.form);
     let ended = reading.follow(until, terminal).await?;
     terminal.out.flush()?;
-    let unusable = reading.unusable.len();
+    let unusable = reading.unusable;
     let summary = Summary { slot: &source.slot, from, to: reading.stream.passed(), ended };
     summary.write(reading.counts, unusable, terminal.err)?;
     let is_fine = defects == 0 && reading.counts.refused == 0 && unusable == 0;

@@ -50,18 +50,23 @@ fn a_record_written_after_the_reading_began_is_additional_even_if_nothing_was_pa
     assert_eq!(found(&comparison.finish()), [("additional", 1)].into());
 }
 
-#[test]
-fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
-    let mut comparison =
-        Comparison::new(IdHeaders::new(["id"]), Limits { waiting: 4, ..Limits::default() });
+/// There was no room for more than four events until the record of the tenth was decided.
+fn with_an_early_record() -> Comparison {
+    let limits = Limits { waiting: 4, ..Limits::default() };
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
     comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
-    let early = record_of(&event(9, 0));
-    comparison.stored(early);
+    comparison.stored(record_of(&event(9, 0)));
     for number in 0..4 {
         comparison.expect(event(number, 0));
     }
     assert!(comparison.is_full());
     comparison.decide_by_order();
+    comparison
+}
+
+#[test]
+fn a_record_far_ahead_of_its_turn_is_out_of_order_and_not_additional() {
+    let mut comparison = with_an_early_record();
     for (offset, number) in (1..).zip(0..9) {
         comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
         if number + 4 < 10 {
@@ -84,18 +89,9 @@ fn records_of_an_event_that_is_not_compared_are_no_difference() {
     assert_eq!(found(&report), BTreeMap::new(), "{report:?}");
 }
 
-/// There was no room for more events until its record was decided.
 #[test]
 fn a_record_that_was_decided_before_its_event_was_skipped_is_not_additional() {
-    let limits = Limits { waiting: 4, ..Limits::default() };
-    let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
-    comparison.begin_topic(&TopicName::new("t").unwrap(), [0]);
-    comparison.stored(record_of(&event(9, 0)));
-    for number in 0..4 {
-        comparison.expect(event(number, 0));
-    }
-    assert!(comparison.is_full());
-    comparison.decide_by_order();
+    let mut comparison = with_an_early_record();
     assert_eq!(found(comparison.report()), [("additional", 1)].into());
     comparison.skip(b"event-9");
     for (offset, number) in (1..).zip(0..4) {

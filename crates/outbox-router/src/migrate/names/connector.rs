@@ -22,10 +22,11 @@ const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks"
 const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
 const TYPES: &str = "a column of hstore or money is refused where Debezium would write it (R008)";
 pub(super) const NAMES_STAY: &str = "names are written as they are";
-const ADJUSTED_COLUMNS: &str = "where a column's name has characters that Avro does not allow, Debezium \
-                       knows the column by an adjusted name, and the router by the table's name (R006 \
-                       for the other one): give the table's name in columns, extra_headers and \
-                       envelope, and leave the name of a header or member as it is";
+const ADJUSTED_COLUMNS: &str = "where a column's name has characters that Avro does not allow, \
+                                Debezium knows the column by an adjusted name, and the router by \
+                                the table's name (R006 for the other one): give the table's name \
+                                in columns, extra_headers and envelope, and leave the name of a \
+                                header or member as it is";
 
 pub(in super::super) const CONNECTOR: &[Rule] = &[
     // What is carried over.

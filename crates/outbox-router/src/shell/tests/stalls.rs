@@ -42,29 +42,35 @@ async fn a_task_that_was_woken_a_little_late_continues() {
     assert_eq!(fixture.world.postgres.walsenders(), 1);
 }
 
-/// The stop came after the wait: its acknowledgements must not make room for what was read before.
-#[tokio::test(start_paused = true)]
-async fn a_task_that_was_stopped_before_it_collected_acks_starts_over_before_it_produces() {
+/// A shell that was stopped while it worked, with acknowledgements that make room for what it had
+/// read, and its producer.
+async fn stopped_while_it_worked() -> (Fixture, Producer) {
     let mut fixture = Fixture::full().await;
     fixture.read();
     let former = fixture.world.producer();
     former.ack_all();
     tokio::time::advance(WAL_SENDER_TIMEOUT / 2).await;
-    fixture.shell.apply(ShellEvent::Acks);
+    (fixture, former)
+}
+
+fn assert_starts_over(fixture: &mut Fixture, former: &Producer) {
     assert_eq!(former.keys().len(), 5);
     assert_eq!(fixture.state(), (State::Starting, Some(Code::ServerSilent)));
+}
+
+/// The stop came after the wait.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_stopped_before_it_collected_acks_starts_over_before_it_produces() {
+    let (mut fixture, former) = stopped_while_it_worked().await;
+    fixture.shell.apply(ShellEvent::Acks);
+    assert_starts_over(&mut fixture, &former);
 }
 
 /// The stop came before the wait, whose deadline is of the time after it.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_stopped_at_the_end_of_its_work_starts_over_before_it_produces() {
-    let mut fixture = Fixture::full().await;
-    fixture.read();
-    let former = fixture.world.producer();
-    former.ack_all();
-    tokio::time::advance(WAL_SENDER_TIMEOUT / 2).await;
+    let (mut fixture, former) = stopped_while_it_worked().await;
     fixture.shell.input(Input::Tick);
     assert_eq!(fixture.shell.turn().await, None);
-    assert_eq!(former.keys().len(), 5);
-    assert_eq!(fixture.state(), (State::Starting, Some(Code::ServerSilent)));
+    assert_starts_over(&mut fixture, &former);
 }
