@@ -55,7 +55,7 @@ pub struct Case {
     /// Statements before the last row, each in a transaction of its own. No record comes of them,
     /// and that row, a usual one, shows whether Debezium and the router went on.
     #[serde(default)]
-    pub after: Vec<String>,
+    pub before_last_row: Vec<String>,
 }
 
 /// A converter of Kafka Connect.
@@ -136,7 +136,7 @@ impl Case {
                 toml::from_str(&text).with_context(|| format!("{} is no case", path.display()))?;
             let name = path.file_stem().context("no name")?.to_string_lossy().into_owned();
             let random = case.random.as_ref().map(RandomRows::rows).unwrap_or_default();
-            let last = (!case.after.is_empty()).then(Row::default);
+            let last = (!case.before_last_row.is_empty()).then(Row::default);
             let rows = case.rows.iter().cloned().chain(random).chain(last).collect();
             cases.push(Self { name, rows, ..case });
         }
@@ -162,7 +162,7 @@ impl Case {
 
     /// How many rows come before the other statements.
     pub fn rows_before_others(&self) -> usize {
-        self.rows.len() - usize::from(!self.after.is_empty())
+        self.rows.len() - usize::from(!self.before_last_row.is_empty())
     }
 
     /// The reason that is given for a row's difference.

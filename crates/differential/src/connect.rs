@@ -28,5 +28,5 @@ pub(crate) fn start(bootstrap: &str, port: u16, cases: &[Case]) -> anyhow::Resul
 /// Whether a row that is refused is left out, so that those are seen that follow. Else the task
 /// ends at it, which is usual.
 pub(crate) fn tolerates(case: &Case) -> bool {
-    case.rows.len() > 1 && case.after.is_empty()
+    case.rows.len() > 1 && case.before_last_row.is_empty()
 }

@@ -23,7 +23,7 @@ pub struct Golden {
     /// The server's messages about what comes before the last row, where the case has such
     /// statements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<Hex>,
+    pub before_last_row: Vec<Hex>,
     /// Why Debezium's task ended, where it did: what follows has no records then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_failed: Option<String>,

@@ -93,14 +93,14 @@ pub fn routed(case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
         routed.alone.push(run.route(golden, [&row.insert])?);
         routed.topics.extend(run.topics.into_values());
     }
-    if let (false, Some(row)) = (golden.after.is_empty(), golden.rows.last()) {
+    if let (false, Some(row)) = (golden.before_last_row.is_empty(), golden.rows.last()) {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;
-        let outcome = run.route(golden, golden.after.iter().chain([&row.insert]))?;
+        let outcome = run.route(golden, golden.before_last_row.iter().chain([&row.insert]))?;
         match outcome {
             Outcome::Stops(code) => routed.stops_before_last = Some(code),
             Outcome::Record(_) => ensure!(
                 routed.alone.last() == Some(&outcome),
-                "{}: other statements change the record of the row behind them",
+                "{}: other statements change the record of the row after them",
                 case.name
             ),
         }

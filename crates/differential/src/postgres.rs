@@ -17,7 +17,7 @@ pub(crate) struct Sent {
     pub(crate) relation: Hex,
     pub(crate) inserts: Vec<Hex>,
     /// What comes before the last row, where the case has other statements.
-    pub(crate) after: Vec<Hex>,
+    pub(crate) before_last_row: Vec<Hex>,
     /// Each row's id, as text.
     pub(crate) ids: Vec<String>,
     pub(crate) inserted: Inserted,
@@ -97,12 +97,23 @@ pub(crate) async fn insert(server: &PostgresServer, case: &Case) -> anyhow::Resu
     let relation = of(b'R').next().cloned().context("no relation")?;
     let before = messages.iter().take_while(|message| message.first() != Some(&b'R'));
     let types = before.filter(|message| message.first() == Some(&b'Y')).cloned().map(Hex);
-    let after = if case.after.is_empty() { Vec::new() } else { before_last_row(&messages) };
-    Ok(Sent { types: types.collect(), relation: Hex(relation), inserts, after, ids, inserted })
+    let before_last_row = if case.before_last_row.is_empty() {
+        Vec::new()
+    } else {
+        messages_before_last_row(&messages)
+    };
+    Ok(Sent {
+        types: types.collect(),
+        relation: Hex(relation),
+        inserts,
+        before_last_row,
+        ids,
+        inserted,
+    })
 }
 
 async fn run_others(session: &DatabaseSession, case: &Case) -> anyhow::Result<()> {
-    for statement in &case.after {
+    for statement in &case.before_last_row {
         let done = session.batch_execute(statement).await;
         done.with_context(|| format!("{}: {statement}", case.name))?;
     }
@@ -111,7 +122,7 @@ async fn run_others(session: &DatabaseSession, case: &Case) -> anyhow::Result<()
 
 /// The messages between the last two rows, without Begin and Commit, which are the comparison's
 /// own.
-fn before_last_row(messages: &[Vec<u8>]) -> Vec<Hex> {
+fn messages_before_last_row(messages: &[Vec<u8>]) -> Vec<Hex> {
     let is_row = |message: &&Vec<u8>| message.first() == Some(&b'I');
     let mut between: Vec<Hex> = messages
         .iter()

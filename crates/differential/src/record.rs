@@ -149,8 +149,8 @@ fn golden(
         case.name,
         seen.len() - used
     );
-    let Sent { types, relation, after, .. } = sent;
-    Ok(Golden { recorded_by, types, relation, rows, after, task_failed })
+    let Sent { types, relation, before_last_row, .. } = sent;
+    Ok(Golden { recorded_by, types, relation, rows, before_last_row, task_failed })
 }
 
 /// Notes what the router makes of the rows, where that is not Debezium's record.

@@ -43,7 +43,8 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
             return Ok(tally);
         }
     };
-    let router = router::migrated(servers, subject, &servers.debeziums, SlotOf::Compare).await?;
+    let router =
+        router::migrated(servers, subject, &servers.debezium_kafka, SlotOf::Compare).await?;
     let output = router.command(&["compare", "--json", "--wait", WAIT]).await?;
     let text = String::from_utf8_lossy(&output.stdout);
     let says = || format!("compare says: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -105,7 +106,8 @@ fn expected(golden: &Golden, routed: &Routed) -> Expected {
     }
     if routed.stops_before_last.is_some() {
         // Every row is changed by one statement.
-        let updates = golden.after.iter().filter(|message| message.0.first() == Some(&b'U'));
+        let updates =
+            golden.before_last_row.iter().filter(|message| message.0.first() == Some(&b'U'));
         let updates = u64::try_from(updates.count()).unwrap_or_default();
         *answer.findings.entry("refused".to_owned()).or_default() += updates;
     }
@@ -200,7 +202,7 @@ mod tests {
             types: Vec::new(),
             relation: Hex(Vec::new()),
             rows: rows.iter().map(|(debezium, _)| row(debezium)).collect(),
-            after: vec![Hex(b"R".to_vec()), Hex(b"U".to_vec()), Hex(b"D".to_vec())],
+            before_last_row: vec![Hex(b"R".to_vec()), Hex(b"U".to_vec()), Hex(b"D".to_vec())],
             task_failed: None,
         };
         let routed = Routed {

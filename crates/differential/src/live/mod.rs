@@ -34,9 +34,9 @@ const STATE_TOPIC: &str = "outbox-router.state";
 struct Servers {
     postgres: testbed::postgres::PostgresServer,
     /// Where Debezium has written.
-    debeziums: KafkaCluster,
+    debezium_kafka: KafkaCluster,
     /// Where the routers write: the names of their topics are the same.
-    routers: KafkaCluster,
+    router_kafka: KafkaCluster,
 }
 
 /// A case with everything that is known of it.
@@ -55,10 +55,10 @@ struct Subject {
 /// Fails when a server or the router cannot be started.
 pub async fn check(recorded: Recorded, cases: &[Case]) -> anyhow::Result<Tally> {
     let Recorded { goldens, postgres, kafka, inserted } = recorded;
-    let routers = start_kafka().await?;
+    let router_kafka = start_kafka().await?;
     let compacted = [("cleanup.policy", "compact")];
-    routers.create_topic(STATE_TOPIC, 1, &compacted).await?;
-    let servers = Arc::new(Servers { postgres, debeziums: kafka, routers });
+    router_kafka.create_topic(STATE_TOPIC, 1, &compacted).await?;
+    let servers = Arc::new(Servers { postgres, debezium_kafka: kafka, router_kafka });
     let permits = Arc::new(Semaphore::new(AT_A_TIME));
     let mut tasks = JoinSet::new();
     for ((case, golden), inserted) in cases.iter().zip(goldens).zip(inserted) {

@@ -35,10 +35,10 @@ type Partitions = BTreeMap<(String, Option<i32>), Vec<Record>>;
 pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Result<Tally> {
     let Subject { case, routed, inserted, .. } = subject;
     for topic in &routed.topics {
-        servers.routers.create_topic(topic, PARTITIONS.get(), &[]).await?;
+        servers.router_kafka.create_topic(topic, PARTITIONS.get(), &[]).await?;
     }
     let (records, ending) = expected(routed.outcomes());
-    let router = router::migrated(servers, subject, &servers.routers, SlotOf::Run).await?;
+    let router = router::migrated(servers, subject, &servers.router_kafka, SlotOf::Run).await?;
     let (ended, seen) = run(servers, subject, router, &ending).await?;
     let mut tally = Tally::default();
     let name = &case.name;
@@ -66,7 +66,7 @@ pub(super) async fn check(servers: &Servers, subject: &Subject) -> anyhow::Resul
         if let Ended::Stopped(_) = ended {
             tally.stopped = 1;
             // Of these the recording alone says what becomes of them.
-            tally.behind = routed.alone.len().saturating_sub(seen.len() + 1);
+            tally.rows_after = routed.alone.len().saturating_sub(seen.len() + 1);
         }
     }
     Ok(tally)
@@ -116,7 +116,7 @@ async fn run(
         router.kill9().await?;
     }
     let topics: Vec<&str> = subject.routed.topics.iter().map(String::as_str).collect();
-    Ok((ended, read_all(&servers.routers.bootstrap(), &topics).await?))
+    Ok((ended, read_all(&servers.router_kafka.bootstrap(), &topics).await?))
 }
 
 async fn wait(

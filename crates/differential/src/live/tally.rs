@@ -20,8 +20,8 @@ pub struct Tally {
     pub(super) records: usize,
     /// Cases in which it stopped.
     pub(super) stopped: usize,
-    /// Rows behind the one at which it stopped.
-    pub(super) behind: usize,
+    /// Rows after the one at which it stopped.
+    pub(super) rows_after: usize,
     complaints: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Tally {
         self.ran += other.ran;
         self.records += other.records;
         self.stopped += other.stopped;
-        self.behind += other.behind;
+        self.rows_after += other.rows_after;
         for (why, count) in other.not_compared {
             *self.not_compared.entry(why).or_default() += count;
         }
@@ -60,8 +60,8 @@ impl fmt::Display for Tally {
         for (why, count) in &self.not_compared {
             write!(f, " ({count} cases left out: {why})")?;
         }
-        let Self { ran, records, stopped, behind, .. } = self;
+        let Self { ran, records, stopped, rows_after, .. } = self;
         write!(f, "; run on {ran} cases: {records} records as recorded, {stopped} stops")?;
-        write!(f, " with {behind} rows behind them")
+        write!(f, " with {rows_after} rows after them")
     }
 }

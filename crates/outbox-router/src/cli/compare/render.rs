@@ -31,6 +31,10 @@ impl Printed {
         self.completion == Completion::Complete && self.report.is_clean() && self.report.events > 0
     }
 
+    /// Writes what was found as text.
+    ///
+    /// # Errors
+    /// Fails when `out` cannot be written.
     pub(super) fn write(&self, out: Out<'_>) -> io::Result<()> {
         let Self { slot, from, to, report, .. } = self;
         writeln!(out, "slot        {slot}, a copy from {from} to {to}")?;

@@ -28,6 +28,9 @@ pub(super) struct Entry<'r> {
 
 impl Entry<'_> {
     /// Prints it.
+    ///
+    /// # Errors
+    /// Fails when `out` cannot be written.
     pub(super) fn write(&self, form: Form, out: Out<'_>) -> io::Result<()> {
         match form {
             Form::Text => self.write_text(out),
@@ -91,6 +94,9 @@ fn time(at: PgTimestamp) -> String {
 }
 
 /// Prints a row at which `run` would stop.
+///
+/// # Errors
+/// Fails when `out` cannot be written.
 pub(super) fn write_refused(
     failure: &Failure,
     id: Option<&[u8]>,

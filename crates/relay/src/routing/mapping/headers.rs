@@ -60,8 +60,9 @@ impl MappedHeader {
     }
 }
 
-/// The names of W3C's trace context, which are taken from the properties.
-const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+/// The headers of W3C's Trace Context (the first two) and Baggage, which are taken from the
+/// properties.
+const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// Adds the trace context that a column holds as the text of a `java.util.Properties`.
 ///
@@ -74,7 +75,7 @@ pub(super) fn trace_context(text: &[u8], headers: &mut RowHeaders) -> Result<(),
         let (name, value) = entry.split();
         let name = unescaped(name).map_err(|_| wrong())?;
         let value = unescaped(value.unwrap_or_default()).map_err(|_| wrong())?;
-        if TRACE_CONTEXT.contains(&name.as_ref()) {
+        if TRACE_HEADERS.contains(&name.as_ref()) {
             headers.push(&name, Some(&value));
         }
     }
