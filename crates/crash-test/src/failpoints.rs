@@ -52,10 +52,10 @@ const fn often(name: &'static str, times_at_most: u32) -> FailpointCase {
     FailpointCase { name, trigger: Trigger::None, times_at_most }
 }
 
-/// All failpoints, in the order in which a transaction meets them.
+/// All failpoints, in the order in which a process usually reaches them.
 pub(crate) const FAILPOINTS: [FailpointCase; 26] = [
-    once("slot-checked", Trigger::None),
     once("connected", Trigger::None),
+    once("slot-checked", Trigger::None),
     once("replication-started", Trigger::None),
     FailpointCase { name: "covered-passed", trigger: Trigger::CrashServer, times_at_most: 2 },
     once("relation-taken", Trigger::AlterTable),

@@ -5,13 +5,13 @@
 //! release contains no failpoint. With the feature, the process sets one hook, which decides what
 //! happens at each place: the simulation unwinds, a test binary kills itself.
 
-/// A place in the life of the process, in the order of one transaction's way through it.
+/// A place in the life of the process, in the order in which a process usually reaches them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Failpoint {
-    /// Slot and publication were checked, and no defect was found.
-    SlotChecked,
     /// The replication connection is made, and the server has identified itself.
     Connected,
+    /// Slot and publication were checked, and no defect was found.
+    SlotChecked,
     /// `START_REPLICATION` was answered.
     ReplicationStarted,
     /// The stream has passed what the witness covers, and the witness's last transaction was
@@ -56,7 +56,7 @@ pub enum Failpoint {
     DeliveryFailed,
     /// The server ended the stream.
     StreamEnded,
-    /// The process received SIGTERM.
+    /// The process received SIGTERM or SIGINT.
     DrainBegun,
     /// The last position of a drain is decided.
     DrainConfirmed,
@@ -67,8 +67,8 @@ pub enum Failpoint {
 impl Failpoint {
     /// Every one there is.
     pub const ALL: [Self; 26] = [
-        Self::SlotChecked,
         Self::Connected,
+        Self::SlotChecked,
         Self::ReplicationStarted,
         Self::CoveredPassed,
         Self::RelationTaken,
@@ -98,8 +98,8 @@ impl Failpoint {
     /// Its name outside the code: kebab-case.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::SlotChecked => "slot-checked",
             Self::Connected => "connected",
+            Self::SlotChecked => "slot-checked",
             Self::ReplicationStarted => "replication-started",
             Self::CoveredPassed => "covered-passed",
             Self::RelationTaken => "relation-taken",

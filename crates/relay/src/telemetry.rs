@@ -99,8 +99,8 @@ pub struct Snapshot {
     pub window_bytes: u64,
     /// Events that the broker has not acknowledged.
     pub unacked_events: u64,
-    /// How long the core has waited for Kafka: for the oldest acknowledgement, or for an answer
-    /// about a topic.
+    /// How long the core has waited for Kafka: for the oldest acknowledgement of a record or of
+    /// a write of the witness, or for an answer about a topic.
     pub waiting_for_ack: Option<Duration>,
     /// Totals per topic, in the order of first use.
     pub topics: Vec<TopicTotals>,

@@ -56,7 +56,8 @@ pub struct SlotView {
     pub bytes_behind: u64,
     /// Current WAL position − `restart_lsn`: what the slot retains on disk.
     pub retained_bytes: Option<u64>,
-    /// What may still be written before the slot is in danger; `null`: no limit.
+    /// What may still be written before the slot is in danger; `null`: no limit is set, or the
+    /// slot is lost.
     pub safe_wal_bytes: Option<u64>,
     /// How long that lasts at the present pace; `null`: without end, or not known.
     pub seconds_to_limit: Option<f64>,
@@ -126,8 +127,8 @@ pub struct WindowView {
     pub bytes: u64,
     /// Events without an acknowledgement.
     pub unacked_events: u64,
-    /// How long the oldest of them, or a topic's metadata, has been waited for; `null` when nothing
-    /// is.
+    /// How long the oldest of them, a write of the witness, or a topic's metadata, has been waited
+    /// for; `null` when nothing is.
     pub waiting_for_ack_seconds: Option<f64>,
 }
 

@@ -77,6 +77,11 @@ const RULES: &[(&str, Rule, &str)] = &[
     ("enable.ssl.certificate.verification", TRUE, CERTIFICATE),
     ("enabled_events", Rule::Never, "the router decides which events it reads"),
     ("internal.termination.signal", Rule::Never, "signals are the router's"),
+    (
+        "isolation.level",
+        Rule::Only(&["read_uncommitted"]),
+        "the end of the state topic would stay before an open transaction of another client",
+    ),
     ("log.queue", Rule::Never, "log lines go through the router's log"),
     ("log_level", Rule::Never, "set log.level"),
     ("max.in.flight.requests.per.connection", Rule::Within(1, 5), ORDER_OR_LOSS),

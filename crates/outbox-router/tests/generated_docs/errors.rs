@@ -19,8 +19,8 @@ router waits until somebody accepts that. *Note*: it is reported, and nothing st
 no class: the command ends with exit code 78.
 
 *Stops* means that nothing more is sent: the state is failed, and a person is needed. The process stays up and
-tries again every 30 s; at a gap it continues only after `outbox-router accept`. With `--exit-on-fatal` it exits
-with code 79 instead. The *witness* is the record in the state topic that says what is acknowledged; *pipeline*
+tries again every 30 s; at a gap it continues only after `outbox-router accept` (without a state topic, also
+after a restart). With `--exit-on-fatal` it exits with code 79 instead. The *witness* is the record in the state topic that says what is acknowledged; *pipeline*
 is what one router, and its standbys, move under one `name`.
 
 `P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a

@@ -16,7 +16,8 @@ pub enum Class {
     /// End the session and replay from the slot; the third time at the same LSN it becomes
     /// [`Class::Mendable`].
     Replay,
-    /// Wait for a person, try again every 30 s, go on when the cause is gone.
+    /// Wait for a person, try again every 30 s, go on when the cause is gone. P033 ends no session,
+    /// and the stream continues.
     Mendable,
     /// Rows may be missing for ever: halt until a person accepts it. The exceptions are a slot
     /// that is missing or lost, and a child table, before the first session: no row can be missing
@@ -83,7 +84,7 @@ codes! {
     ServerSilent = "P009", Transport;
     /// The slot does not exist.
     SlotMissing = "P010", Gap;
-    /// The slot was invalidated: WAL it needed is gone.
+    /// The slot was invalidated, mostly because WAL that it needed was removed.
     SlotLost = "P011", Gap;
     /// Another process streams from the slot. Not a failure: the router stands by.
     SlotInUse = "P012", Transport;

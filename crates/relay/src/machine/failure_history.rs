@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_data_failure_at_one_position_needs_a_person_and_transport_never_counts() {
+    fn the_third_replay_failure_at_one_position_needs_a_person_and_transport_never_counts() {
         let mut history = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         assert_eq!(history.add(refused(), during), Class::Replay);

@@ -18,7 +18,7 @@ use crate::{
     source::Gap,
 };
 
-/// How long a standby waits before it reads again whether the slot is free.
+/// The pause between finding the slot held and watching it.
 const STANDBY_CHECK: Duration = Duration::from_millis(300);
 /// How long a stopping server may wait for what is still in flight.
 const SERVER_STOP_DELAY: Duration = Duration::from_secs(2);

@@ -66,7 +66,8 @@ enum Phase {
     Waiting { until: Moment },
     /// Connecting, from reading the witness to the start of the stream.
     Connecting(Box<Attempt>),
-    /// Another process holds the slot; when to read the slot again, `None` while it is being read.
+    /// Another process holds the slot; when to begin to watch the slot, `None` while it is being
+    /// watched.
     Standby { check_at: Option<Moment> },
     /// Streaming, with one session.
     Streaming(Box<Session>),
@@ -138,8 +139,8 @@ pub struct Relay {
     backoff: Backoff,
     /// The deadline of a shutdown; `None` if none was asked for.
     drain_by: Option<Moment>,
-    /// Since when Kafka has owed an acknowledgement of the oldest record, or an answer about a
-    /// topic.
+    /// Since when Kafka has owed an acknowledgement of the oldest record or of a write of the witness,
+    /// or an answer about a topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// The greatest position that a status update of any session has named, or with which one

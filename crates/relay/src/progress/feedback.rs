@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_reply_requests_gets_ten_replies_a_second() {
+    fn a_flood_of_reply_requests_gets_at_most_ten_replies_a_second() {
         let (mut feedback, ledger) = idle();
         let mut replies = 0;
         for millis in 0..1_000 {

@@ -26,7 +26,7 @@ use crate::{
 /// What is known of a topic that can be produced to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicFacts {
-    /// Its partition count, pinned until everything produced under it is settled.
+    /// Its partition count, pinned until everything produced under it is acknowledged.
     pub partitions: NonZeroI32,
     /// `max.message.bytes`; `None` where the broker did not return it.
     pub max_message_bytes: Option<usize>,

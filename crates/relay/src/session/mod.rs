@@ -87,7 +87,7 @@ pub(crate) struct Session {
     /// When to release the server, if it is stopping.
     release_at: Option<Moment>,
     /// A topic's partition count has grown. Nothing more is produced until everything produced so
-    /// far is settled.
+    /// far is acknowledged.
     repin: Option<(TopicId, TopicFacts)>,
     /// The commit time of the open transaction, by the clock of the server where it was committed.
     committed_at: PgTimestamp,

@@ -13,7 +13,7 @@ pub enum WalStatus {
     Extended,
     /// No longer kept: the next checkpoint may remove it.
     Unreserved,
-    /// Some of it is removed; the slot can never be used again.
+    /// The slot was invalidated, and can never be used again.
     Lost,
     /// A value of `wal_status` that this version does not know.
     Unknown,
@@ -68,10 +68,10 @@ pub struct SlotHealth {
     pub current_wal_lsn: Lsn,
     /// The slot's position. A lost slot keeps it.
     pub confirmed_flush_lsn: Option<Lsn>,
-    /// The oldest WAL that the slot retains. None when the slot is lost.
+    /// The oldest WAL that the slot retains. None when that WAL was removed.
     pub restart_lsn: Option<Lsn>,
     /// `safe_wal_size`: how much WAL may still be written before the slot may be lost. None: no
-    /// limit is set.
+    /// limit is set, or the slot is lost.
     pub safe_wal_bytes: Option<u64>,
     /// Whether the WAL that it needs is retained.
     pub wal_status: WalStatus,
@@ -89,7 +89,7 @@ pub struct SlotHealth {
     pub failover: Option<bool>,
     /// Copied from a primary (17+).
     pub synced: Option<bool>,
-    /// Why it can never be used again (16 names some reasons, 17 all).
+    /// Why it can never be used again (17+; on 16 only that it conflicted with recovery).
     pub invalidation_reason: Option<String>,
     /// Since when no process streams from it, in seconds since 1970 (17+).
     pub inactive_since: Option<f64>,
@@ -101,7 +101,7 @@ impl SlotHealth {
         self.confirmed_flush_lsn.map_or(0, |lsn| bytes_between(lsn, self.current_wal_lsn))
     }
 
-    /// Bytes of WAL that the slot retains on disk. None when the slot is lost.
+    /// Bytes of WAL that the slot retains on disk. None when they were removed.
     pub fn retained_bytes(&self) -> Option<u64> {
         self.restart_lsn.map(|lsn| bytes_between(lsn, self.current_wal_lsn))
     }

@@ -14,7 +14,7 @@ use crate::{
 /// * every open gap, since two routers may have found different gaps;
 /// * every acceptance;
 /// * each topic's greatest partition count: a greater count is used only when everything produced
-///   under the smaller one is settled.
+///   under the smaller one is acknowledged.
 ///
 /// # Errors
 /// One of the records cannot be read. That record may be the one that counts, so the others are not

@@ -14,7 +14,8 @@ use crate::{
 /// One record of a pipeline; see [`super`] for what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Witness {
-    /// Incremented when a new history begins, when a gap opens, and when a person accepts a gap.
+    /// Incremented when a new history begins, when a gap opens, when a person accepts a gap, and
+    /// when a session is on a server that stands before the last holder's moment.
     pub generation: u64,
     /// When this witness's writer last checked who holds the slot: a session, that its own
     /// walsender does; a command, that nobody does. A slot has one holder at a time.

@@ -44,7 +44,8 @@ pub struct TopicCreation {
     pub replication_factor: i32,
 }
 
-/// A guarantee of the router depends on each of these, so they cannot be changed.
+/// These cannot be changed: a guarantee of the router depends on each but the last, which only saves
+/// work.
 const REQUIRED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),
@@ -259,6 +260,14 @@ mod tests {
         }
         assert_eq!(in_force("client.id"), "outbox-router");
         assert_eq!(in_force("metadata.broker.list"), "127.0.0.1:9092");
+    }
+
+    #[test]
+    fn another_value_of_a_required_property_is_refused() {
+        for (key, _) in REQUIRED {
+            let refused = settings(&[(key, "no-such-value")]).client_config().unwrap_err();
+            assert_eq!(refused.key, *key);
+        }
     }
 
     #[test]

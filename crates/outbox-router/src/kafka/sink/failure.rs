@@ -12,7 +12,7 @@ pub struct DeliveryFailure {
     pub transaction: Option<TransactionRef>,
     /// The topic that the record was for.
     pub topic: Option<TopicId>,
-    /// The failure, with code, message and hint.
+    /// What failed.
     pub failure: Failure,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Entry {
     /// The time that latency is measured from: the commit time, unless another server set it.
     pub(super) since: PgTimestamp,
     pub(super) progress: EntryProgress,
-    /// All events of the transaction that were produced.
+    /// All events of the transaction that were produced, and the rows that `where` leaves out.
     pub(super) load: Load,
     /// The events among them that the broker has not acknowledged.
     pub(super) unacked: Load,
