@@ -126,7 +126,7 @@ pub enum Input<'a> {
     /// a frozen container) or got no CPU time. The server may have given the slot to another
     /// process.
     ProcessStalled(Duration),
-    /// SIGTERM.
+    /// SIGTERM or SIGINT: drain, and exit.
     Shutdown,
     /// [`crate::Relay::deadline`] has passed.
     Tick,

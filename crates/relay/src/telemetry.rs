@@ -89,7 +89,7 @@ pub struct Snapshot {
     /// The last position received in this session; the confirmed position while there is none.
     pub received: Lsn,
     /// The settled position: everything before it is acknowledged by Kafka.
-    pub acked: Lsn,
+    pub settled: Lsn,
     /// The confirmed position: what the last status update has named, or the slot's own, at the
     /// start of the session.
     pub confirmed: Lsn,

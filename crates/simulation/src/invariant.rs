@@ -7,10 +7,11 @@ use std::fmt;
 pub enum Invariant {
     /// Every committed event is in Kafka, or the router has stopped and reports why.
     S1Complete,
-    /// Nothing is confirmed that is not in Kafka.
+    /// Nothing is confirmed that is not in Kafka, or before the witness with its position is stored;
+    /// the witness names no position before which an event is missing.
     S2NeverAhead,
     /// First occurrences of a key are its events in commit order; what a session produces of a key
-    /// is a run without gaps, in the partition where the key belongs.
+    /// is contiguous, and in the partition where the key belongs.
     S3Order,
     /// Duplicates stay within the window, and there are none without an interruption.
     S4Duplicates,

@@ -200,7 +200,7 @@ async fn a_table_renamed_and_then_replaced_loses_none_of_its_rows() {
     fixture.accept().await.unwrap();
     expect_all_rows_delivered(&fixture).await;
 
-    // Once they are through, the former table is an archive.
+    // Once the slot has passed them, the former table is an archive.
     fixture.kill_router().await.unwrap();
     fixture.restart().await.unwrap();
     session

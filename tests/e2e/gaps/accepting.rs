@@ -178,7 +178,7 @@ async fn a_start_without_a_witness_is_accepted_while_events_flow() {
     expect_events_delivered(&mut fixture).await;
 }
 
-/// Retired in good order and set up again, nothing is left of the former life.
+/// After `teardown` and `setup`, the witness contains nothing of the earlier pipeline.
 #[tokio::test]
 async fn teardown_removes_everything_that_setup_created() {
     let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
@@ -219,7 +219,7 @@ async fn write_two_transactions(session: &DatabaseSession) {
     }
 }
 
-/// The README's.
+/// The README's statement that inserts rows again.
 fn recipe(from: &str, to: &str) -> String {
     format!(
         "with placed as (

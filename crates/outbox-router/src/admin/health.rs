@@ -44,7 +44,7 @@ pub fn ready(view: &View<'_>) -> ProbeAnswer {
     let reason = view.stale_task().map(Reason::stale).or_else(|| Reason::of_gap(view)).or_else(
         || match view.relay.snapshot.condition.state {
             State::Streaming => None,
-            State::Standby => unfit_to_take_over(view),
+            State::Standby => unready_to_take_over(view),
             State::Starting | State::Blocked | State::Draining | State::Failed => {
                 Some(Reason::of_condition(view).unwrap_or_else(|| Reason::not_streaming(view)))
             }
@@ -55,7 +55,7 @@ pub fn ready(view: &View<'_>) -> ProbeAnswer {
 
 /// Why this standby could not take over; `None` when the slot was read and nothing is wrong with
 /// slot, publication and tables.
-fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
+fn unready_to_take_over(view: &View<'_>) -> Option<Reason> {
     match &view.monitor.slot {
         ObservedSlot::Unknown => Some(
             view.monitor

@@ -4,13 +4,13 @@
 //! | path | read by | answer |
 //! |---|---|---|
 //! | `/metrics` | Prometheus | [`metrics`], text format |
-//! | `/livez` | an init system | 200 while the router's own tasks run, else 503 |
-//! | `/readyz` | a load balancer | 200 while rows flow, or a standby could take over; else 503 |
+//! | `/livez` | a supervisor | 200 while the router's own tasks run, else 503 |
+//! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
 //!
 //! Every answer is encoded at the request, from the two watch channels that streaming task and
-//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. `/readyz` is also for rollouts;
-//! its 503 names the reason by a code.
+//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. The 503 of
+//! `/readyz` names the reason by a code.
 
 mod exposition;
 pub mod health;

@@ -194,7 +194,7 @@ impl StatusDocument {
             slot: view.monitor.slot.health().map(|slot| SlotView::of(slot, view)),
             positions: Positions {
                 received: snapshot.received.to_string(),
-                acked: snapshot.acked.to_string(),
+                acked: snapshot.settled.to_string(),
                 confirmed: snapshot.confirmed.to_string(),
                 holder_pid: snapshot.slot_holder,
             },

@@ -18,7 +18,6 @@ mod form;
 mod http;
 mod migrate;
 mod print_failure;
-mod record;
 mod setup;
 mod shown_bytes;
 mod sql;
@@ -26,7 +25,8 @@ mod status;
 mod task_error;
 mod teardown;
 mod terminal;
-mod topic_directory;
+mod topic_lookups;
+mod witness;
 
 use std::{
     io,

@@ -204,7 +204,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "set kafka.state_topic to a name that no event is routed to, and restart",
             ),
             case_remedy(
-                Case::RecordUnreadable,
+                Case::WitnessUnreadable,
                 "a witness in it cannot be read",
                 "run the version of outbox-router that wrote it, or a later one",
             ),
@@ -236,14 +236,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "{rewrite}, then set kafka.state_topic and restart the router",
             ),
             case_remedy(
-                Case::NoRecord,
+                Case::NoWitness,
                 "a command finds none",
                 "name, database and slot are the key of a witness: see that all three are those of \
                  the router; outbox-router setup --apply creates the first witness, then \
                  outbox-router accept closes K022",
             ),
             case_remedy(
-                Case::FirstRecordUnwritten,
+                Case::FirstWitnessUnwritten,
                 "setup cannot write the first one",
                 "when that is repaired: outbox-router setup --apply again, before the router is \
                  started; then outbox-router accept closes K022, since nothing says whether the \

@@ -55,7 +55,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  in postgres.url",
             ),
             case_remedy(
-                Case::SlotUnfit,
+                Case::SlotUnsuitable,
                 "setup finds one of that name",
                 "name another one by postgres.slot, or, if nothing else uses it: select \
                  pg_drop_replication_slot('{slot}')",
@@ -71,7 +71,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "find out who dropped, advanced or restored it; {rewrite}, then {accept}",
         cases: &[
             case_remedy(
-                Case::SlotMadeUnfit,
+                Case::SlotMadeUnsuitable,
                 "it was created again as something else",
                 "find out who created it; select pg_drop_replication_slot('{slot}'), then \
                  {setup}; {rewrite}, then {accept}",

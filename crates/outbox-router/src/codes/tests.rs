@@ -113,7 +113,7 @@ fn a_gap_ends_with_the_command_that_accepts_it() {
 #[test]
 fn the_remedy_of_the_cause_comes_first() {
     let below = Failure::of(Case::StateTopicForbidden, "no").naming(Name::Topic, "s");
-    let failure = Failure::of(Case::FirstRecordUnwritten, "not written").caused_by(below);
+    let failure = Failure::of(Case::FirstWitnessUnwritten, "not written").caused_by(below);
     let hint = hint(&failure).unwrap();
     assert!(hint.starts_with("kafka-acls.sh "), "{hint}");
     assert!(hint.contains("--topic s; when that is repaired: outbox-router setup"), "{hint}");

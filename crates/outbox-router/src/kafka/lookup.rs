@@ -7,7 +7,7 @@ use super::{
     ffi::Producer,
     lifecycle::reason,
     settings::KafkaSettings,
-    topics::{TopicDescription, TopicDirectory},
+    topics::{TopicClient, TopicDescription},
 };
 
 /// A topic, or why it cannot be described.
@@ -29,9 +29,9 @@ pub fn look_up_topics(
     let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
     let producer = Producer::open(&config).map_err(|error| failed(reason(&error)))?;
     let cluster = Cluster::new(&settings.bootstrap_servers);
-    let directory = TopicDirectory::new(producer, cluster, &settings);
+    let topic_client = TopicClient::new(producer, cluster, &settings);
     let look_up = |name: TopicName| {
-        let found = directory.look_up(&name);
+        let found = topic_client.look_up(&name);
         (name, found)
     };
     Ok(names.into_iter().map(look_up).collect())

@@ -4,7 +4,7 @@
 //! rdkafka provides configuration and the client's life cycle. Records, delivery reports and admin
 //! requests go directly to librdkafka through `ffi`, the only module with unsafe code.
 //! [`KafkaSink`] belongs to the streaming task and never blocks. [`open`], [`KafkaSink::close`] and
-//! all functions of [`TopicDirectory`], [`StateTopic`] and [`TopicReader`] block, and belong on
+//! all functions of [`TopicClient`], [`StateTopic`] and [`TopicReader`] block, and belong on
 //! blocking threads; commands that do nothing else meanwhile call them directly.
 
 mod bound;
@@ -34,7 +34,7 @@ pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
 };
 pub use topic_reader::{PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
-pub use topics::{TopicDescription, TopicDirectory, TopicLookup, TopicReading};
+pub use topics::{TopicClient, TopicDescription, TopicLookup, TopicReading};
 
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ pub struct TopicReading {
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is
 /// in use. It keeps the producer alive, so it has to be dropped before the sink is closed.
 #[derive(Clone)]
-pub struct TopicDirectory {
+pub struct TopicClient {
     producer: Arc<Producer>,
     cluster: Cluster,
     create: Option<TopicCreation>,
@@ -68,14 +68,14 @@ const DESCRIBED_AT_ONCE: usize = 1_000;
 const APPEARS_AFTER: Duration = Duration::from_millis(100);
 const APPEARS_TRIES: u32 = 100;
 
-impl TopicDirectory {
-    /// The directory of the cluster that `producer` produces to.
+impl TopicClient {
+    /// The client of the cluster that `producer` produces to.
     pub(super) fn new(producer: Arc<Producer>, cluster: Cluster, settings: &KafkaSettings) -> Self {
         let (create, timestamp) = (settings.create_topics, settings.timestamp);
         Self { producer, cluster, create, timestamp }
     }
 
-    /// A directory that creates no topics for events and checks no timestamps.
+    /// A client that creates no topics for events and checks no timestamps.
     pub(super) fn of(producer: Arc<Producer>, cluster: Cluster) -> Self {
         Self { producer, cluster, create: None, timestamp: Timestamp::Now }
     }

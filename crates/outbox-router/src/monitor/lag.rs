@@ -30,11 +30,11 @@ impl Lag {
         // Before the first frame of a session, nothing past the slot's own position has been
         // received.
         let received = snapshot.received.max(confirmed);
-        let acked = snapshot.acked.max(confirmed).min(received);
+        let settled = snapshot.settled.max(confirmed).min(received);
         Some(Self {
             unread: bytes_between(received, slot.current_wal_lsn),
-            unacked: bytes_between(acked, received),
-            unconfirmed: bytes_between(confirmed, acked),
+            unacked: bytes_between(settled, received),
+            unconfirmed: bytes_between(confirmed, settled),
         })
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn before_the_first_frame_everything_is_unread() {
         let mut snapshot = snapshot(State::Starting);
-        (snapshot.received, snapshot.acked) = (Lsn::from_u64(0), Lsn::from_u64(0));
+        (snapshot.received, snapshot.settled) = (Lsn::from_u64(0), Lsn::from_u64(0));
         let lag = Lag::split(&snapshot, &slot()).unwrap();
         assert_eq!(lag, Lag { unread: 60 << 20, unacked: 0, unconfirmed: 0 });
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_full_window_attributes_what_is_unread_to_kafka_too() {
         let mut snapshot = snapshot(State::Streaming);
-        snapshot.acked = snapshot.received;
+        snapshot.settled = snapshot.received;
         snapshot.received = Lsn::from_u64(45 << 20);
         assert_eq!(blame(&snapshot), Blame::Postgres);
         snapshot.window_events = 950;

@@ -107,7 +107,7 @@ fn code_of(kind: &ServerErrorKind) -> (Code, Option<Case>) {
         ServerErrorKind::SlotMissing => Code::SlotMissing,
         ServerErrorKind::SlotInUse { .. } => Code::SlotInUse,
         ServerErrorKind::SlotLost => Code::SlotLost,
-        ServerErrorKind::SlotUnfit => Code::SlotUnsuitable,
+        ServerErrorKind::SlotUnsuitable => Code::SlotUnsuitable,
         ServerErrorKind::PublicationMissing => Code::PublicationMissing,
         ServerErrorKind::TooManyConnections => Code::ServerFull,
         ServerErrorKind::NotAccepting => Code::ServerNotReady,

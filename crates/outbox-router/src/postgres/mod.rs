@@ -35,7 +35,7 @@ pub mod transport;
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
-    TlsSetupError, UnfitConnection,
+    TlsSetupError, UnsuitableConnection,
 };
 pub use failure::{
     command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,

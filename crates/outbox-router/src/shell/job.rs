@@ -32,7 +32,7 @@ pub(super) enum Job<K: Kafka> {
     LookUpTopic(TopicId, TopicName),
     /// Read the partition counts of all topics in use; with none in use, ask whether a broker
     /// answers.
-    RefreshTopics(K::Directory),
+    RefreshTopics(K::TopicClient),
 }
 
 /// A step from connecting to a stream; `ports::Postgres` describes each.

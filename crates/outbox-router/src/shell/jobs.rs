@@ -7,7 +7,7 @@ use super::{
     Shell,
     coalesce::Coalesce,
     job::{ConnectStep, Done, Job},
-    ports::{Directory, Kafka, Postgres, Sink, Started},
+    ports::{Kafka, Postgres, Sink, Started, TopicClient},
     state_topic,
 };
 use crate::{
@@ -33,7 +33,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Job::ReadStateTopic(number) => self.read_state_topic(number),
             Job::CheckStateTopic(number) => self.check_state_topic(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
-            Job::RefreshTopics(directory) => self.refresh_topics(directory),
+            Job::RefreshTopics(topic_client) => self.refresh_topics(topic_client),
         }
     }
 
@@ -136,23 +136,23 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn look_up(&mut self, id: TopicId, name: TopicName) {
-        let Some(directory) = self.refresher.directory().cloned() else { return };
+        let Some(topic_client) = self.refresher.topic_client().cloned() else { return };
         let producer_number = self.refresher.producer_number();
         self.jobs.spawn_blocking(move || {
-            let facts = directory.look_up(&name);
+            let facts = topic_client.look_up(&name);
             Done::Topic(producer_number, id, name, facts)
         });
     }
 
-    fn refresh_topics(&mut self, directory: K::Directory) {
+    fn refresh_topics(&mut self, topic_client: K::TopicClient) {
         let producer_number = self.refresher.producer_number();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
             let readings = if names.is_empty() {
-                directory.ping().map(|()| Vec::new())
+                topic_client.ping().map(|()| Vec::new())
             } else {
-                directory.read_topics(&names)
+                topic_client.read_topics(&names)
             };
             let topics = ids.into_iter().zip(names);
             let named = |readings: Vec<TopicReading>| {
@@ -257,7 +257,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Ok(mut sink) => {
                 let name = self.state_topic.as_ref();
                 let state = name.map(|name| self.kafka.state_topic(&mut sink, name));
-                self.refresher.opened(self.kafka.directory(&sink), state);
+                self.refresher.opened(self.kafka.topic_client(&sink), state);
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }

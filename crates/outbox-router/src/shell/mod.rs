@@ -65,7 +65,7 @@ pub use self::{
     connect::{Endpoint, Source},
     dry_stream::DryStream,
     parts::{Parts, Running},
-    ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
+    ports::{Kafka, Postgres, Sink, Started, StateTopic, TopicClient},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},
@@ -288,7 +288,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         const REPORTS_MAX: usize = 4096;
         let Some(sink) = &mut self.sink else { return };
         self.acks.clear();
-        let trouble = sink.poll_acks(&mut self.acks, REPORTS_MAX);
+        let failure = sink.poll_acks(&mut self.acks, REPORTS_MAX);
         let written = sink.written_state();
         let now = self.clock.now();
         if !self.acks.is_empty() {
@@ -301,8 +301,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.announcer.write_acknowledged();
             self.relay.handle(Input::StateTopicWritten(number), now);
         }
-        if let Some(trouble) = trouble {
-            let DeliveryFailure { transaction, failure, .. } = trouble;
+        if let Some(DeliveryFailure { transaction, failure, .. }) = failure {
             let refused = failure.clone();
             self.relay.handle(Input::DeliveryFailed { transaction, failure }, now);
             self.announcer.refused(&refused, &self.relay.condition(now.at));
@@ -314,7 +313,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn check_kafka(&mut self) {
         if let Some(sink) = &self.sink {
-            let trouble = match sink.health() {
+            let failure = match sink.health() {
                 Health::Well => None,
                 // One broker of several may report errors while the others work: a request shows
                 // whether Kafka answers.
@@ -328,11 +327,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     Some(failure)
                 }
             };
-            self.input(Input::BrokersUnreachable(trouble));
+            self.input(Input::BrokersUnreachable(failure));
         }
         match self.refresher.due(Instant::now()) {
             Some(RefreshDue::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
-            Some(RefreshDue::Read(directory)) => self.start(Job::RefreshTopics(directory)),
+            Some(RefreshDue::Read(topic_client)) => self.start(Job::RefreshTopics(topic_client)),
             None => {}
         }
     }

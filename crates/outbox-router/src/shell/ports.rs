@@ -14,7 +14,7 @@ use relay::{
 use crate::{
     kafka::{
         self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
-        TopicDescription, TopicDirectory, TopicReading, TopicUuid,
+        TopicDescription, TopicReading, TopicUuid,
     },
     postgres::ReplicationStream,
 };
@@ -80,14 +80,14 @@ pub trait Kafka: Clone + Send + 'static {
     /// The producer, as the streaming task owns it.
     type Sink: Sink;
     /// Asks the cluster about topics.
-    type Directory: Directory;
+    type TopicClient: TopicClient;
     /// The state topic, where the witness is kept.
     type StateTopic: StateTopic;
 
     /// Makes a producer. Blocks. [`kafka::open`] lists the errors.
     fn open(&self) -> Result<Self::Sink, Failure>;
-    /// A directory that asks through the producer's own client.
-    fn directory(&self, sink: &Self::Sink) -> Self::Directory;
+    /// A client that asks through the producer's own client.
+    fn topic_client(&self, sink: &Self::Sink) -> Self::TopicClient;
     /// The state topic through the same client. Also lets the producer write to it.
     fn state_topic(&self, sink: &mut Self::Sink, name: &TopicName) -> Self::StateTopic;
     /// Whether batches are compressed.
@@ -127,8 +127,8 @@ pub trait Sink: RecordSink + Send + 'static {
     fn close(self);
 }
 
-/// Asks the cluster about topics. Every call blocks. [`TopicDirectory`] lists the errors.
-pub trait Directory: Clone + Send + 'static {
+/// Asks the cluster about topics. Every call blocks. [`kafka::TopicClient`] lists the errors.
+pub trait TopicClient: Clone + Send + 'static {
     /// Looks a topic up.
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure>;
     /// Reads the topics in use, in the order of `names`.
@@ -152,15 +152,15 @@ pub trait StateTopic: Clone + Send + 'static {
 
 impl Kafka for KafkaSettings {
     type Sink = KafkaSink;
-    type Directory = TopicDirectory;
+    type TopicClient = kafka::TopicClient;
     type StateTopic = kafka::StateTopic;
 
     fn open(&self) -> Result<KafkaSink, Failure> {
         kafka::open(self)
     }
 
-    fn directory(&self, sink: &KafkaSink) -> TopicDirectory {
-        sink.directory(self)
+    fn topic_client(&self, sink: &KafkaSink) -> kafka::TopicClient {
+        sink.topic_client(self)
     }
 
     fn state_topic(&self, sink: &mut KafkaSink, name: &TopicName) -> kafka::StateTopic {
@@ -228,7 +228,7 @@ impl Sink for KafkaSink {
     }
 }
 
-impl Directory for TopicDirectory {
+impl TopicClient for kafka::TopicClient {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.look_up(name)
     }

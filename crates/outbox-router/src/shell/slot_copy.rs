@@ -63,7 +63,7 @@ impl Source {
     /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
     pub(super) async fn copy_slot(&self) -> Result<(SlotCopy, SourceReading), Failure> {
         let reading = self.read(None).await?;
-        let slot = slot_checks::fit(&self.slot, &reading.slot_reading)?;
+        let slot = slot_checks::suitable(&self.slot, &reading.slot_reading)?;
         let begins_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
         // No SQL on tables may run on the connection that streams; see `Source::start`.
         let mut connection = self.connect(client_encoding(&reading.server)).await?;

@@ -42,13 +42,17 @@ enum RefreshPhase<K: Kafka> {
     Unavailable { again_at: Instant },
     /// There is a producer. `check_at` is the time of the next read of its topics; `None` while a
     /// read is under way.
-    Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, check_at: Option<Instant> },
+    Open {
+        topic_client: K::TopicClient,
+        state: Option<Box<K::StateTopic>>,
+        check_at: Option<Instant>,
+    },
 }
 
 /// What is due.
 pub(super) enum RefreshDue<K: Kafka> {
     /// A read of the topics in use.
-    Read(K::Directory),
+    Read(K::TopicClient),
     /// Another attempt to make a producer.
     Open,
 }
@@ -70,9 +74,9 @@ impl<K: Kafka> TopicRefresher<K> {
         self.phase = RefreshPhase::Opening;
     }
 
-    pub(super) fn opened(&mut self, directory: K::Directory, state: Option<K::StateTopic>) {
+    pub(super) fn opened(&mut self, topic_client: K::TopicClient, state: Option<K::StateTopic>) {
         let check_at = Some(Instant::now() + REFRESH_INTERVAL);
-        self.phase = RefreshPhase::Open { directory, state: state.map(Box::new), check_at };
+        self.phase = RefreshPhase::Open { topic_client, state: state.map(Box::new), check_at };
     }
 
     pub(super) fn failed_to_open(&mut self) {
@@ -88,9 +92,9 @@ impl<K: Kafka> TopicRefresher<K> {
         self.producer_number
     }
 
-    pub(super) fn directory(&self) -> Option<&K::Directory> {
+    pub(super) fn topic_client(&self) -> Option<&K::TopicClient> {
         match &self.phase {
-            RefreshPhase::Open { directory, .. } => Some(directory),
+            RefreshPhase::Open { topic_client, .. } => Some(topic_client),
             RefreshPhase::Opening | RefreshPhase::Unavailable { .. } => None,
         }
     }
@@ -150,11 +154,11 @@ impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn due(&mut self, now: Instant) -> Option<RefreshDue<K>> {
         match &mut self.phase {
             RefreshPhase::Unavailable { again_at } if *again_at <= now => Some(RefreshDue::Open),
-            RefreshPhase::Open { directory, check_at, .. }
+            RefreshPhase::Open { topic_client, check_at, .. }
                 if check_at.is_some_and(|check_at| check_at <= now) =>
             {
                 *check_at = None;
-                Some(RefreshDue::Read(directory.clone()))
+                Some(RefreshDue::Read(topic_client.clone()))
             }
             RefreshPhase::Opening
             | RefreshPhase::Unavailable { .. }

@@ -67,7 +67,7 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
     };
     Snapshot {
         received: Lsn::from_u64(0x1_0000_0300),
-        acked: Lsn::from_u64(0x1_0000_0200),
+        settled: Lsn::from_u64(0x1_0000_0200),
         confirmed: Lsn::from_u64(0x1_0000_0100),
         window_events: 42,
         window_bytes: 4_200,

@@ -2,8 +2,8 @@
 
 use outbox_router::codes::hint;
 use outbox_router::kafka::{
-    Identity, KafkaSettings, KafkaSink, TopicDescription, TopicDirectory, TopicLookup,
-    TopicReading, open,
+    Identity, KafkaSettings, KafkaSink, TopicClient, TopicDescription, TopicLookup, TopicReading,
+    open,
 };
 use relay::{
     Acks, Code, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, Timestamp,
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use crate::broker::{DEADLINE, blocking, settings, shared, topic_name};
 
-async fn read_topics(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReading> {
-    let (directory, names) = (directory.clone(), names.to_vec());
-    blocking(move || directory.read_topics(&names)).await.unwrap()
+async fn read_topics(topic_client: &TopicClient, names: &[TopicName]) -> Vec<TopicReading> {
+    let (topic_client, names) = (topic_client.clone(), names.to_vec());
+    blocking(move || topic_client.read_topics(&names)).await.unwrap()
 }
 
 /// Between two looks at it: nobody ever saw it gone.
@@ -31,8 +31,9 @@ async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
         kafka.create_topic(name.as_str(), 2, &[]).await.unwrap();
         sink.bind_topic(*id, name, None);
     }
-    let directory = sink.directory(&settings);
-    for seen in [read_topics(&directory, &names).await, read_topics(&directory, &names).await] {
+    let topic_client = sink.topic_client(&settings);
+    for seen in [read_topics(&topic_client, &names).await, read_topics(&topic_client, &names).await]
+    {
         for (id, seen) in ids.iter().zip(seen) {
             assert_eq!(seen.lookup, TopicLookup::Partitions(2.try_into().unwrap()));
             assert_eq!(sink.identify_topic(*id, seen.uuid.unwrap()), Identity::Same);
@@ -41,21 +42,21 @@ async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
 
     kafka.delete_topic("replaced").await.unwrap();
     kafka.create_topic("replaced", 2, &[]).await.unwrap();
-    let seen = read_topics(&directory, &names).await;
+    let seen = read_topics(&topic_client, &names).await;
     assert_eq!(sink.identify_topic(ids[0], seen[0].uuid.unwrap()), Identity::Another);
     assert_eq!(sink.identify_topic(ids[1], seen[1].uuid.unwrap()), Identity::Same);
 
     kafka.delete_topic("replaced").await.unwrap();
-    let seen = read_topics(&directory, &names).await;
+    let seen = read_topics(&topic_client, &names).await;
     assert_eq!(seen[0], TopicReading { lookup: TopicLookup::Gone, uuid: None });
     assert!(seen[1].uuid.is_some(), "one that is gone hides no other");
-    drop(directory);
+    drop(topic_client);
     blocking(move || sink.close()).await;
 }
 
-async fn look_up(directory: &TopicDirectory, name: &TopicName) -> TopicDescription {
-    let (directory, name) = (directory.clone(), name.clone());
-    blocking(move || directory.look_up(&name)).await.unwrap()
+async fn look_up(topic_client: &TopicClient, name: &TopicName) -> TopicDescription {
+    let (topic_client, name) = (topic_client.clone(), name.clone());
+    blocking(move || topic_client.look_up(&name)).await.unwrap()
 }
 
 fn give(sink: &mut KafkaSink, topic: TopicId) -> Result<(), Refusal> {
@@ -99,9 +100,9 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     kafka.create_topic("small", 1, &[("max.message.bytes", "2000")]).await.unwrap();
     kafka.create_topic("large", 1, &[]).await.unwrap();
     let mut sink = open(&settings).unwrap();
-    let directory = sink.directory(&settings);
+    let topic_client = sink.topic_client(&settings);
     for (id, name) in [small, large].into_iter().zip(&names) {
-        sink.bind_topic(id, name, look_up(&directory, name).await.facts.max_message_bytes);
+        sink.bind_topic(id, name, look_up(&topic_client, name).await.facts.max_message_bytes);
     }
     assert!(sink.limits_in_flight(small) && !sink.limits_in_flight(large));
 
@@ -122,12 +123,12 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
 
     kafka.set_topic("small", &[("max.message.bytes", "1048588")]).await.unwrap();
     let raised = eventually(DEADLINE, "the raised limit", async || {
-        let facts = look_up(&directory, &names[0]).await.facts;
+        let facts = look_up(&topic_client, &names[0]).await.facts;
         Ok(facts.max_message_bytes.filter(|limit| *limit > 2_000))
     });
     sink.bind_topic(small, &names[0], Some(raised.await.unwrap()));
     assert!(!sink.limits_in_flight(small));
-    drop(directory);
+    drop(topic_client);
     blocking(move || sink.close()).await;
 }
 
@@ -142,12 +143,12 @@ async fn a_topic_that_refuses_old_records_is_reported_before_it_does() {
     let limit = [("message.timestamp.before.max.ms", "60000")];
     kafka.create_topic("young", 1, &limit).await.unwrap();
     let mut sink = open(&settings).unwrap();
-    let found = look_up(&sink.directory(&settings), &name).await;
+    let found = look_up(&sink.topic_client(&settings), &name).await;
     let caution = found.caution.unwrap();
     assert_eq!(caution.code, Code::TopicTimestamps, "{caution}");
     assert!(caution.message.contains("message.timestamp.before.max.ms=60000"), "{caution}");
     let now = KafkaSettings { timestamp: Timestamp::Now, ..settings.clone() };
-    assert_eq!(look_up(&sink.directory(&now), &name).await.caution, None);
+    assert_eq!(look_up(&sink.topic_client(&now), &name).await.caution, None);
     sink.bind_topic(id, &name, found.facts.max_message_bytes);
 
     let mut acks = Acks::default();
@@ -167,6 +168,6 @@ async fn a_topic_that_refuses_old_records_is_reported_before_it_does() {
 
     kafka.create_topic("plain", 1, &[]).await.unwrap();
     let sink = open(&settings).unwrap();
-    let found = look_up(&sink.directory(&settings), &topic_name("plain")).await;
+    let found = look_up(&sink.topic_client(&settings), &topic_name("plain")).await;
     assert_eq!(found.caution, None, "Kafka's own defaults are no reason to warn");
 }

@@ -57,7 +57,7 @@ async fn a_missing_slot_and_unfit_ones_are_distinguished() {
         .await;
     assert_eq!(start(&cluster, "never_existed").await, Some(ServerErrorKind::SlotMissing));
     for slot in ["unfit_plugin", "unfit_physical", "unfit_database"] {
-        assert_eq!(start(&cluster, slot).await, Some(ServerErrorKind::SlotUnfit), "{slot}");
+        assert_eq!(start(&cluster, slot).await, Some(ServerErrorKind::SlotUnsuitable), "{slot}");
     }
 }
 

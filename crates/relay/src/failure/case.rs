@@ -40,7 +40,7 @@ cases! {
     TlsFiles = "tls_files" of AuthenticationFailed,
     /// Somebody between server and router may have removed TLS.
     TlsStripped = "tls_stripped" of AuthenticationFailed,
-    /// The server asks for the password in clear text on an unfit connection.
+    /// The server asks for the password in clear text on an unsuitable connection.
     PlaintextPassword = "plaintext_password" of AuthenticationFailed,
     /// The server asks for a method that `require_auth` rules out.
     MethodRuledOut = "method_ruled_out" of AuthenticationFailed,
@@ -85,7 +85,7 @@ cases! {
     /// A command needs the slot for itself.
     SlotNeeded = "slot_needed" of SlotInUse,
     /// The slot was dropped, and an unsuitable one was created under its name.
-    SlotMadeUnfit = "slot_made_unfit" of SlotMoved,
+    SlotMadeUnsuitable = "slot_made_unfit" of SlotMoved,
     /// The slot stands past transactions of this server that were never sent.
     SlotPastUnsent = "slot_past_unsent" of SlotMoved,
     /// What is open has changed while a person answered.
@@ -93,7 +93,7 @@ cases! {
     /// A command is connected to another database than the router.
     OtherDatabase = "other_database" of SlotUnsuitable,
     /// A slot of this name exists, and does not fit.
-    SlotUnfit = "slot_unfit" of SlotUnsuitable,
+    SlotUnsuitable = "slot_unfit" of SlotUnsuitable,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 
@@ -163,7 +163,7 @@ cases! {
     /// A setting of the state topic has to change.
     StateTopicSettings = "state_topic_settings" of StateTopicUnsuitable,
     /// A witness of the pipeline cannot be read.
-    RecordUnreadable = "record_unreadable" of StateTopicUnsuitable,
+    WitnessUnreadable = "record_unreadable" of StateTopicUnsuitable,
     /// The broker does not tell the state topic's settings.
     StateTopicSettingsUnknown = "state_topic_untold" of StateTopicUnsuitable,
     /// The state topic has fewer replicas than the cluster allows.
@@ -187,9 +187,9 @@ cases! {
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
     /// A command found no witness of the pipeline.
-    NoRecord = "no_record" of WitnessMissing,
+    NoWitness = "no_record" of WitnessMissing,
     /// Set-up could not write the first witness.
-    FirstRecordUnwritten = "first_record_unwritten" of WitnessMissing,
+    FirstWitnessUnwritten = "first_record_unwritten" of WitnessMissing,
 }
 
 impl Case {

@@ -26,7 +26,9 @@ impl Relay {
         self.session_id = self.session_id.next();
         self.failures.session_began();
         // Another router may have confirmed more meanwhile.
-        self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
+        self.position_confirmed(
+            slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)),
+        );
         self.slot_holder = None;
         self.left_unconfirmed = 0;
         if self.totals.sessions > 0 {

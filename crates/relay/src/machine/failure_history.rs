@@ -27,9 +27,9 @@ pub(super) enum During {
 #[derive(Debug, Default)]
 pub(super) struct FailureHistory {
     /// Overcome when a session begins.
-    passing: Option<RecordedFailure>,
+    until_session: Option<RecordedFailure>,
     /// Overcome by a confirmed position past its position.
-    lasting: Option<(RecordedFailure, Lsn)>,
+    until_position: Option<(RecordedFailure, Lsn)>,
     repeated: Option<Repeated>,
 }
 
@@ -72,13 +72,17 @@ impl FailureHistory {
         };
         // A confirmed position that was used as the position for counting is not waited for: an
         // idle slot may never pass it.
-        let lasting = failure.lsn.or(lsn.filter(|_| class == Class::Mendable));
+        let until_position = failure.lsn.or(lsn.filter(|_| class == Class::Mendable));
         let recorded = RecordedFailure { failure, class, during };
-        match lasting {
-            Some(lsn) if supersedes(&recorded, self.lasting.as_ref().map(|(known, _)| known)) => {
-                self.lasting = Some((recorded, lsn));
+        match until_position {
+            Some(lsn)
+                if supersedes(&recorded, self.until_position.as_ref().map(|(known, _)| known)) =>
+            {
+                self.until_position = Some((recorded, lsn));
             }
-            None if supersedes(&recorded, self.passing.as_ref()) => self.passing = Some(recorded),
+            None if supersedes(&recorded, self.until_session.as_ref()) => {
+                self.until_session = Some(recorded);
+            }
             Some(_) | None => {}
         }
         class
@@ -96,19 +100,23 @@ impl FailureHistory {
 
     /// A session began: what had kept it from beginning is overcome.
     pub(super) fn session_began(&mut self) {
-        self.passing = None;
+        self.until_session = None;
     }
 
     /// This position is confirmed, by this router or another.
-    pub(super) fn passed(&mut self, confirmed: Lsn) {
-        self.lasting.take_if(|(_, lsn)| confirmed > *lsn);
+    pub(super) fn position_confirmed(&mut self, confirmed: Lsn) {
+        self.until_position.take_if(|(_, lsn)| confirmed > *lsn);
         self.repeated.take_if(|known| confirmed > known.lsn);
     }
 
     /// Why there is no session, or why this one cannot pass a position: first what a person is
     /// needed for, then the failure that a session will overcome.
     pub(super) fn reason(&self) -> Option<&Failure> {
-        let all = || self.passing.iter().chain(self.lasting.iter().map(|(recorded, _)| recorded));
+        let all = || {
+            self.until_session
+                .iter()
+                .chain(self.until_position.iter().map(|(recorded, _)| recorded))
+        };
         all()
             .find(|recorded| recorded.needs_person())
             .or(all().next())
@@ -117,14 +125,14 @@ impl FailureHistory {
 
     /// Whether a person is needed.
     pub(super) fn need_person(&self) -> bool {
-        self.passing.as_ref().is_some_and(RecordedFailure::needs_person)
-            || self.lasting.as_ref().is_some_and(|(recorded, _)| recorded.needs_person())
+        self.until_session.as_ref().is_some_and(RecordedFailure::needs_person)
+            || self.until_position.as_ref().is_some_and(|(recorded, _)| recorded.needs_person())
     }
 
     /// The failure of Kafka that keeps the next session from beginning: the state topic cannot be
     /// read.
     pub(super) fn of_kafka(&self) -> Option<&Failure> {
-        let recorded = self.passing.as_ref()?;
+        let recorded = self.until_session.as_ref()?;
         let is_it = recorded.during == During::Connecting && recorded.failure.code.is_of_kafka();
         is_it.then_some(&recorded.failure)
     }
@@ -132,7 +140,7 @@ impl FailureHistory {
     /// What Kafka refuses at a position that is not passed yet; `None` while another failure keeps
     /// a session from beginning.
     pub(super) fn refusal(&self) -> Option<&Failure> {
-        match (&self.passing, &self.lasting) {
+        match (&self.until_session, &self.until_position) {
             (None, Some((RecordedFailure { failure, class: Class::Transport, .. }, _)))
                 if failure.code.is_of_kafka() =>
             {
@@ -206,9 +214,9 @@ mod tests {
         history.add(too_large(), during);
         history.add(unreachable(), during);
         history.session_began();
-        history.passed(lsn(100));
+        history.position_confirmed(lsn(100));
         assert_eq!(history.reason(), Some(&too_large()));
-        history.passed(lsn(101));
+        history.position_confirmed(lsn(101));
         assert_eq!(history.reason(), None);
     }
 
@@ -233,9 +241,9 @@ mod tests {
         assert_eq!(history.refusal(), None, "first the server");
         assert_eq!(history.reason(), Some(&unreachable()));
         history.session_began();
-        history.passed(lsn(100));
+        history.position_confirmed(lsn(100));
         assert_eq!(history.refusal(), Some(&forbidden()));
-        history.passed(lsn(108));
+        history.position_confirmed(lsn(108));
         assert_eq!((history.refusal(), history.reason()), (None, None));
     }
 

@@ -65,7 +65,7 @@ impl Relay {
                 self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(at),
-            Input::BrokersUnreachable(trouble) => self.brokers_unreachable = trouble,
+            Input::BrokersUnreachable(failure) => self.brokers_unreachable = failure,
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),

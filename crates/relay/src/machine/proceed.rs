@@ -92,13 +92,13 @@ impl Relay {
         if let Phase::Streaming(session) = &mut self.phase {
             session.review_isolation();
             let confirmed = session.ledger.confirmed();
-            self.passed(confirmed);
+            self.position_confirmed(confirmed);
         }
     }
 
     /// The position is confirmed: failures before it are overcome.
-    pub(super) fn passed(&mut self, confirmed: Lsn) {
-        self.failures.passed(confirmed);
+    pub(super) fn position_confirmed(&mut self, confirmed: Lsn) {
+        self.failures.position_confirmed(confirmed);
         self.isolate_at.take_if(|lsn| confirmed > *lsn);
     }
 
@@ -120,7 +120,7 @@ impl Relay {
         }
         match session.phase {
             SessionPhase::Draining | SessionPhase::Following
-                if session.is_drained(&self.topics) && !session.ledger.has_unrecorded() =>
+                if session.is_drained(&self.topics) && !session.ledger.has_unwritten() =>
             {
                 let update = session.finish(now);
                 failpoint::reached(Failpoint::DrainConfirmed);
@@ -155,7 +155,7 @@ impl Relay {
             return;
         }
         let sink_needs_person =
-            self.failure_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
+            self.failure_of_sink(now.at).is_some_and(|failure| failure.class() == Class::Mendable);
         let has_failed = match &self.phase {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)

@@ -27,8 +27,8 @@ impl Relay {
                 condition(State::Failed, reason)
             }
             Phase::Waiting { .. } | Phase::Connecting(_) => {
-                if let Some(trouble) = self.failure_of_sink(at) {
-                    return without_sink(trouble);
+                if let Some(failure) = self.failure_of_sink(at) {
+                    return without_sink(failure);
                 }
                 match self.failures.refusal().or(self.failures.of_kafka()) {
                     Some(refusal) => condition(State::Blocked, Some(refusal)),
@@ -51,8 +51,8 @@ impl Relay {
         if self.failures.need_person() {
             return condition(State::Failed, self.failures.reason());
         }
-        if let Some(trouble) = self.failure_of_sink(at) {
-            return without_sink(trouble);
+        if let Some(failure) = self.failure_of_sink(at) {
+            return without_sink(failure);
         }
         if let Some(WaitReason::Topic(topic)) = session.wait_reason
             && let Some(refusal) = self.topics.refusal(topic)
@@ -60,7 +60,7 @@ impl Relay {
             return condition(State::Blocked, Some(refusal));
         }
         match (&self.brokers_unreachable, self.waiting_for_ack(at)) {
-            (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
+            (Some(failure), _) => condition(State::Blocked, Some(failure)),
             (None, _) if self.failures.refusal().is_some() => {
                 condition(State::Blocked, self.failures.refusal())
             }
@@ -76,7 +76,7 @@ impl Relay {
     pub(super) fn failure_of_sink(&self, at: Moment) -> Option<&Failure> {
         let known = self.brokers_unreachable.as_ref();
         known
-            .filter(|trouble| trouble.class() == Class::Mendable)
+            .filter(|failure| failure.class() == Class::Mendable)
             .or_else(|| self.sink.repeated_failure(at))
     }
 
@@ -165,7 +165,7 @@ impl Relay {
         Snapshot {
             condition: self.condition(at),
             received: session.map_or(self.confirmed, |session| session.received),
-            acked: session.map_or(confirmed, |s| s.ledger.settled().max(confirmed)),
+            settled: session.map_or(confirmed, |s| s.ledger.settled().max(confirmed)),
             confirmed,
             window_events,
             window_bytes,
@@ -194,12 +194,12 @@ impl Relay {
     }
 }
 
-fn without_sink(trouble: &Failure) -> Condition {
-    let state = match trouble.class() {
+fn without_sink(failure: &Failure) -> Condition {
+    let state = match failure.class() {
         Class::Mendable => State::Failed,
         Class::Transport | Class::Replay | Class::Gap | Class::Note => State::Blocked,
     };
-    condition(state, Some(trouble))
+    condition(state, Some(failure))
 }
 
 fn condition(state: State, reason: Option<&Failure>) -> Condition {

@@ -39,17 +39,17 @@ impl Relay {
     /// How urgently the session needs its settled position in the witness; `None` if there is
     /// nothing new.
     fn write_urgency(&self, session: &Session) -> Option<WriteUrgency> {
-        if !session.ledger.has_unrecorded() {
+        if !session.ledger.has_unwritten() {
             return None;
         }
-        let is_urgent = session.ledger.is_worth_recording(self.settings.window)
+        let is_urgent = session.ledger.is_worth_writing(self.settings.window)
             || self.drain_by.is_some()
             || session.phase != SessionPhase::Following
             || session.wait_reason == Some(WaitReason::Isolate)
             || session.owes_reply();
         Some(if is_urgent {
             WriteUrgency::Now
-        } else if session.ledger.has_unrecorded_events() {
+        } else if session.ledger.has_unwritten_events() {
             WriteUrgency::Events
         } else {
             WriteUrgency::KeepalivesOnly

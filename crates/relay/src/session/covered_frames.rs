@@ -93,7 +93,7 @@ impl Session {
     /// # Errors
     /// The witness's last transaction did not come again (P015).
     #[cold]
-    pub(super) fn pass_covered(&mut self, position: Lsn) -> Result<bool, Failure> {
+    pub(super) fn covered_until(&mut self, position: Lsn) -> Result<bool, Failure> {
         let Some(covered) = &self.covered else { return Ok(true) };
         if position < covered.until || covered.open.is_some() {
             return Ok(false);

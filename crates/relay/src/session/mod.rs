@@ -210,7 +210,7 @@ impl Session {
             }
             Frame::Keepalive(keepalive) => {
                 self.received = self.received.max(keepalive.wal_end);
-                if self.covered.is_none() || self.pass_covered(keepalive.wal_end)? {
+                if self.covered.is_none() || self.covered_until(keepalive.wal_end)? {
                     self.ledger.keepalive(keepalive.wal_end);
                 }
                 failpoint::reached(Failpoint::KeepaliveTaken);
@@ -307,7 +307,7 @@ impl Session {
                 self.rows_ignored.insert += 1;
                 Ok(FrameOutcome::Taken)
             }
-            Row::FilteredOut => self.pass_row(),
+            Row::FilteredOut => self.count_filtered_row(),
             Row::TopicPending(topic) => Ok(self.wait(WaitReason::Topic(topic))),
             Row::Refused(refused) => self.refused(*refused, now.at),
         }
@@ -328,8 +328,8 @@ impl Session {
 
     /// A row that `where` filters.
     #[cold]
-    fn pass_row(&mut self) -> Result<FrameOutcome, Failure> {
-        self.ledger.pass_row()?;
+    fn count_filtered_row(&mut self) -> Result<FrameOutcome, Failure> {
+        self.ledger.count_filtered_row()?;
         self.rows_filtered += 1;
         Ok(FrameOutcome::Taken)
     }

@@ -29,7 +29,7 @@ pub(super) enum Binding {
 
 pub(super) struct Relations {
     tables: TableOids,
-    /// Usually one entry. A tree finds it with one comparison, and each of many with a few.
+    /// Usually one entry, which a `BTreeMap` finds with one comparison.
     by_oid: BTreeMap<Oid, Binding>,
     /// What the Type messages since the last Relation message say.
     types: TypeNames,

@@ -245,7 +245,7 @@ impl Session {
     /// and in the witness, and reading continues.
     fn lets_server_stop(&self) -> bool {
         self.ledger.is_settled()
-            && !self.ledger.has_unrecorded()
+            && !self.ledger.has_unwritten()
             && self.covered.is_none()
             && self.wait_reason.is_none()
             && self.repin.is_none()

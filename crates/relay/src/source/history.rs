@@ -78,7 +78,7 @@ pub fn continues(
         );
         // Two installations that share a Kafka cluster share a record if their name, database and
         // slot are the same.
-        let gap = parted(witness, Lsn::ZERO, Failure::of(Case::OtherCluster, what));
+        let gap = diverged(witness, Lsn::ZERO, Failure::of(Case::OtherCluster, what));
         return Err(Obstacle::OtherServer(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
@@ -111,7 +111,7 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
         server.wal_end
     );
     let failure = Failure::new(Code::HistoryChanged, what);
-    Err(Obstacle::Gaps(vec![parted(witness, Lsn::ZERO, failure)]))
+    Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
 }
 
 fn promoted(
@@ -151,10 +151,14 @@ fn promoted(
 /// A finding that every reading of this server repeats and no reading of the right server does, so
 /// the witness need not name it.
 fn other_server(witness: &Witness, from: Lsn, what: String) -> Obstacle {
-    Obstacle::OtherServer(Box::new(parted(witness, from, Failure::new(Code::HistoryChanged, what))))
+    Obstacle::OtherServer(Box::new(diverged(
+        witness,
+        from,
+        Failure::new(Code::HistoryChanged, what),
+    )))
 }
 
-fn parted(witness: &Witness, from: Lsn, failure: Failure) -> Gap {
+fn diverged(witness: &Witness, from: Lsn, failure: Failure) -> Gap {
     Gap::of_another_history(failure, from, witness.mark())
 }
 

@@ -83,7 +83,7 @@ pub struct SlotHealth {
     pub database: Option<String>,
     /// Physical or logical.
     pub kind: SlotKind,
-    /// What makes it unfit for a router.
+    /// What makes it unsuitable for a router.
     pub unsupported_feature: Option<SlotFeature>,
     /// Kept on standby servers too (17+).
     pub failover: Option<bool>,

@@ -17,7 +17,7 @@ const PLUGIN: &str = "pgoutput";
 /// # Errors
 /// [`Code::SlotMissing`]: it does not exist. [`Code::SlotUnsuitable`]: it was created for something
 /// else. [`Code::SlotLost`]: it is lost.
-pub fn fit<'l>(name: &str, reading: &'l SlotReading) -> Result<&'l SlotHealth, Failure> {
+pub fn suitable<'l>(name: &str, reading: &'l SlotReading) -> Result<&'l SlotHealth, Failure> {
     let slot = reading.slot.as_ref().ok_or_else(|| missing(name))?;
     match unsuitable(name, &reading.database, slot).or_else(|| lost(name, slot)) {
         Some(failure) => Err(failure),
@@ -59,10 +59,10 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
 
 /// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,
 /// and another was created under its name.
-pub fn became_unusable(unsuitable: Failure) -> Failure {
+pub fn became_unsuitable(unsuitable: Failure) -> Failure {
     let what =
         format!("{}; it was dropped, and created again as something else", unsuitable.message);
-    let mut failure = Failure::of(Case::SlotMadeUnfit, what);
+    let mut failure = Failure::of(Case::SlotMadeUnsuitable, what);
     failure.names = unsuitable.names;
     failure
 }
@@ -99,7 +99,7 @@ mod tests {
     };
 
     fn refusal_code(slot: Option<SlotHealth>) -> Option<Code> {
-        fit("s", &reading(slot)).err().map(|failure| failure.code)
+        suitable("s", &reading(slot)).err().map(|failure| failure.code)
     }
 
     #[test]
@@ -114,14 +114,14 @@ mod tests {
         assert_eq!(refusal_code(Some(lost)), Some(Code::SlotLost));
         let idle = SlotHealth { invalidation_reason: Some("idle_timeout".to_owned()), ..slot() };
         assert_eq!(refusal_code(Some(idle)), Some(Code::SlotLost));
-        for unfit in [
+        for unsuitable in [
             SlotHealth { kind: SlotKind::Physical, plugin: None, database: None, ..slot() },
             SlotHealth { plugin: Some("test_decoding".to_owned()), ..slot() },
             SlotHealth { database: Some("other".to_owned()), ..slot() },
             SlotHealth { unsupported_feature: Some(SlotFeature::Temporary), ..slot() },
             SlotHealth { unsupported_feature: Some(SlotFeature::TwoPhase), ..slot() },
         ] {
-            assert_eq!(refusal_code(Some(unfit)), Some(Code::SlotUnsuitable));
+            assert_eq!(refusal_code(Some(unsuitable)), Some(Code::SlotUnsuitable));
         }
     }
 

@@ -61,7 +61,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
     Snapshot {
         condition: Condition { state, reason: None },
         received: nowhere,
-        acked: nowhere,
+        settled: nowhere,
         confirmed: nowhere,
         window_events: 0,
         window_bytes: 0,
@@ -83,7 +83,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
 pub fn snapshot(state: State) -> Snapshot {
     Snapshot {
         received: Lsn::from_u64(80 << 20),
-        acked: Lsn::from_u64(50 << 20),
+        settled: Lsn::from_u64(50 << 20),
         confirmed: Lsn::from_u64(40 << 20),
         window_events: 5,
         window_bytes: 500,

@@ -30,7 +30,7 @@ pub fn combine(records: &[StateTopicRecord]) -> Result<Option<Witness>, Unreadab
 impl From<Unreadable> for Failure {
     fn from(unreadable: Unreadable) -> Self {
         let what = "the witness of this pipeline in the state topic cannot be read";
-        Self::of(Case::RecordUnreadable, what).caused_by(unreadable)
+        Self::of(Case::WitnessUnreadable, what).caused_by(unreadable)
     }
 }
 

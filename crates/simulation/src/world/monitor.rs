@@ -59,7 +59,8 @@ impl World {
         let outboxes = queries::outboxes(self.plan.version);
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
         let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
-        let mut findings: Vec<_> = slot_checks::fit(SLOT, &reading).err().into_iter().collect();
+        let mut findings: Vec<_> =
+            slot_checks::suitable(SLOT, &reading).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
         let now = reading.mark();
         if findings.iter().all(Failure::is_note) {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, TaskError, Terminal,
     connect::Access,
-    record::{self, PipelineRecords, Records},
+    witness::{self, PipelineRecords, Records},
 };
 use crate::{
     config::{Config, Environment},
@@ -37,7 +37,7 @@ struct Facts {
     /// The witness as it is in Kafka.
     recorded: Witness,
     /// The same, with the gaps that a router would find now and that are not in it yet.
-    record: Witness,
+    witness: Witness,
     reading: SourceReading,
 }
 
@@ -53,9 +53,9 @@ pub(super) async fn accept(
     };
     let source = prepare::source(config, access.endpoint("accept")?);
     let facts = read_when_idle(config, &records, &source).await?;
-    let open = facts.record.open_findings();
+    let open = facts.witness.open_findings();
     if open.is_empty() {
-        show::nothing(&facts.record, terminal.out)?;
+        show::nothing(&facts.witness, terminal.out)?;
         return Ok(Exit::Done);
     }
     let Some(chosen) = choose(args, &open) else {
@@ -70,7 +70,10 @@ pub(super) async fn accept(
             show::rows(&counted, terminal.out)?;
         }
     }
-    show::alterations(&record::alterations(config, &facts.recorded, &facts.reading), terminal.out)?;
+    show::alterations(
+        &witness::alterations(config, &facts.recorded, &facts.reading),
+        terminal.out,
+    )?;
     let next = decide(args, config, access, facts, &chosen)?;
     show::consequence(&next, &chosen, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {
@@ -87,7 +90,7 @@ pub(super) async fn accept(
                 return Ok(Exit::Failure);
             }
             let again = read_when_idle(config, &records, &source).await?;
-            if names(&again.record.open_findings()) != names(&open) {
+            if names(&again.witness.open_findings()) != names(&open) {
                 return Err(show::changed().into());
             }
             decide(args, config, access, again, &chosen)?
@@ -109,7 +112,7 @@ async fn read_when_idle(
     let until = Instant::now() + STOP_TIMEOUT;
     loop {
         let facts = read_facts(config, records, source).await?;
-        let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.reading);
+        let must_wait = !facts.witness.gaps.is_empty() && witness::is_held(&facts.reading);
         if !must_wait || Instant::now() >= until {
             return Ok(facts);
         }
@@ -122,12 +125,12 @@ async fn read_facts(
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
-    let (reading, mut stored) = record::read_together(records, source).await?;
-    let Some(recorded) = stored.record.take() else {
+    let (reading, mut stored) = witness::read_together(records, source).await?;
+    let Some(recorded) = stored.witness.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let record = record::with_gaps_found(config, &recorded, &stored.cluster, &reading);
-    Ok(Facts { stored, recorded, record, reading })
+    let witness = witness::with_gaps_found(config, &recorded, &stored.cluster, &reading);
+    Ok(Facts { stored, recorded, witness, reading })
 }
 
 fn names(open: &[OpenFinding]) -> Vec<String> {
@@ -161,13 +164,13 @@ fn decide(
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
     }
-    let baseline = record::baseline(config, facts.reading, &facts.record.open_findings())?;
+    let baseline = witness::baseline(config, facts.reading, &facts.witness.open_findings())?;
     let recorded = facts.recorded.open_findings();
     let known: Vec<OpenFinding> =
         chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
-    facts.record.may_accept(&known, &baseline)?;
+    facts.witness.may_accept(&known, &baseline)?;
     let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
-    Ok(facts.record.accept(chosen, begin, &by))
+    Ok(facts.witness.accept(chosen, begin, &by))
 }
 
 /// `user@host`, as far as the environment and the system say.

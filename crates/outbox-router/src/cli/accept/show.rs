@@ -10,7 +10,7 @@ use relay::{
 
 use super::rows::Counted;
 use crate::{
-    cli::{GapName, record},
+    cli::{GapName, witness},
     config::Config,
 };
 
@@ -35,7 +35,7 @@ pub(super) fn open(open: &OpenFinding, out: Out<'_>) -> io::Result<()> {
             writeln!(out, "to        {}", interval.to)
         }
         OpenFinding::Beginning(_) => {
-            writeln!(out, "what      {}", record::failure_of(open).message)
+            writeln!(out, "what      {}", witness::failure_of(open).message)
         }
     }
 }
@@ -122,8 +122,8 @@ pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::
 }
 
 /// Nothing is open.
-pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "nothing is open: everything before {} is acknowledged", record.position)
+pub(super) fn nothing(witness: &Witness, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "nothing is open: everything before {} is acknowledged", witness.position)
 }
 
 /// A gap that `--gap` names is not open; lists what is.
@@ -164,7 +164,7 @@ pub(super) fn keeps_none() -> Failure {
 /// The state topic has no witness of this pipeline.
 pub(super) fn no_record(topic: &TopicName) -> Failure {
     Failure::of(
-        Case::NoRecord,
+        Case::NoWitness,
         format!("the state topic {topic} has no witness of this pipeline: nothing can be accepted"),
     )
 }

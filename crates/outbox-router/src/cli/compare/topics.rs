@@ -6,7 +6,7 @@ use std::{collections::HashMap, num::NonZeroI32, time::Duration};
 use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
-    cli::topic_directory::{Topic, TopicLookups},
+    cli::topic_lookups::{Topic, TopicLookups},
     compare::Comparison,
     config::Config,
     kafka::{PartitionId, Polled, StoredRecord, TopicReader},
@@ -15,7 +15,7 @@ use crate::{
 
 /// See the module's header.
 pub(super) struct ReadTopics {
-    directory: TopicLookups,
+    lookups: TopicLookups,
     reader: TopicReader,
     partitions: HashMap<PartitionId, PartitionRead>,
     counts: HashMap<TopicName, NonZeroI32>,
@@ -46,10 +46,10 @@ impl ReadTopics {
     /// # Errors
     /// librdkafka refuses the settings.
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
-        let directory = TopicLookups::open(config)?;
+        let lookups = TopicLookups::open(config)?;
         let reader = TopicReader::open(&prepare::kafka_settings(config))?;
         let (partitions, counts) = (HashMap::new(), HashMap::new());
-        Ok(Self { directory, reader, partitions, counts, named: Vec::new() })
+        Ok(Self { lookups, reader, partitions, counts, named: Vec::new() })
     }
 
     /// Adds a topic of `--topic`. Its reading begins with that of the first event's topic.
@@ -57,7 +57,7 @@ impl ReadTopics {
     /// # Errors
     /// It does not exist or may not be described, or no broker answers.
     pub(super) fn add_named(&mut self, topic: TopicName) -> Result<(), Failure> {
-        match self.directory.look_up(&topic)? {
+        match self.lookups.look_up(&topic)? {
             Topic::Exists(facts) => self.counts.insert(topic.clone(), facts.partitions),
             Topic::ToBeCreated(_) => {
                 let what = format!("topic {topic} does not exist");
@@ -75,7 +75,7 @@ impl ReadTopics {
     /// # Errors
     /// The topic may not be described, or no broker answers.
     pub(super) fn facts(&mut self, topic: &TopicName) -> Result<TopicFacts, Failure> {
-        let found = self.directory.look_up(topic)?;
+        let found = self.lookups.look_up(topic)?;
         match &found {
             Topic::Exists(facts) => {
                 self.counts.insert(topic.clone(), facts.partitions);

@@ -10,7 +10,7 @@ use crate::{
         TaskError, Terminal,
         form::Form,
         print_failure::print_failure,
-        topic_directory::{Topic, TopicLookups},
+        topic_lookups::{Topic, TopicLookups},
     },
     owned_record::OwnedRecord,
     shell::DryStream,

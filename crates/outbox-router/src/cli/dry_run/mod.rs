@@ -21,7 +21,7 @@ use follow::{Counts, Ended, Reading, Until};
 
 use super::{
     Exit, TaskError, Terminal, connect::Access, print_failure::print_failure,
-    topic_directory::TopicLookups,
+    topic_lookups::TopicLookups,
 };
 use crate::{
     config::Config,

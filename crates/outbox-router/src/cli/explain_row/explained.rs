@@ -14,7 +14,7 @@ use super::{
     table_row::TableRow,
 };
 use crate::{
-    cli::topic_directory::{Topic, UNKNOWN},
+    cli::topic_lookups::{Topic, UNKNOWN},
     owned_record::OwnedRecord,
     postgres::frames::{PREFIX_BYTES, frame_limit},
 };

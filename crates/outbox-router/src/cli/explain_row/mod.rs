@@ -23,7 +23,7 @@ use super::{
     connect::{Access, with_connection},
     form::Form,
     print_failure::print_failure,
-    topic_directory::{Topic, TopicLookups},
+    topic_lookups::{Topic, TopicLookups},
 };
 use crate::{config::Config, prepare};
 use explained::{Explained, Outcome, dry_run_of, explain};

@@ -12,7 +12,7 @@ use crate::{
     cli::{
         RecordPart, TaskError,
         connect::Access,
-        record::{self, PipelineRecords, Records},
+        witness::{self, PipelineRecords, Records},
     },
     codes::hint_of_open,
     config::Config,
@@ -43,10 +43,10 @@ pub(super) async fn record(
     };
     let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
     let Some((records, reading, stored)) = found else { return Ok(()) };
-    match &stored.record {
+    match &stored.witness {
         Some(known) => {
             report_existing(
-                &record::with_gaps_found(config, known, &stored.cluster, &reading),
+                &witness::with_gaps_found(config, known, &stored.cluster, &reading),
                 out,
             )?;
         }
@@ -61,10 +61,10 @@ async fn find(
 ) -> Result<Option<(Records, SourceReading, PipelineRecords)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
     let source = prepare::source(config, access.endpoint("setup")?);
-    let (reading, mut stored) = record::read_together(&records, &source).await?;
+    let (reading, mut stored) = witness::read_together(&records, &source).await?;
     records.make_topic().await?;
     // The id of the cluster is known only when the topic exists.
-    if stored.record.is_none() {
+    if stored.witness.is_none() {
         stored = records.read().await?;
     }
     Ok(Some((records, reading, stored)))
@@ -79,7 +79,7 @@ async fn make(
     out: Out<'_>,
 ) -> Result<(), TaskError> {
     let topic = records.topic();
-    let baseline = record::baseline(config, reading, &[]).map_err(|failure| {
+    let baseline = witness::baseline(config, reading, &[]).map_err(|failure| {
         // A router that streams advances the slot meanwhile, and writes a witness of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
@@ -100,9 +100,9 @@ fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
 }
 
 /// Reports what is open, and what closes it.
-fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
-    for open in record.open_findings() {
-        let failure = record::failure_of(&open);
+fn report_open(witness: &Witness, out: Out<'_>) -> io::Result<()> {
+    for open in witness.open_findings() {
+        let failure = witness::failure_of(&open);
         writeln!(out, "  {} is open: {}", open.name(), failure.message)?;
         if let Some(hint) = hint_of_open(&failure, &open.name()) {
             writeln!(out, "    hint: {hint}")?;
@@ -115,5 +115,5 @@ fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
 fn missing(topic: &TopicName, failure: Failure) -> Failure {
     let what =
         format!("PostgreSQL is set up, but the witness is missing in the state topic {topic}");
-    Failure::of(Case::FirstRecordUnwritten, what).caused_by(failure)
+    Failure::of(Case::FirstWitnessUnwritten, what).caused_by(failure)
 }

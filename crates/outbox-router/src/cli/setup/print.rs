@@ -7,7 +7,7 @@ use std::io;
 use relay::TableName;
 
 use crate::{
-    cli::{MissingTable, RecordPart, SetupArgs, record::Records, sql},
+    cli::{MissingTable, RecordPart, SetupArgs, sql, witness::Records},
     config::Config,
 };
 

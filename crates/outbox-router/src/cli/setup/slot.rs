@@ -54,7 +54,7 @@ impl ExistingSlot {
     pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
             let message = format!("the slot {name} exists already, but {what}");
-            Failure::of(Case::SlotUnfit, message).naming(Name::Slot, name)
+            Failure::of(Case::SlotUnsuitable, message).naming(Name::Slot, name)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {
             (None, _) => return Err(unsuitable("it is physical".to_owned())),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         connect::Access,
-        record::{self, Records},
+        witness::{self, Records},
     },
     codes::hint_of_open,
     config::Config,
@@ -67,7 +67,7 @@ impl OpenEntry {
     /// The pipeline began without a witness.
     fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        Self::of(name, record::began_without(&format!("{lsn}{at}")))
+        Self::of(name, witness::began_without(&format!("{lsn}{at}")))
     }
 
     fn of(name: String, failure: Failure) -> Self {
@@ -86,7 +86,7 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
         Err(failure) => return Recorded::Unknown(format!("{failure:#}")),
     };
     match tokio::time::timeout(KAFKA_TIMEOUT, records.read()).await {
-        Ok(Ok(stored)) => match stored.record {
+        Ok(Ok(stored)) => match stored.witness {
             Some(witness) => Recorded::Known(ShownRecord::of(&witness)),
             None => Recorded::Absent,
         },
@@ -138,7 +138,7 @@ fn by_router(witness: &Value) -> Option<Recorded> {
 impl ShownRecord {
     fn of(witness: &Witness) -> Self {
         let open = witness.open_findings();
-        let open = open.iter().map(|open| OpenEntry::of(open.name(), record::failure_of(open)));
+        let open = open.iter().map(|open| OpenEntry::of(open.name(), witness::failure_of(open)));
         let accepted = witness.accepted.iter().map(|accepted| AcceptedEntry {
             name: accepted.name(),
             by: accepted.by.clone(),

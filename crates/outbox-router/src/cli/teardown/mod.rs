@@ -19,10 +19,10 @@ use super::{
 };
 use crate::config::Config;
 use backlog::Backlog;
-use record::{Dropped, Retiring};
+use witness::{Dropped, Retiring};
 
 mod backlog;
-mod record;
+mod witness;
 
 /// Prints the SQL, or runs it and decides about the witness.
 pub(super) async fn teardown(

@@ -65,7 +65,7 @@ pub(in super::super) struct ClientError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Severity {
     /// librdkafka keeps retrying.
-    Passing,
+    Transient,
     /// The producer will never produce again.
     Fatal,
 }
@@ -120,7 +120,7 @@ impl NativeEvent {
         ClientError {
             code: self.error().unwrap_or(RDKafkaErrorCode::Unknown),
             text,
-            severity: if fatal == 0 { Severity::Passing } else { Severity::Fatal },
+            severity: if fatal == 0 { Severity::Transient } else { Severity::Fatal },
         }
     }
 

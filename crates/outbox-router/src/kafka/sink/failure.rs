@@ -29,23 +29,23 @@ pub(super) enum SinkPhase {
 }
 
 impl SinkPhase {
-    /// Records a failure. `trouble` is called only if this failure is to be reported.
+    /// Records a failure. `failure` is called only if this failure is to be reported.
     pub(super) fn fail(
         &mut self,
         error: RDKafkaErrorCode,
-        trouble: impl FnOnce() -> DeliveryFailure,
+        failure: impl FnOnce() -> DeliveryFailure,
     ) {
         match (&self, is_collateral(error)) {
-            (Self::Open, true) => *self = Self::Unexplained(trouble()),
-            (_, false) => self.explain(trouble),
+            (Self::Open, true) => *self = Self::Unexplained(failure()),
+            (_, false) => self.explain(failure),
             (Self::Unexplained(_) | Self::Explained(_) | Self::Reported, true) => {}
         }
     }
 
     /// Records the cause that closes the sink, unless a cause is known already.
-    pub(super) fn explain(&mut self, trouble: impl FnOnce() -> DeliveryFailure) {
+    pub(super) fn explain(&mut self, failure: impl FnOnce() -> DeliveryFailure) {
         if matches!(self, Self::Open | Self::Unexplained(_)) {
-            *self = Self::Explained(trouble());
+            *self = Self::Explained(failure());
         }
     }
 }

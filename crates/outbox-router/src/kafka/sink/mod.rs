@@ -36,7 +36,7 @@ use super::{
     health::{ClientErrors, Health},
     settings::KafkaSettings,
     state::StateTopic,
-    topics::TopicDirectory,
+    topics::TopicClient,
 };
 pub use failure::DeliveryFailure;
 use failure::SinkPhase;
@@ -163,7 +163,7 @@ impl KafkaSink {
         self.reports.client_errors.unanswered(failure);
     }
 
-    /// Drops what is in flight and destroys the producer. If a [`TopicDirectory`] or a
+    /// Drops what is in flight and destroys the producer. If a [`TopicClient`] or a
     /// [`StateTopic`] is still in use, the last of them destroys the producer instead. Blocks for
     /// as long as librdkafka takes to join its threads.
     pub fn close(self) {
@@ -171,9 +171,9 @@ impl KafkaSink {
         drop(self);
     }
 
-    /// A directory that asks the cluster about topics through this sink's own client.
-    pub fn directory(&self, settings: &KafkaSettings) -> TopicDirectory {
-        TopicDirectory::new(Arc::clone(&self.producer), self.reports.cluster.clone(), settings)
+    /// A client that asks the cluster about topics through this sink's own client.
+    pub fn topic_client(&self, settings: &KafkaSettings) -> TopicClient {
+        TopicClient::new(Arc::clone(&self.producer), self.reports.cluster.clone(), settings)
     }
 
     /// The state topic `name` of the cluster that records go to, through the same client.

@@ -55,16 +55,16 @@ impl Reports {
     }
 
     pub(super) fn take_failure(&mut self) -> Option<DeliveryFailure> {
-        let ripe = match &self.phase {
+        let is_known = match &self.phase {
             SinkPhase::Explained(_) => true,
             SinkPhase::Unexplained(_) => self.unacked == 0,
             SinkPhase::Open | SinkPhase::Reported => false,
         };
-        if !ripe {
+        if !is_known {
             return None;
         }
         match std::mem::replace(&mut self.phase, SinkPhase::Reported) {
-            SinkPhase::Explained(trouble) | SinkPhase::Unexplained(trouble) => Some(trouble),
+            SinkPhase::Explained(failure) | SinkPhase::Unexplained(failure) => Some(failure),
             SinkPhase::Open | SinkPhase::Reported => None,
         }
     }
@@ -118,7 +118,7 @@ impl Events for Pass<'_> {
         self.served += 1;
         match error.severity {
             Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
-            Severity::Passing => {
+            Severity::Transient => {
                 let failure = self.reports.cluster.failure(error.code, None, &error.text);
                 self.reports.client_errors.add(error.code, failure);
             }

@@ -52,7 +52,7 @@ pub fn put_state(
 ) -> Result<(), Failure> {
     let topic = state_topic(settings, name)?;
     topic.open()?.iter().for_each(warn);
-    let producer = topic.directory.producer();
+    let producer = topic.topic_client.producer();
     let handle =
         producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;
     let mut writer = Writer::new(&topic, handle);
@@ -129,7 +129,7 @@ impl<'t> Writer<'t> {
 
     /// Why the producer has stopped for good, if it has.
     fn stopped(&self) -> Option<Failure> {
-        let (error, text) = self.topic.directory.producer().client().fatal_error()?;
+        let (error, text) = self.topic.topic_client.producer().client().fatal_error()?;
         Some(self.topic.failure(error, &text))
     }
 
@@ -154,7 +154,7 @@ impl Events for Writer<'_> {
             Delivery::Stored => Ok(()),
             Delivery::Inferred => {
                 let name = Some(self.topic.name.as_str());
-                Err(self.topic.directory.cluster().ack_without_offset(name))
+                Err(self.topic.topic_client.cluster().ack_without_offset(name))
             }
             Delivery::Failed(error) => Err(self.failed(error)),
         });
@@ -166,7 +166,7 @@ impl Events for Writer<'_> {
     fn client_error(&mut self, error: ClientError) {
         match error.severity {
             Severity::Fatal => {}
-            Severity::Passing => {
+            Severity::Transient => {
                 let failure = self.topic.failure(error.code, &error.text);
                 self.client_errors.add(error.code, failure);
             }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_report_and_not_the_fatal_error_before_it_says_why_a_record_failed() {
         let topic = state_topic(&unreachable(), &TopicName::new("s").unwrap()).unwrap();
-        let handle = topic.directory.producer().topic(&topic.name).unwrap();
+        let handle = topic.topic_client.producer().topic(&topic.name).unwrap();
         let address = handle.address();
         let mut writer = Writer::new(&topic, handle);
         writer.client_error(ClientError {

@@ -27,7 +27,7 @@ use super::{
     errors::Cluster,
     ffi::{NewTopic, Producer},
     settings::KafkaSettings,
-    topics::{ANSWER_WITHIN, MetadataError, TopicDirectory, TopicMetadata, code_of},
+    topics::{ANSWER_WITHIN, MetadataError, TopicClient, TopicMetadata, code_of},
 };
 use crate::codes::hint;
 
@@ -58,7 +58,7 @@ const RECORD_BYTES: usize = 64 * 1024;
 /// so it has to be dropped before the sink is closed.
 #[derive(Clone)]
 pub struct StateTopic {
-    directory: TopicDirectory,
+    topic_client: TopicClient,
     settings: KafkaSettings,
     name: TopicName,
 }
@@ -71,8 +71,8 @@ impl StateTopic {
         settings: &KafkaSettings,
         name: TopicName,
     ) -> Self {
-        let directory = TopicDirectory::of(producer, cluster);
-        Self { directory, settings: settings.clone(), name }
+        let topic_client = TopicClient::of(producer, cluster);
+        Self { topic_client, settings: settings.clone(), name }
     }
 
     /// Creates the topic if it is missing, whether or not `create_topics` is set, and checks its
@@ -83,7 +83,7 @@ impl StateTopic {
     /// [`Code::StateTopicUnsuitable`] when it is not a compacted topic of one partition or its
     /// `max.message.bytes` is too small, [`Code::TopicForbidden`], or [`Code::KafkaUnreachable`].
     pub fn open(&self) -> Result<Vec<Failure>, Failure> {
-        let known = match self.directory.metadata(&self.name) {
+        let known = match self.topic_client.metadata(&self.name) {
             Ok(known) => known,
             Err(MetadataError::Missing(_)) => self.make()?,
             Err(MetadataError::Other(failure)) => return Err(self.explain(failure)),
@@ -97,7 +97,7 @@ impl StateTopic {
     /// # Errors
     /// The topic is missing or forbidden, or no broker answers.
     pub fn end(&self) -> Result<StateEnd, Failure> {
-        let client = self.directory.producer().client();
+        let client = self.topic_client.producer().client();
         let (_, offset) = client
             .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
             .map_err(|error| self.failure(code_of(&error), ""))?;
@@ -113,7 +113,7 @@ impl StateTopic {
             replication_factor: replication_factor(&self.settings).unwrap_or(-1),
             settings: SETTINGS,
         };
-        self.directory.make(&topic).map_err(|error| {
+        self.topic_client.make(&topic).map_err(|error| {
             let failure = self.failure(error.code, &error.text);
             if failure.code == Code::KafkaUnreachable {
                 return failure;
@@ -121,18 +121,18 @@ impl StateTopic {
             let reason = format!("it cannot be created: {}", error.text);
             self.failure(RDKafkaErrorCode::UnknownTopicOrPartition, &reason)
         })?;
-        self.directory.await_topic(&self.name).map_err(|failure| self.explain(failure))
+        self.topic_client.await_topic(&self.name).map_err(|failure| self.explain(failure))
     }
 
     fn check(&self, known: &TopicMetadata) -> Result<Vec<Failure>, Failure> {
-        let (name, cluster) = (&self.name, self.directory.cluster());
+        let (name, cluster) = (&self.name, self.topic_client.cluster());
         if known.partitions.get() != 1 {
             let partitions = known.partitions;
             let what = format!("the state topic {name} has {partitions} partitions instead of one");
             let failure = Failure::new(Code::StateTopicUnsuitable, what);
             return Err(cluster.named(failure, Some(name.as_str())));
         }
-        let [policy, limit, in_sync] = self.directory.settings(
+        let [policy, limit, in_sync] = self.topic_client.settings(
             name,
             [c"cleanup.policy", c"max.message.bytes", c"min.insync.replicas"],
             known.broker,
@@ -162,19 +162,19 @@ impl StateTopic {
             error
         };
         let topic = Some(self.name.as_str());
-        let failure = self.directory.cluster().failure(error, topic, detail);
+        let failure = self.topic_client.cluster().failure(error, topic, detail);
         if failure.code == Code::KafkaUnreachable && detail.is_empty() {
             // The partition alone may be unavailable (no leader, or too few replicas), so the
             // message names the topic.
             let detail = format!("{error} (state topic {})", self.name);
-            return self.directory.cluster().failure(error, topic, &detail);
+            return self.topic_client.cluster().failure(error, topic, &detail);
         }
         self.explain(failure)
     }
 
     fn explain(&self, failure: Failure) -> Failure {
         let replication_factor = replication_factor(&self.settings);
-        explain(failure, self.directory.cluster(), &self.name, replication_factor)
+        explain(failure, self.topic_client.cluster(), &self.name, replication_factor)
     }
 }
 

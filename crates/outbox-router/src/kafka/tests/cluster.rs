@@ -64,7 +64,7 @@ impl Cluster {
     /// A sink with `orders` looked up and bound, as the product does before the first record.
     pub(super) fn sink(&self, settings: &KafkaSettings) -> KafkaSink {
         let mut sink = open(settings).unwrap();
-        sink.directory(settings).look_up(&orders_name()).unwrap();
+        sink.topic_client(settings).look_up(&orders_name()).unwrap();
         sink.bind_topic(orders(), &orders_name(), None);
         sink
     }

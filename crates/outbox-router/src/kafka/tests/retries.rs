@@ -115,7 +115,7 @@ async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
-    sink.directory(&cluster.settings()).look_up(&orders_name()).unwrap();
+    sink.topic_client(&cluster.settings()).look_up(&orders_name()).unwrap();
     sink.bind_topic(orders(), &orders_name(), None);
     refuse_one_batch_for_now(&cluster);
     give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
@@ -134,8 +134,8 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
-    let directory = sink.directory(&cluster.settings());
-    let seen = directory.read_topics(&[orders_name(), another]).unwrap();
+    let topic_client = sink.topic_client(&cluster.settings());
+    let seen = topic_client.read_topics(&[orders_name(), another]).unwrap();
     let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
     assert_ne!(own, other);
     for _ in 0..2 {

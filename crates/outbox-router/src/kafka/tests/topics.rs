@@ -15,11 +15,11 @@ use crate::kafka::{Health, KafkaSink, TopicLookup, TopicReading, open};
 async fn partitions_are_counted_with_those_that_have_no_leader() {
     let (cluster, sink) = Cluster::with_orders(5);
     cluster.mock.partition_leader(ORDERS, 3, None).unwrap();
-    let directory = sink.directory(&cluster.settings());
-    let facts = directory.look_up(&orders_name()).unwrap().facts;
+    let topic_client = sink.topic_client(&cluster.settings());
+    let facts = topic_client.look_up(&orders_name()).unwrap().facts;
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
-    let seen = directory.read_topics(&[orders_name()]).unwrap();
+    let seen = topic_client.read_topics(&[orders_name()]).unwrap();
     assert_eq!(seen[0].lookup, TopicLookup::Partitions(facts.partitions));
 }
 
@@ -30,7 +30,7 @@ async fn the_command_that_creates_a_missing_topic_asks_for_no_more_replicas_than
         let cluster = Cluster::of(brokers);
         let sink = open(&cluster.settings()).unwrap();
         let name = TopicName::new("outbox.event.Missing").unwrap();
-        let failure = sink.directory(&cluster.settings()).look_up(&name).unwrap_err();
+        let failure = sink.topic_client(&cluster.settings()).look_up(&name).unwrap_err();
         let remedy = hint(&failure).unwrap();
         assert!(remedy.contains(&format!("--replication-factor {factor},")), "{remedy}");
     }
@@ -41,7 +41,7 @@ async fn a_missing_topic_is_reported_and_not_created() {
     let cluster = Cluster::start();
     let sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
-    let failure = sink.directory(&cluster.settings()).look_up(&name).unwrap_err();
+    let failure = sink.topic_client(&cluster.settings()).look_up(&name).unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing);
     assert!(failure.message.contains("outbox.event.Missing"), "{failure}");
     assert!(hint(&failure).unwrap().contains("--create --topic outbox.event.Missing"));
@@ -59,8 +59,8 @@ async fn a_forbidden_topic_is_distinguished_from_a_missing_one() {
         .mock
         .topic_error(ORDERS, RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
         .unwrap();
-    let directory = sink.directory(&cluster.settings());
-    let failure = directory.look_up(&orders_name()).unwrap_err();
+    let topic_client = sink.topic_client(&cluster.settings());
+    let failure = topic_client.look_up(&orders_name()).unwrap_err();
     assert_eq!(failure.code, Code::TopicForbidden, "{failure}");
 }
 
@@ -70,9 +70,9 @@ async fn a_topic_that_does_not_exist_is_reported_as_gone() {
     let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
     sink.bind_topic(orders(), &name, None);
-    let directory = sink.directory(&cluster.settings());
+    let topic_client = sink.topic_client(&cluster.settings());
     assert_eq!(
-        directory.read_topics(&[name]),
+        topic_client.read_topics(&[name]),
         Ok(vec![TopicReading { lookup: TopicLookup::Gone, uuid: None }])
     );
 }
@@ -95,12 +95,12 @@ async fn all_topics_in_use_are_read_at_once() {
     }
     let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();
-    let directory = sink.directory(&settings);
+    let topic_client = sink.topic_client(&settings);
     // librdkafka asks for the metadata of new handles by itself; this is not to be counted.
-    let settled = directory.read_topics(&names).unwrap();
+    let settled = topic_client.read_topics(&names).unwrap();
     let mut log = RequestLog::start();
     drop(log.sent(&mut sink));
-    let seen = directory.read_topics(&names).unwrap();
+    let seen = topic_client.read_topics(&names).unwrap();
     let sent = log.sent(&mut sink);
     // librdkafka may add one of its own.
     let requests = sent.iter().filter(|request| *request == "MetadataRequest").count();
@@ -116,7 +116,7 @@ async fn all_topics_in_use_are_read_at_once() {
         assert_eq!(seen.lookup, expected, "{n}");
         assert_eq!(seen.uuid.is_some(), matches!(expected, TopicLookup::Partitions(_)), "{n}");
     }
-    let same = directory.read_topics(&names).unwrap();
+    let same = topic_client.read_topics(&names).unwrap();
     assert_eq!(same, seen, "ids stay");
 }
 
@@ -125,8 +125,8 @@ async fn all_topics_in_use_are_read_at_once() {
 #[tokio::test]
 async fn a_topic_whose_settings_cannot_be_read_is_not_taken_for_one_without_a_limit() {
     let (cluster, mut sink) = Cluster::with_orders(1);
-    let directory = sink.directory(&cluster.settings());
-    let ask = || directory.settings(&orders_name(), [c"max.message.bytes"], 1);
+    let topic_client = sink.topic_client(&cluster.settings());
+    let ask = || topic_client.settings(&orders_name(), [c"max.message.bytes"], 1);
     assert_eq!(ask(), Ok([None]), "the mock cluster says that it has no such request");
     cluster.mock.broker_down(-1).unwrap();
     let down = |sink: &KafkaSink, _: &Acks| matches!(sink.health(), Health::Down(_));
@@ -138,8 +138,8 @@ async fn a_topic_whose_settings_cannot_be_read_is_not_taken_for_one_without_a_li
 #[tokio::test]
 async fn an_unreachable_cluster_is_distinguished_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
-    let directory = sink.directory(&cluster.settings());
+    let topic_client = sink.topic_client(&cluster.settings());
     drop(cluster);
-    let failure = directory.read_topics(&[orders_name()]).unwrap_err();
+    let failure = topic_client.read_topics(&[orders_name()]).unwrap_err();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }

@@ -272,7 +272,7 @@ impl<C> Monitor<C> {
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let checked = reading.mark();
-        let slot = slot_checks::fit(&self.settings.slot, reading);
+        let slot = slot_checks::suitable(&self.settings.slot, reading);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(notes).collect();

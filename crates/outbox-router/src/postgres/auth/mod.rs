@@ -21,7 +21,7 @@ use super::link::{Link, LinkError};
 use super::reply::{Authentication, Reply};
 use super::session::MESSAGES_MAX;
 use super::transport::Privacy;
-use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, UnfitConnection};
+use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, UnsuitableConnection};
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ const ITERATIONS: RangeInclusive<u64> = 1..=100_000;
 /// link.
 ///
 /// # Errors
-/// The server refuses, asks for a method that is ruled out, unsupported or unfit for this
+/// The server refuses, asks for a method that is ruled out, unsupported or unsuitable for this
 /// connection, does not prove that it knows the password, or violates the protocol; or no password
 /// is configured.
 pub(super) async fn authenticate(
@@ -193,8 +193,8 @@ impl Exchange<'_> {
     fn cleartext_password(&self, privacy: Privacy) -> Result<&Password, ConnectError> {
         let connection = match privacy {
             Privacy::Verified | Privacy::Local => return self.password(),
-            Privacy::Unverified => UnfitConnection::Unverified,
-            Privacy::Exposed => UnfitConnection::Unencrypted,
+            Privacy::Unverified => UnsuitableConnection::Unverified,
+            Privacy::Exposed => UnsuitableConnection::Unencrypted,
         };
         Err(ConnectError::PlaintextPassword { target: self.info.target(), connection })
     }

@@ -95,7 +95,7 @@ pub enum ConnectError {
         /// Host and port.
         target: String,
         /// Why the connection is unfit.
-        connection: UnfitConnection,
+        connection: UnsuitableConnection,
     },
     /// The server asks for a method that `require_auth` rules out.
     #[error(
@@ -180,14 +180,14 @@ pub enum ConnectError {
 
 /// Why a connection is unfit for a password in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnfitConnection {
+pub enum UnsuitableConnection {
     /// It is not encrypted: everybody on the network path can read it.
     Unencrypted,
     /// It is encrypted, but the server's certificate was not verified: an impostor can read it.
     Unverified,
 }
 
-impl fmt::Display for UnfitConnection {
+impl fmt::Display for UnsuitableConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unencrypted => "an unencrypted connection",

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use super::frames::FrameError;
 
-pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, UnfitConnection};
+pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, UnsuitableConnection};
 
 /// An ErrorResponse or NoticeResponse, with the fields that are shown or classified (manual,
 /// section "Error and Notice Message Fields").
@@ -128,7 +128,7 @@ pub enum ServerErrorKind {
     /// The slot was invalidated, or the WAL it needs is gone.
     SlotLost,
     /// The slot is physical, of another database or of another plugin.
-    SlotUnfit,
+    SlotUnsuitable,
     /// The publication does not exist in the catalog as it was when the row was written.
     PublicationMissing,
     /// No connection, walsender or slot is free.
@@ -155,10 +155,10 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
         "57P01" | "57P02" => ServerErrorKind::Terminated,
         "57P03" => ServerErrorKind::NotAccepting,
         "58P01" if message.contains("WAL segment") => ServerErrorKind::SlotLost,
-        "0A000" if message.contains("physical replication slot") => ServerErrorKind::SlotUnfit,
+        "0A000" if message.contains("physical replication slot") => ServerErrorKind::SlotUnsuitable,
         // The slot has another output plugin, which does not know pgoutput's options; the texts
         // differ by plugin.
-        "22023" if message.contains("proto_version") => ServerErrorKind::SlotUnfit,
+        "22023" if message.contains("proto_version") => ServerErrorKind::SlotUnsuitable,
         "08P01" if message.contains("startup parameter") => ServerErrorKind::Pooler,
         _ => ServerErrorKind::Other,
     }
@@ -212,7 +212,7 @@ fn not_in_prerequisite_state(message: &ServerMessage) -> ServerErrorKind {
     {
         ServerErrorKind::SlotLost
     } else if message.raised_by(&["CreateDecodingContext"]) || message.contains("this database") {
-        ServerErrorKind::SlotUnfit
+        ServerErrorKind::SlotUnsuitable
     } else {
         ServerErrorKind::Other
     }

@@ -113,7 +113,7 @@ fn an_unfit_slot_is_distinguished_from_a_lost_one() {
         ),
         ("22023", "pg_decode_startup", "option \"proto_version\" = \"1\" is unknown"),
     ] {
-        assert_eq!(kind(code, routine, message, ""), ServerErrorKind::SlotUnfit, "{message}");
+        assert_eq!(kind(code, routine, message, ""), ServerErrorKind::SlotUnsuitable, "{message}");
     }
 }
 

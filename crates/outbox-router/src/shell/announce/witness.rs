@@ -23,12 +23,12 @@ pub(super) struct LoggedWitness {
     is_kept_logged: bool,
     began_without: Option<Mark>,
     open: BTreeSet<String>,
-    unwritten: UnrecordedGap,
+    unwritten: UnwrittenGap,
 }
 
 /// Whether an open gap is missing in the state topic.
 #[derive(Debug, Default)]
-enum UnrecordedGap {
+enum UnwrittenGap {
     /// Every open gap is written.
     #[default]
     No,
@@ -46,7 +46,7 @@ pub(super) enum WitnessChange {
     /// The pipeline began at this position without a witness.
     BeganWithout(Mark),
     /// A gap is open and not in the state topic, so a restart forgets it.
-    GapUnrecorded(Gap),
+    GapUnwritten(Gap),
     /// Every open gap is now in the state topic.
     GapRecorded,
     /// A person has accepted a gap, or the beginning of the pipeline, that was open.
@@ -74,22 +74,22 @@ impl LoggedWitness {
     fn gaps(&mut self, report: &WitnessReport, now: Instant, changes: &mut Vec<WitnessChange>) {
         let is_written = report.store == WitnessStore::Kafka && report.are_gaps_recorded;
         let Some(last) = report.gaps.last().filter(|_| !is_written) else {
-            let was_late = matches!(std::mem::take(&mut self.unwritten), UnrecordedGap::Logged);
+            let was_late = matches!(std::mem::take(&mut self.unwritten), UnwrittenGap::Logged);
             let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
             changes.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::GapRecorded));
             return;
         };
         let since = match self.unwritten {
-            UnrecordedGap::No => now,
-            UnrecordedGap::Since(since) => since,
-            UnrecordedGap::Logged => return,
+            UnwrittenGap::No => now,
+            UnwrittenGap::Since(since) => since,
+            UnwrittenGap::Logged => return,
         };
         // Without a state topic it is never written.
         if report.store == WitnessStore::Memory || now >= since + WRITE_TIMEOUT {
-            self.unwritten = UnrecordedGap::Logged;
-            changes.push(WitnessChange::GapUnrecorded(last.clone()));
+            self.unwritten = UnwrittenGap::Logged;
+            changes.push(WitnessChange::GapUnwritten(last.clone()));
         } else {
-            self.unwritten = UnrecordedGap::Since(since);
+            self.unwritten = UnwrittenGap::Since(since);
         }
     }
 
@@ -137,7 +137,7 @@ impl WitnessChange {
                 "this pipeline began at {mark} without a witness, the record in the state topic: \
                  whether anything before that is missing in Kafka, no router knows"
             ),
-            Self::GapUnrecorded(gap) => tracing::error!(
+            Self::GapUnwritten(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),
                 hint = "do not restart the router before the missing rows are inserted again",
@@ -230,7 +230,7 @@ mod tests {
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         logged.changes(&unwritten, now);
         let later = now + WRITE_TIMEOUT;
-        assert_eq!(logged.changes(&unwritten, later), [WitnessChange::GapUnrecorded(gap())]);
+        assert_eq!(logged.changes(&unwritten, later), [WitnessChange::GapUnwritten(gap())]);
         assert_eq!(logged.changes(&unwritten, later + WRITE_TIMEOUT), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
         assert_eq!(logged.changes(&written, later), [WitnessChange::GapRecorded]);
@@ -242,7 +242,7 @@ mod tests {
         let report = WitnessReport { gaps: vec![gap()], ..WitnessReport::default() };
         assert_eq!(
             logged.changes(&report, now),
-            [WitnessChange::NoneKept, WitnessChange::GapUnrecorded(gap())]
+            [WitnessChange::NoneKept, WitnessChange::GapUnwritten(gap())]
         );
         assert_eq!(logged.changes(&report, now), []);
     }

@@ -43,8 +43,8 @@ async fn a_flood_of_wal_delays_no_other_event() {
     fixture.until("the monitor's turn", |world| world.monitor.capacity() == capacity).await;
 
     // A job, and its result.
-    let directory = fixture.shell.refresher.directory().cloned().unwrap();
-    fixture.shell.start(Job::RefreshTopics(directory));
+    let topic_client = fixture.shell.refresher.topic_client().cloned().unwrap();
+    fixture.shell.start(Job::RefreshTopics(topic_client));
     fixture.until_jobs(0).await;
 
     fixture.world.shut_down();

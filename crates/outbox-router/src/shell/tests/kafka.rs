@@ -20,7 +20,7 @@ use crate::{
         DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,
         TopicReading, TopicUuid,
     },
-    shell::{Directory, Kafka, Sink, StateTopic},
+    shell::{Kafka, Sink, StateTopic, TopicClient},
 };
 
 /// A request, and the producer through whose client it is made.
@@ -91,7 +91,7 @@ impl ScriptedKafka {
 
 impl Kafka for ScriptedKafka {
     type Sink = ScriptedSink;
-    type Directory = Client;
+    type TopicClient = Client;
     type StateTopic = Client;
 
     fn open(&self) -> Result<ScriptedSink, Failure> {
@@ -104,12 +104,12 @@ impl Kafka for ScriptedKafka {
         Ok(ScriptedSink { producer, down: None })
     }
 
-    fn directory(&self, sink: &ScriptedSink) -> Client {
+    fn topic_client(&self, sink: &ScriptedSink) -> Client {
         Client { kafka: self.clone(), producer: sink.producer.state().number }
     }
 
     fn state_topic(&self, sink: &mut ScriptedSink, _name: &TopicName) -> Client {
-        self.directory(sink)
+        self.topic_client(sink)
     }
 
     fn brokers(&self) -> &str {
@@ -353,7 +353,7 @@ pub(super) struct Client {
     producer: usize,
 }
 
-impl Directory for Client {
+impl TopicClient for Client {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.kafka.permitted(Request::LookUp(self.producer, name.to_string()))?;
         let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };

@@ -51,8 +51,8 @@ async fn a_look_up_through_a_former_producer_is_ignored() {
 async fn a_topic_refresh_through_a_former_producer_is_ignored() {
     let mut fixture = Fixture::streaming(settings()).await;
     fixture.world.kafka.requests().hold(|request| matches!(request, Request::See(_)));
-    let directory = fixture.shell.refresher.directory().cloned().unwrap();
-    fixture.shell.start(Job::RefreshTopics(directory));
+    let topic_client = fixture.shell.refresher.topic_client().cloned().unwrap();
+    fixture.shell.start(Job::RefreshTopics(topic_client));
     fixture.until("the look", |world| !world.kafka.requests().waiting().is_empty()).await;
     replace(&mut fixture).await;
     fixture.world.kafka.requests().answer(Err(failure(Code::KafkaUnreachable)));

@@ -1,7 +1,7 @@
 //! Who is asked for the password, and where: over each kind of connection, and under
 //! `require_auth`.
 
-use outbox_router::postgres::{ConnectError, ConnectErrorKind, UnfitConnection};
+use outbox_router::postgres::{ConnectError, ConnectErrorKind, UnsuitableConnection};
 
 use super::certificate::{Certificate, Version};
 use super::server::{
@@ -22,7 +22,7 @@ fn assert_sent(outcomes: [Outcome; 2], case: &str) {
     }
 }
 
-fn assert_kept(outcomes: &[Outcome; 2], expected: UnfitConnection, case: &str) {
+fn assert_kept(outcomes: &[Outcome; 2], expected: UnsuitableConnection, case: &str) {
     let texts = outcomes.each_ref().map(|outcome| {
         let error = outcome.refusal(case);
         let ConnectError::PlaintextPassword { connection, .. } = error else {
@@ -49,12 +49,12 @@ async fn the_password_goes_in_clear_text_only_to_a_verified_server_or_on_this_ma
         let case = format!("sslmode=disable {more}");
         assert_sent(outcomes(&case, request_password).await, &case);
         let kept = outcomes_at(outward, &case, request_password).await;
-        assert_kept(&kept, UnfitConnection::Unencrypted, &case);
+        assert_kept(&kept, UnsuitableConnection::Unencrypted, &case);
         for mode in ["sslmode=prefer", "sslmode=require"] {
             let case = format!("{mode} {more}");
             assert_sent(outcomes(&case, encrypted).await, &case);
             let kept = outcomes_at(outward, &case, encrypted).await;
-            assert_kept(&kept, UnfitConnection::Unverified, &case);
+            assert_kept(&kept, UnsuitableConnection::Unverified, &case);
         }
         for mode in ["require", "verify-ca", "verify-full"] {
             let case = format!("sslmode={mode} {root} {more}");
@@ -69,7 +69,7 @@ async fn the_password_goes_in_clear_text_only_to_a_verified_server_or_on_this_ma
         request_password(server).await
     };
     let kept = outcomes_at(outward, "sslmode=prefer", no_tls).await;
-    assert_kept(&kept, UnfitConnection::Unencrypted, "no TLS");
+    assert_kept(&kept, UnsuitableConnection::Unencrypted, "no TLS");
 }
 
 #[tokio::test]

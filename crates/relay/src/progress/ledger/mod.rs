@@ -90,7 +90,7 @@ impl ConfirmedLsn {
 pub(crate) struct Ledger {
     session: SessionId,
     entries: VecDeque<Entry>,
-    /// Number of the front entry; the other entries follow without gaps.
+    /// Number of the front entry; the numbers of the others follow without a hole.
     front: u64,
     /// Where the slot stood when the session began: keepalives below it are ignored.
     slot_at: Lsn,
@@ -110,7 +110,7 @@ pub(crate) struct Ledger {
     /// Events past `window_start`.
     in_window: Load,
     /// Events past `window_start` that are settled: they leave the window with the next ticket.
-    settled_unrecorded: Load,
+    settled_unwritten: Load,
     unacked: Load,
 }
 
@@ -129,7 +129,7 @@ impl Ledger {
             window_start: Lsn::ZERO,
             confirmed: Lsn::ZERO,
             in_window: Load::default(),
-            settled_unrecorded: Load::default(),
+            settled_unwritten: Load::default(),
             unacked: Load::default(),
         }
     }
@@ -195,7 +195,7 @@ impl Ledger {
     ///
     /// # Errors
     /// No transaction is open.
-    pub(crate) fn pass_row(&mut self) -> Result<(), Disorder> {
+    pub(crate) fn count_filtered_row(&mut self) -> Result<(), Disorder> {
         let entry = open_entry(&mut self.entries).ok_or(Disorder::RowOutsideTransaction)?;
         let load = Load { events: 1, units: 0 };
         entry.load.add(load);
@@ -293,7 +293,7 @@ impl Ledger {
     /// The settled position, to be written into the witness. It becomes confirmable when it comes
     /// back.
     pub(crate) fn issue_witness_ticket(&self) -> WitnessTicket {
-        WitnessTicket::new(self.session, self.settled, self.settled_unrecorded)
+        WitnessTicket::new(self.session, self.settled, self.settled_unwritten)
     }
 
     /// The witness with this position is acknowledged: the window begins after it. A ticket
@@ -302,7 +302,7 @@ impl Ledger {
         if let Some((position, load)) = ticket.redeem(self.session) {
             self.window_start = self.window_start.max(position);
             self.in_window.remove(load);
-            self.settled_unrecorded.remove(load);
+            self.settled_unwritten.remove(load);
         }
     }
 
@@ -328,22 +328,22 @@ impl Ledger {
     pub(crate) fn has_room(&self, window: Window) -> bool {
         self.in_window.fits(window)
             || (self.entries.len() == 1
-                && self.settled_unrecorded.events == 0
+                && self.settled_unwritten.events == 0
                 && self.open().is_some()
                 && self.unacked.fits(window))
     }
 
     /// Whether a quarter of the window is settled but not in the witness: then the witness is
     /// written at once.
-    pub(crate) fn is_worth_recording(&self, window: Window) -> bool {
-        self.settled_unrecorded.events >= (window.events / 4).max(1)
-            || self.settled_unrecorded.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+    pub(crate) fn is_worth_writing(&self, window: Window) -> bool {
+        self.settled_unwritten.events >= (window.events / 4).max(1)
+            || self.settled_unwritten.units * SIZE_UNIT >= (window.bytes / 4).max(1)
     }
 
     /// Whether, without a state topic, a quarter of the window is settled but unconfirmed: then a
     /// status update is sent at once.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
-        self.store == WitnessStore::Memory && self.is_worth_recording(window)
+        self.store == WitnessStore::Memory && self.is_worth_writing(window)
     }
 
     /// No event lies between what was received and `end`, so `end` is settled as soon as what
@@ -364,7 +364,7 @@ impl Ledger {
                     failpoint::reached(Failpoint::BeforeAdvance);
                     self.settled = end;
                     self.last = Some(entry.identity());
-                    self.settled_unrecorded.add(entry.load);
+                    self.settled_unwritten.add(entry.load);
                     self.entries.pop_front();
                     self.front += 1;
                     failpoint::reached(Failpoint::AfterAdvance);

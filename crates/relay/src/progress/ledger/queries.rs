@@ -23,13 +23,13 @@ impl Ledger {
     }
 
     /// Whether the settled position lies past the acknowledged witness.
-    pub(crate) fn has_unrecorded(&self) -> bool {
+    pub(crate) fn has_unwritten(&self) -> bool {
         self.store == WitnessStore::Kafka && self.settled > self.window_start
     }
 
     /// Whether events lie between the acknowledged witness and the settled position.
-    pub(crate) fn has_unrecorded_events(&self) -> bool {
-        self.settled_unrecorded.events > 0
+    pub(crate) fn has_unwritten_events(&self) -> bool {
+        self.settled_unwritten.events > 0
     }
 
     /// Whether everything received is settled and nothing is open.

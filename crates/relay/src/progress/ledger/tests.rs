@@ -59,7 +59,7 @@ fn a_row_that_is_no_event_is_in_the_window_until_it_is_confirmed() {
     let first = transaction(&mut ledger, 100, 1);
     for at in [200, 300, 400] {
         ledger.begin(&begin(at)).unwrap();
-        ledger.pass_row().unwrap();
+        ledger.count_filtered_row().unwrap();
         assert_eq!(ledger.commit(lsn(at), lsn(at + 8)), Ok(Carried::Events));
     }
     assert!(!ledger.has_room(WINDOW), "four events are past what is confirmed");
@@ -68,7 +68,7 @@ fn a_row_that_is_no_event_is_in_the_window_until_it_is_confirmed() {
     assert_eq!(ledger.settled(), lsn(408));
     ledger.confirm();
     assert!(ledger.has_room(WINDOW));
-    assert_eq!(ledger.pass_row(), Err(Disorder::RowOutsideTransaction));
+    assert_eq!(ledger.count_filtered_row(), Err(Disorder::RowOutsideTransaction));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_position_of_an_earlier_witness_is_confirmed_when_this_session_has_written
     // The slot's own position needs no witness.
     let mut ledger = Ledger::new(SessionId(0), lsn(400), WitnessStore::Kafka);
     ledger.start_after(lsn(400), None);
-    assert!(!ledger.has_unrecorded());
+    assert!(!ledger.has_unwritten());
     assert_eq!(ledger.confirm().lsn(), lsn(400));
 }
 

@@ -23,7 +23,12 @@ pub(super) fn encoding(
     column: &Column<'_>,
 ) -> Result<Encoding, Failure> {
     if table.format == Format::Debezium && !is_as_debezium_writes(table, role, column.form) {
-        return Err(unfit(table, role, column, "whose text differs from what Debezium writes"));
+        return Err(unsuitable(
+            table,
+            role,
+            column,
+            "whose text differs from what Debezium writes",
+        ));
     }
     Ok(if column.form == Form::Bytea { Encoding::Hex } else { Encoding::Text })
 }
@@ -63,7 +68,7 @@ pub(super) fn time_form(table: &OutboxTable, column: &Column<'_>) -> Result<Time
         | Form::Array(_)
         | Form::Other => {
             let why = "and a record's time is a timestamp, a date or an integer";
-            Err(unfit(table, Role::Timestamp, column, why).with_case(Case::TimeType))
+            Err(unsuitable(table, Role::Timestamp, column, why).with_case(Case::TimeType))
         }
     }
 }
@@ -72,7 +77,7 @@ pub(super) fn require_integer(table: &OutboxTable, column: &Column<'_>) -> Resul
     if column.form == Form::Integer {
         Ok(())
     } else {
-        Err(unfit(table, Role::Partition, column, "and a partition is an integer")
+        Err(unsuitable(table, Role::Partition, column, "and a partition is an integer")
             .with_case(Case::PartitionType))
     }
 }
@@ -83,7 +88,7 @@ pub(super) fn is_text_array(column: &Column<'_>) -> bool {
 }
 
 #[cold]
-fn unfit(table: &OutboxTable, role: Role, column: &Column<'_>, why: &str) -> Failure {
+fn unsuitable(table: &OutboxTable, role: Role, column: &Column<'_>, why: &str) -> Failure {
     let (name, type_oid) = (lossy(column.name), column.type_oid.as_u32());
     let (table, role) = (&table.name, role.as_str());
     let what = format!("column {name} of {table} ({role}) has type oid {type_oid}, {why}");

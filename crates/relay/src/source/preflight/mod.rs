@@ -132,17 +132,17 @@ pub struct Present<'a> {
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
     let Present { cluster, server, timelines, reading, catalog } = present;
     let mut gaps = check_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
-    // This gap was found by what the server sent; where the two histories parted is not known.
+    // This gap was found by what the server sent; where the two histories diverged is not known.
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
         gaps.extend(unsent(expected.slot, None, reading));
     }
     let (witness, position_check) = match continued(witness.clone(), &server, timelines) {
         Ok(witness) => (witness, expected.position_check),
         Err(obstacle) => {
-            let parted = gaps_of(obstacle);
-            let from = parted.first().and_then(|gap| gap.interval.from.clone());
+            let diverged = gaps_of(obstacle);
+            let from = diverged.first().and_then(|gap| gap.interval.from.clone());
             let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), reading);
-            gaps.extend(parted.into_iter().chain(unsent));
+            gaps.extend(diverged.into_iter().chain(unsent));
             // The slot's position cannot be compared with positions of the other history.
             (witness.clone(), PositionCheck::NotCompared)
         }
@@ -208,15 +208,15 @@ pub fn check_slot<'l>(
     reading: &'l SlotReading,
 ) -> Result<&'l SlotHealth, Obstacle> {
     let recorded = || expected.witness.map(Witness::mark);
-    let slot = slot_checks::fit(expected.slot, reading).map_err(|failure| {
+    let slot = slot_checks::suitable(expected.slot, reading).map_err(|failure| {
         // A lost slot still has its `confirmed_flush_lsn`.
         let of_lost_slot = || {
             let slot = reading.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
         let from = recorded().or_else(of_lost_slot);
-        let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
-        let failure = if was_fit { slot_checks::became_unusable(failure) } else { failure };
+        let was_suitable = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
+        let failure = if was_suitable { slot_checks::became_unsuitable(failure) } else { failure };
         obstacle(at_risk(failure, from, reading.mark()))
     })?;
     // While another process holds the slot, that process may have moved it past this witness.

@@ -125,7 +125,11 @@ fn a_recreated_publication_puts_at_risk_all_that_is_not_acknowledged() {
     );
     let Err(Obstacle::Gaps(gaps)) = checked(Some(&known), &seen, catalog) else { panic!("no gap") };
     let from = gaps[0].interval.from.clone().unwrap().at;
-    assert_eq!(from.as_deref(), Some("2000-01-01T00:00:00Z"), "the look was past the backlog");
+    assert_eq!(
+        from.as_deref(),
+        Some("2000-01-01T00:00:00Z"),
+        "the reading was later than the backlog"
+    );
     let none = Catalog::default();
     assert_eq!(refused(None, &seen, none), (Code::PublicationMissing, Some(40)));
 }
@@ -278,7 +282,7 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     assert_eq!(table(40 * MIB), Some(name("outbox")));
     assert_eq!(table(wal_end), None, "what is written to it from now on is no event");
 
-    // The other is renamed, and configured so, before they are through.
+    // The other is renamed, and configured so, before the slot has passed the former table's rows.
     let mut renamed = taken.clone();
     renamed.relations[1].name = name("outbox_v2");
     renamed.publication.as_mut().unwrap().tables[1].name = name("outbox_v2");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Keeper, WriteKind,
-    unrecorded::{OwnGaps, Unrecorded},
+    unwritten::{OwnGaps, UnwrittenGaps},
 };
 use crate::{
     clock::Moment,
@@ -41,7 +41,7 @@ impl Keeper {
         if let Some(settings) = &self.settings {
             let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
             let key = settings.key.of_writer(&name);
-            self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
+            self.unwritten = Some(UnwrittenGaps { key, witness, tried_at: None });
         }
     }
 
@@ -63,7 +63,7 @@ impl Keeper {
     /// Has an open gap written again that the topic no longer holds: somebody deleted the record,
     /// or the topic is on another cluster.
     pub(crate) fn record_again(&mut self) {
-        let Some(known) = self.witness.as_ref().filter(|_| self.unrecorded.is_none()) else {
+        let Some(known) = self.witness.as_ref().filter(|_| self.unwritten.is_none()) else {
             return;
         };
         let held = combine(&self.records).ok().flatten().map_or(0, |held| held.generation);
@@ -74,25 +74,25 @@ impl Keeper {
 
     /// Whether no gap waits to be written; always true without a state topic.
     pub(crate) fn has_recorded_gaps(&self) -> bool {
-        self.unrecorded.is_none()
+        self.unwritten.is_none()
     }
 
     /// When [`Keeper::write_gap`] has to be called next; `None` if no gap waits for another
     /// attempt.
     pub(crate) fn deadline(&self) -> Option<Moment> {
-        let unrecorded = self.unrecorded.as_ref().filter(|_| self.in_flight.is_none())?;
-        unrecorded.tried_at.map(|tried| tried + RETRY_INTERVAL)
+        let unwritten = self.unwritten.as_ref().filter(|_| self.in_flight.is_none())?;
+        unwritten.tried_at.map(|tried| tried + RETRY_INTERVAL)
     }
 
     /// The write of the gap that is not in Kafka yet; `None` if there is none or the next attempt
     /// is not due.
     pub(crate) fn write_gap(&mut self, at: Moment) -> Option<Write> {
-        let unrecorded = self.unrecorded.as_mut().filter(|_| self.in_flight.is_none())?;
-        if unrecorded.tried_at.is_some_and(|tried| at < tried + RETRY_INTERVAL) {
+        let unwritten = self.unwritten.as_mut().filter(|_| self.in_flight.is_none())?;
+        if unwritten.tried_at.is_some_and(|tried| at < tried + RETRY_INTERVAL) {
             return None;
         }
-        unrecorded.tried_at = Some(at);
-        let (key, witness) = (unrecorded.key.clone(), unrecorded.witness.clone());
+        unwritten.tried_at = Some(at);
+        let (key, witness) = (unwritten.key.clone(), unwritten.witness.clone());
         Some(self.write(key, WriteKind::Record(witness), at))
     }
 }

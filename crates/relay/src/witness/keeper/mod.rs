@@ -23,10 +23,10 @@ use crate::{
 
 mod gaps;
 mod reading;
-mod unrecorded;
+mod unwritten;
 
 pub(crate) use reading::{OthersChange, StateTopicChange};
-use unrecorded::{OwnGaps, Unrecorded};
+use unwritten::{OwnGaps, UnwrittenGaps};
 
 /// The time between two writes, unless one is needed at once ([`WriteUrgency::Now`]). A commit that
 /// arrives during a write waits a little longer for its own acknowledgement. A write takes one or
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
     session_record: Option<Box<SessionRecord>>,
     last_session: Option<Box<LastSession>>,
     /// A gap that is not yet in Kafka.
-    unrecorded: Option<Unrecorded>,
+    unwritten: Option<UnwrittenGaps>,
     own_gaps: OwnGaps,
     in_flight: Option<InFlight>,
     written_at: Option<Moment>,
@@ -133,7 +133,7 @@ impl Keeper {
             records: Vec::new(),
             session_record: None,
             last_session: None,
-            unrecorded: None,
+            unwritten: None,
             own_gaps: OwnGaps::default(),
             in_flight: None,
             written_at: None,
@@ -286,8 +286,8 @@ impl Keeper {
                 Some(ticket)
             }
             WriteKind::Record(witness) => {
-                let is_gap = |unrecorded: &mut Unrecorded| unrecorded.witness == witness;
-                self.unrecorded.take_if(is_gap);
+                let is_gap = |unwritten: &mut UnwrittenGaps| unwritten.witness == witness;
+                self.unwritten.take_if(is_gap);
                 self.witness = join(self.witness.take().into_iter().chain([witness]));
                 None
             }

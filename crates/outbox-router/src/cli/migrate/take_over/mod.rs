@@ -27,7 +27,7 @@ use crate::{
     cli::{
         Exit, Form, Terminal,
         connect::Access,
-        record::{PipelineRecords, Records},
+        witness::{PipelineRecords, Records},
     },
     config::{Config, Environment},
     migrate::Migration,
@@ -185,7 +185,7 @@ impl Facts<'_> {
     ) -> Result<SourceReading, Failure> {
         let source = prepare::source(self.config, self.access.endpoint("migrate")?);
         let known = stored.as_ref().ok().and_then(Option::as_ref);
-        let known = known.and_then(|stored| Some(&stored.record.as_ref()?.catalog));
+        let known = known.and_then(|stored| Some(&stored.witness.as_ref()?.catalog));
         Box::pin(source.read(known)).await
     }
 
@@ -224,7 +224,7 @@ impl Facts<'_> {
             Ok(stored) => stored.as_ref(),
             Err(failure) => return source::of_failure(position::NAME, failure),
         };
-        let witness = stored.and_then(|stored| stored.record.as_ref());
+        let witness = stored.and_then(|stored| stored.witness.as_ref());
         if let Some(failure) = witness.and_then(witness::open_gap) {
             return source::of_failure(position::NAME, &failure);
         }

@@ -30,7 +30,7 @@ pub(super) async fn slot<'r>(
     reading: &'r SlotReading,
 ) -> (Step, Option<&'r SlotHealth>) {
     let name = config.postgres.slot.as_str();
-    let slot = match slot_checks::fit(name, reading) {
+    let slot = match slot_checks::suitable(name, reading) {
         Ok(slot) => slot,
         Err(failure) => return (of_failure(SLOT, &failure), None),
     };

@@ -7,7 +7,7 @@ use relay::{Code, TopicName};
 use super::{source::of_failure, step::Step};
 use crate::{
     blocking::blocking,
-    cli::topic_directory::NewTopic,
+    cli::topic_lookups::NewTopic,
     config::Config,
     kafka::{TopicLookedUp, look_up_topics},
     prepare,

@@ -9,7 +9,7 @@ use super::tally::{Delivered, RowKind, Tally};
 use crate::{
     cli::{
         connect::Access,
-        topic_directory::{TopicLookups, UNKNOWN},
+        topic_lookups::{TopicLookups, UNKNOWN},
     },
     config::Config,
     prepare,
@@ -61,7 +61,7 @@ async fn read_all(
     let mut reader = Reader {
         stream,
         tally: Tally::new(delivered),
-        directory: TopicLookups::open(config).ok(),
+        lookups: TopicLookups::open(config).ok(),
         topics: BTreeSet::new(),
         refused: None,
     };
@@ -78,7 +78,7 @@ struct Reader {
     stream: DryStream,
     tally: Tally,
     /// `None` where Kafka does not answer: it is not waited for again.
-    directory: Option<TopicLookups>,
+    lookups: Option<TopicLookups>,
     topics: BTreeSet<TopicName>,
     refused: Option<Failure>,
 }
@@ -109,9 +109,9 @@ impl Reader {
 
     /// Kafka is asked until it does not answer; the step of the topics says why.
     fn facts(&mut self, name: &TopicName) -> TopicFacts {
-        let Some(directory) = &self.directory else { return UNKNOWN };
-        let Ok(topic) = directory.look_up(name) else {
-            self.directory = None;
+        let Some(lookups) = &self.lookups else { return UNKNOWN };
+        let Ok(topic) = lookups.look_up(name) else {
+            self.lookups = None;
             return UNKNOWN;
         };
         topic.facts()

@@ -4,7 +4,7 @@ use relay::{Class, Code, Failure, witness::Witness};
 
 use super::{source::of_failure, step::Step};
 use crate::{
-    cli::record::{self, PipelineRecords},
+    cli::witness::{self, PipelineRecords},
     codes::hint,
     config::Config,
     shell::SourceReading,
@@ -22,13 +22,13 @@ pub(super) fn for_router(
     let Some(stored) = stored else {
         return Step::ready(NAME, "none is kept, since kafka.state_topic is empty");
     };
-    let Some(known) = &stored.record else {
+    let Some(known) = &stored.witness else {
         return Step::to_do(NAME, "there is none yet: setup begins it at the slot's position")
             .command(format!("outbox-router setup --apply --config {file}"))
             .command(format!("outbox-router accept --config {file}"))
             .detail("accept states that Kafka has everything before that position");
     };
-    match record::check_as_left(config, known, &stored.cluster, reading) {
+    match witness::check_as_left(config, known, &stored.cluster, reading) {
         Ok(()) => {
             Step::ready(NAME, format!("everything before {} is accounted for", known.position))
         }
@@ -56,5 +56,5 @@ fn open(failure: &Failure, file: &str) -> Step {
 /// The first gap that is not accepted. The router stopped at it, so no event after it is in Kafka.
 pub(super) fn open_gap(witness: &Witness) -> Option<Failure> {
     let failures = witness.open_findings();
-    failures.iter().map(record::failure_of).find(|failure| failure.class() == Class::Gap)
+    failures.iter().map(witness::failure_of).find(|failure| failure.class() == Class::Gap)
 }

@@ -35,7 +35,7 @@ pub(super) struct PipelineRecords {
     /// Kafka's cluster id; empty where nothing was read.
     pub(super) cluster: String,
     /// The witness: what all records of the pipeline say together.
-    pub(super) record: Option<Witness>,
+    pub(super) witness: Option<Witness>,
     keys: Vec<Vec<u8>>,
 }
 
@@ -72,15 +72,15 @@ impl Records {
             Err(failure) if failure.code == Code::TopicMissing => {
                 return Ok(PipelineRecords {
                     cluster: String::new(),
-                    record: None,
+                    witness: None,
                     keys: Vec::new(),
                 });
             }
             Err(failure) => return Err(failure),
         };
         let keys = read.records.iter().map(|record| record.key.clone()).collect();
-        let record = combine(&read.records)?;
-        Ok(PipelineRecords { cluster: read.cluster_id, record, keys })
+        let witness = combine(&read.records)?;
+        Ok(PipelineRecords { cluster: read.cluster_id, witness, keys })
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the witness.
@@ -119,11 +119,11 @@ pub(super) async fn read_together(
     let mut stored = records.read().await?;
     let mut reads = 0;
     loop {
-        let known = stored.record.as_ref().map(|known| &known.catalog);
+        let known = stored.witness.as_ref().map(|known| &known.catalog);
         let reading = Box::pin(source.read(known)).await?;
         check_same_database(records, &reading)?;
         let again = records.read().await?;
-        let is_same = again.record == stored.record;
+        let is_same = again.witness == stored.witness;
         stored = again;
         reads += 1;
         if is_same || is_held(&reading) || reads == READS_MAX {
@@ -196,12 +196,12 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
 /// What such a router would find.
 pub(super) fn check_as_left(
     config: &Config,
-    record: &Witness,
+    witness: &Witness,
     cluster: &str,
     reading: SourceReading,
 ) -> Result<(), Failure> {
-    check_nothing_open(&with_gaps_found(config, record, cluster, &reading))?;
-    match check_source(config, Some(record), reading) {
+    check_nothing_open(&with_gaps_found(config, witness, cluster, &reading))?;
+    match check_source(config, Some(witness), reading) {
         Ok(_) => Ok(()),
         Err(obstacle) => Err(refusal(config, obstacle)),
     }
@@ -211,8 +211,8 @@ pub(super) fn check_as_left(
 ///
 /// # Errors
 /// The first gap that was not accepted, else the beginning.
-pub(super) fn check_nothing_open(record: &Witness) -> Result<(), Failure> {
-    record.open_findings().first().map_or(Ok(()), |open| Err(failure_of(open)))
+pub(super) fn check_nothing_open(witness: &Witness) -> Result<(), Failure> {
+    witness.open_findings().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
 fn check_source(
@@ -282,12 +282,12 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
 /// itself, and has read more WAL than this command has seen.
 pub(super) fn with_gaps_found(
     config: &Config,
-    record: &Witness,
+    witness: &Witness,
     cluster: &str,
     reading: &SourceReading,
 ) -> Witness {
     if is_held(reading) {
-        return record.clone();
+        return witness.clone();
     }
     let outboxes = config.outboxes();
     let present = Present {
@@ -297,20 +297,20 @@ pub(super) fn with_gaps_found(
         reading: &reading.slot_reading,
         catalog: reading.catalog.clone(),
     };
-    let gaps = gaps_since(record, expected(config, &outboxes, Some(record)), present);
-    record.with_found(&gaps, &reading.slot_reading.mark())
+    let gaps = gaps_since(witness, expected(config, &outboxes, Some(witness)), present);
+    witness.with_found(&gaps, &reading.slot_reading.mark())
 }
 
 /// Alterations since the witness was written that are no gap, because the catalog shows what was
 /// altered. A router would report them at its next start.
 pub(super) fn alterations(
     config: &Config,
-    record: &Witness,
+    witness: &Witness,
     reading: &SourceReading,
 ) -> Vec<Failure> {
-    let between = Interval { from: record.checked.clone(), to: reading.slot_reading.mark() };
+    let between = Interval { from: witness.checked.clone(), to: reading.slot_reading.mark() };
     publication::alterations(
-        &record.catalog,
+        &witness.catalog,
         &reading.catalog,
         config.postgres.publication.as_str(),
         &between,

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         OpenGaps, RecordPart, TaskError,
         connect::Access,
-        record::{self, Records},
+        witness::{self, Records},
     },
     config::Config,
     prepare,
@@ -67,17 +67,19 @@ impl Retiring {
             Self::Read(records, reading) => (records, *reading),
         };
         let stored = records.read().await.map_err(still_there)?;
-        let Some(record) = &stored.record else {
+        let Some(witness) = &stored.witness else {
             writeln!(out, "witness: does not exist")?;
             return Ok(());
         };
         let slot = config.postgres.slot.as_str();
         let as_left = match dropped {
             Dropped::Now(backlog) => reading
-                .and_then(|reading| record::check_as_left(config, record, &stored.cluster, reading))
+                .and_then(|reading| {
+                    witness::check_as_left(config, witness, &stored.cluster, reading)
+                })
                 .and_then(|()| backlog.check_delivered(slot)),
             Dropped::Before => {
-                record::check_nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
+                witness::check_nothing_open(witness).and_then(|()| Err(delivered_unknown(slot)))
             }
         };
         match (as_left, gaps) {
@@ -112,7 +114,7 @@ async fn read_source(
     records: &Records,
 ) -> Result<SourceReading, Failure> {
     let reading = prepare::source(config, access.endpoint("teardown")?).read(None).await?;
-    record::check_same_database(records, &reading)?;
+    witness::check_same_database(records, &reading)?;
     Ok(reading)
 }
 

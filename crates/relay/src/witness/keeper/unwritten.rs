@@ -3,7 +3,7 @@
 use crate::{clock::Moment, source::Gap, witness::Witness};
 
 /// A record with open gaps that Kafka does not have yet.
-pub(super) struct Unrecorded {
+pub(super) struct UnwrittenGaps {
     pub(super) key: Vec<u8>,
     pub(super) witness: Witness,
     pub(super) tried_at: Option<Moment>,

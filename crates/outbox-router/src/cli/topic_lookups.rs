@@ -6,14 +6,14 @@ use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
     config::{Config, CreateTopics},
-    kafka::{self, KafkaSettings, KafkaSink, TopicDirectory},
+    kafka::{self, KafkaSettings, KafkaSink, TopicClient},
     prepare,
 };
 
 /// Looks topics up in Kafka, by the calling thread, which waits for the answer.
 pub(super) struct TopicLookups {
     // Dropped before the sink, whose producer it keeps alive.
-    directory: TopicDirectory,
+    client: TopicClient,
     _sink: KafkaSink,
     /// `None`: `run` creates no topic.
     created: Option<NewTopic>,
@@ -63,7 +63,7 @@ impl TopicLookups {
         let created = config.kafka.create_topics.map(NewTopic::from);
         let settings = KafkaSettings { create_topics: None, ..prepare::kafka_settings(config) };
         let sink = kafka::open(&settings)?;
-        Ok(Self { directory: sink.directory(&settings), _sink: sink, created })
+        Ok(Self { client: sink.topic_client(&settings), _sink: sink, created })
     }
 
     /// Looks a topic up.
@@ -71,7 +71,7 @@ impl TopicLookups {
     /// # Errors
     /// No broker answers, or refuses the credentials.
     pub(super) fn look_up(&self, name: &TopicName) -> Result<Topic, Failure> {
-        match (self.directory.look_up(name), self.created) {
+        match (self.client.look_up(name), self.created) {
             (Ok(found), _) => Ok(Topic::Exists(found.facts)),
             (Err(failure), Some(new)) if failure.code == Code::TopicMissing => {
                 Ok(Topic::ToBeCreated(new))
