@@ -46,24 +46,40 @@ async fn sent(events: u64) -> Fixture {
     fixture
 }
 
-/// Runs `compare`, and returns its exit code, its JSON (null without) and what it says beside that.
-async fn run(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value, String) {
+/// What a comparison takes at most, however many events there are: two million ids and keys that it
+/// remembers (210 MB), 64 MiB of events and of records that wait for each other, and what librdkafka
+/// has fetched ahead.
+const MEMORY_MAX: u64 = 450_000_000;
+
+/// What `compare` did.
+struct Compared {
+    exit: Option<i32>,
+    /// Its JSON; null where it printed none.
+    found: Value,
+    errors: String,
+    /// Bytes of resident memory at most.
+    peak_memory: u64,
+}
+
+async fn run(fixture: &Fixture, arguments: &[&str]) -> Compared {
     let slot = format!("postgres.slot={COMPARED}");
     let mut command = vec!["compare", "--json", "--set", &slot];
     if !arguments.contains(&"--wait") {
         command.extend(["--wait", "20s"]);
     }
     command.extend(arguments);
-    let output = fixture.router.command(&command).await.unwrap();
+    let (output, peak_memory) = fixture.router.command_with_peak_memory(&command).await.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let found = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (output.status.code(), found, errors)
+    Compared { exit: output.status.code(), found, errors, peak_memory }
 }
 
 /// Runs a `compare` that ends with an answer, and returns its exit code and JSON.
 async fn compare(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value) {
-    let (exit, found, errors) = run(fixture, arguments).await;
+    let Compared { exit, found, errors, peak_memory } = run(fixture, arguments).await;
     assert!(found.is_object(), "{errors}");
+    println!("compare: {} events, {} MB of memory at most", found["events"], peak_memory / 1_000_000);
+    assert!(peak_memory <= MEMORY_MAX, "{peak_memory} bytes of memory");
     (exit, found)
 }
 
@@ -158,7 +174,7 @@ async fn a_topic_that_is_named_is_read_from_the_first_event_on() {
     let (exit, found) = compare(&fixture, &[arguments.as_slice(), &[topic]].concat()).await;
     assert_eq!(counts(&found), BTreeMap::new(), "{found:#}");
     assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(10)), "{found:#}");
-    let (exit, _, errors) =
+    let Compared { exit, errors, .. } =
         run(&fixture, &[arguments.as_slice(), &["no-such-topic"]].concat()).await;
     assert_eq!(exit, Some(1), "{errors}");
     assert!(errors.contains("K010") && errors.contains("no-such-topic"), "{errors}");

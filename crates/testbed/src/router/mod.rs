@@ -5,21 +5,22 @@ mod config;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Output};
+use std::pin::pin;
+use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 pub use config::RouterConfig;
 
 pub use crate::http::HttpResponse;
 use crate::http::get;
 use crate::ports::free_port;
-use crate::process::{Process, ProcessSpec};
+use crate::process::{Process, ProcessSpec, peak_resident_bytes};
 use crate::wait::eventually;
 
 /// The binary under test: `OUTBOX_ROUTER_BIN`, or the one in the build directory that the running
@@ -40,6 +41,9 @@ pub fn binary() -> anyhow::Result<PathBuf> {
         .find(|file| file.is_file())
         .context("no outbox-router beside this program: build it with `cargo build`, or set OUTBOX_ROUTER_BIN")
 }
+
+/// How often the memory of a command is read.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A configuration file, and the processes that run with it one after another.
 #[derive(Debug)]
@@ -143,16 +147,48 @@ impl RouterProcess {
     ///
     /// Fails when the binary cannot be started.
     pub async fn command(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(self.spawn(arguments)?.wait_with_output().await?)
+    }
+
+    /// The same as [`Self::command`], and the most resident memory that the process has had, in
+    /// bytes. The kernel keeps that figure only while the process lives, so what the process took
+    /// in its last milliseconds is not in it.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the binary cannot be started, or ended before its memory was read once.
+    pub async fn command_with_peak_memory(
+        &self,
+        arguments: &[&str],
+    ) -> anyhow::Result<(Output, u64)> {
+        let child = self.spawn(arguments)?;
+        let pid = child.id().context("the command has no process id")?;
+        let mut output = pin!(child.wait_with_output());
+        let mut peak = None;
+        loop {
+            peak = peak_resident_bytes(pid).ok().or(peak);
+            tokio::select! {
+                output = &mut output => {
+                    return Ok((output?, peak.context("the command ended at once")?));
+                }
+                () = tokio::time::sleep(MEMORY_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Starts a command of the binary that is killed when it is dropped.
+    fn spawn(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let binary = self.executable()?;
         Command::new(&binary)
             .args(arguments)
             .arg("--config")
             .arg(self.config_file())
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(std::process::Stdio::null())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
-            .output()
-            .await
+            .spawn()
             .with_context(|| format!("cannot run {}", binary.display()))
     }
 
