@@ -175,9 +175,16 @@ fn array(json: &str) -> Result<String, String> {
         serde_json::from_str(json).map_err(|_| "it is no array of texts")?;
     let quoted = elements.into_iter().map(|element| match element {
         None => "NULL".to_owned(),
+        Some(text) if is_plain(&text) => text,
         Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
     });
     Ok(format!("{{{}}}", quoted.collect::<Vec<_>>().join(",")))
+}
+
+/// Whether an element of an array has no quotes around it (`array_out` in arrayfuncs.c).
+fn is_plain(element: &str) -> bool {
+    let is_quoted = |c: char| matches!(c, '"' | '\\' | '{' | '}' | ',' | ' ' | '\t'..='\r');
+    !element.is_empty() && !element.eq_ignore_ascii_case("null") && !element.contains(is_quoted)
 }
 
 #[cfg(test)]
@@ -227,6 +234,10 @@ mod tests {
         );
         assert_eq!(one("\"2026-01-31T23:59:00\"", "timestamp"), "2026-01-31 23:59:00");
         assert_eq!(one(r#"["a\"b",null]"#, "text[]"), r#"{"a\"b",NULL}"#);
+        assert_eq!(
+            one(r#"["a","b c","d,e","{f}","Null","","g\\h","i\u000b","\u00a0"]"#, "text[]"),
+            "{a,\"b c\",\"d,e\",\"{f}\",\"Null\",\"\",\"g\\\\h\",\"i\u{b}\",\u{a0}}"
+        );
         assert_eq!(one("\"{1,2}\"", "int4[]"), "{1,2}");
         assert_eq!(one("[1, null,-2]", "int4[]"), "{1,NULL,-2}");
         assert_eq!(one("1.5", "float8"), "1.5");

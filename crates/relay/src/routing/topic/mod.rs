@@ -1,6 +1,7 @@
 //! From an aggregate type to a topic: a template, or a regular expression as Debezium has it.
 
 mod java_regex;
+mod java_syntax;
 mod name;
 mod rule;
 mod template;

@@ -1,5 +1,7 @@
 //! `run --dry-run` and `explain --id`: what they print is what the router then produces.
 
+mod same_record;
+
 use std::collections::BTreeMap;
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT};
