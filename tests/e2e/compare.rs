@@ -78,7 +78,11 @@ async fn run(fixture: &Fixture, arguments: &[&str]) -> Compared {
 async fn compare(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, Value) {
     let Compared { exit, found, errors, peak_memory } = run(fixture, arguments).await;
     assert!(found.is_object(), "{errors}");
-    println!("compare: {} events, {} MB of memory at most", found["events"], peak_memory / 1_000_000);
+    println!(
+        "compare: {} events, {} MB of memory at most",
+        found["events"],
+        peak_memory / 1_000_000
+    );
     assert!(peak_memory <= MEMORY_MAX, "{peak_memory} bytes of memory");
     (exit, found)
 }

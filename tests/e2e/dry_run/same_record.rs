@@ -1,6 +1,6 @@
 //! `run --dry-run`, `explain --id` and `explain --row` read a row in three ways: from the stream, by
 //! a query, and from its JSON. Random rows of many types become the same records, or are refused
-//! with the same code.
+//! with the same code. `OUTBOX_SEED` gives other rows than the default run has.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -132,7 +132,7 @@ fn of_answer(answer: &Value) -> Value {
 #[tokio::test]
 async fn a_row_becomes_the_same_record_from_the_stream_from_a_query_and_from_json() {
     let given = std::env::var("OUTBOX_SEED").ok();
-    let seed = given.map_or_else(rand::random, |seed| seed.parse::<u64>().unwrap());
+    let seed = given.map_or(1, |seed| seed.parse::<u64>().unwrap());
     let mut random = StdRng::seed_from_u64(seed);
     let fixture = Fixture::builder().prepare().await.unwrap();
     add_columns(&fixture).await;
