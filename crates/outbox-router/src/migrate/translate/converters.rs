@@ -232,10 +232,34 @@ fn schemas(options: &mut Vec<Property>) -> Option<Property> {
     is_own.then(|| options.remove(at))
 }
 
+/// What a connector writes as headers, beside texts as they are.
+enum HeaderFormat {
+    Simple,
+    String,
+    Json,
+    /// Debezium Server does not start with it.
+    Refused,
+    Unknown,
+}
+
+impl HeaderFormat {
+    fn of(form: Form, name: &str) -> Self {
+        match (form == Form::ServerProperties, name) {
+            (true, "json" | "jsonbytearray") | (false, "JsonConverter") => Self::Json,
+            (true, "connect" | "clientprovided") => Self::Unknown,
+            (true, _) => Self::Refused,
+            (false, "SimpleHeaderConverter") => Self::Simple,
+            (false, "StringConverter") => Self::String,
+            (false, _) => Self::Unknown,
+        }
+    }
+}
+
 fn headers(context: &mut Context<'_>) {
-    let (class, options) = if context.form == Form::ServerProperties {
-        let class = context.input.take("debezium.format.header");
-        (class, context.input.take_below("debezium.format.header."))
+    let form = context.form;
+    let (name, options) = if form == Form::ServerProperties {
+        let name = context.input.take("debezium.format.header");
+        (name, context.input.take_below("debezium.format.header."))
     } else {
         (context.input.take("header.converter"), context.input.take_below("header.converter."))
     };
@@ -248,19 +272,22 @@ fn headers(context: &mut Context<'_>) {
     let string = "headers are texts as SimpleHeaderConverter writes them; StringConverter writes a \
                   bytea and a numeric without a declared scale as what cannot be read back, and an \
                   array as another list";
-    match &class {
-        None if context.form == Form::ServerProperties => {
-            context.report.different(PropertyFinding::absent("debezium.format.header", json));
+    let refused = "headers are texts as they are; Debezium Server does not start with this value: \
+                   it knows json, jsonbytearray, connect and clientprovided";
+    let unknown = "what it writes as headers is not known; here they are texts as they are";
+    let report = &mut context.report;
+    let Some(name) = &name else {
+        if form == Form::ServerProperties {
+            report.different(PropertyFinding::absent("debezium.format.header", json));
         }
-        None => {}
-        Some(class) => match class.value.rsplit('.').next() {
-            Some("SimpleHeaderConverter") => {
-                context.report.carried(class, "headers are texts as they are");
-            }
-            Some("StringConverter" | "simplestring") => {
-                context.report.different(PropertyFinding::of(class, string));
-            }
-            _ => context.report.different(PropertyFinding::of(class, json)),
-        },
+        return;
+    };
+    let class = name.value.rsplit('.').next().unwrap_or_default();
+    match HeaderFormat::of(form, class) {
+        HeaderFormat::Simple => report.carried(name, "headers are texts as they are"),
+        HeaderFormat::String => report.different(PropertyFinding::of(name, string)),
+        HeaderFormat::Json => report.different(PropertyFinding::of(name, json)),
+        HeaderFormat::Refused => report.different(PropertyFinding::of(name, refused)),
+        HeaderFormat::Unknown => report.unsupported(PropertyFinding::of(name, unknown)),
     }
 }

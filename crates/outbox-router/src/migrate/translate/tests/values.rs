@@ -149,6 +149,13 @@ debezium.source.value.converter=x.StringConverter
     writes_nothing_of(&doubled, "key_format");
     differs(&doubled, "debezium.source.value.converter", "debezium.format.value decides");
     differs(&doubled, "debezium.format.header", "into quotes");
+    let with = |format: &str| {
+        let text = format!("{text}debezium.format.header={format}\n").replace("DOLLAR", "$$");
+        debezium(&text, &given()).unwrap()
+    };
+    differs(&with("jsonbytearray"), "debezium.format.header", "into quotes");
+    differs(&with("simplestring"), "debezium.format.header", "does not start with this value");
+    lacks(&with("clientprovided"), "debezium.format.header", "is not known");
     let option = "debezium.transforms.outbox.table.field.event.timestamp";
     differs(&doubled, option, "sends it without any");
     let single = debezium(&text.replace("DOLLAR", "$"), &given()).unwrap();
@@ -225,6 +232,7 @@ fn headers_of_another_converter_are_told() {
     let json = class("json.JsonConverter");
     differs(&json, "header.converter", "into quotes");
     differs(&json, "header.converter", "compare finds none of its records");
+    lacks(&class("converters.ByteArrayConverter"), "header.converter", "is not known");
 }
 
 #[test]
