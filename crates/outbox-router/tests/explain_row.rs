@@ -349,3 +349,12 @@ fn one_of_code_id_and_row_is_explained() {
     }
     assert!(read(&["--id", "7", "--json", "--admin-url", "canary"]).is_ok());
 }
+
+#[tokio::test]
+async fn a_hint_names_the_brokers_of_the_configuration() {
+    let row = row_with(&json!({ "part": 6 })).to_string();
+    let settings = ["columns.partition = 'part'"];
+    let output = explain(&settings, &["--row", &row, "--partitions", "6"]).await;
+    let command = "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --alter --topic";
+    assert!(output.out.contains(command), "{}", output.out);
+}

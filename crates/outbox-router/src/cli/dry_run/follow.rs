@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use relay::{DryFrame, Lsn, Record, TopicId, TopicName};
+use relay::{DryFrame, Lsn, Name, Record, TopicId, TopicName};
 
 use super::entry::{Entry, write_refused};
 use crate::{
@@ -55,6 +55,9 @@ pub(super) struct Reading {
     pub(super) stream: DryStream,
     pub(super) topics: TopicLookups,
     pub(super) form: Form,
+    /// `kafka.bootstrap_servers`, for the remedies of rows at which `run` would stop: the core does
+    /// not know how the cluster is reached.
+    pub(super) brokers: String,
     pub(super) counts: Counts,
     /// How many topics there are at which `run` would wait for a person.
     pub(super) unusable: usize,
@@ -63,9 +66,14 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(stream: DryStream, topics: TopicLookups, form: Form) -> Self {
+    pub(super) fn new(
+        stream: DryStream,
+        topics: TopicLookups,
+        form: Form,
+        brokers: String,
+    ) -> Self {
         let (counts, uncounted) = (Counts::default(), HashSet::new());
-        Self { stream, topics, form, counts, unusable: 0, uncounted }
+        Self { stream, topics, form, brokers, counts, unusable: 0, uncounted }
     }
 
     /// Reads until the end, and prints every row.
@@ -124,8 +132,9 @@ impl Reading {
                     }
                 }
                 DryFrame::FilteredOut => self.counts.filtered += 1,
-                DryFrame::Refused(failure, id) => {
+                DryFrame::Refused(mut failure, id) => {
                     self.counts.refused += 1;
+                    failure.names.set(Name::Brokers, self.brokers.clone());
                     let commit_lsn = self.stream.transaction().map(|open| open.commit_lsn);
                     write_refused(&failure, id.as_deref(), commit_lsn, self.form, terminal.out)?;
                 }

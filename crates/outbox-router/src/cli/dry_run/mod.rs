@@ -46,7 +46,8 @@ pub(super) async fn dry_run(
         None => Until::Position(found.server.wal_end),
     };
     let from = stream.begins_at();
-    let mut reading = Reading::new(stream, topics, args.form);
+    let mut reading =
+        Reading::new(stream, topics, args.form, config.kafka.bootstrap_servers.clone());
     let ended = reading.follow(until, terminal).await?;
     terminal.out.flush()?;
     let unusable = reading.unusable;

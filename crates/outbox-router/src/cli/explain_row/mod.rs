@@ -12,7 +12,9 @@ mod render;
 mod sql_type;
 mod table_row;
 
-use relay::{Case, OutboxTable, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
+use relay::{
+    Case, Name, OutboxTable, Outboxes, Role, TableName, Template, TopicFacts, source::Oid,
+};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
@@ -58,13 +60,17 @@ pub(super) async fn explain_row(
             .await?
         }
     };
-    let explained = match answer {
+    let mut explained = match answer {
         Ok(explained) => explained,
         Err(Unexplained { exit, message }) => {
             writeln!(terminal.err, "error: {message}")?;
             return Ok(exit);
         }
     };
+    // The core does not know how the cluster is reached.
+    if let Outcome::Refused(failure) = &mut explained.outcome {
+        failure.names.set(Name::Brokers, config.kafka.bootstrap_servers.clone());
+    }
     match args.form {
         Form::Text => render::text(&explained, terminal.out)?,
         Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained))?,
