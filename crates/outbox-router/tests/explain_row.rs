@@ -94,12 +94,19 @@ async fn people_see_the_record_and_the_rule_behind_each_part() {
         type: Placed  (format, column event_type)\n           \
         tenant: acme  (member of column headers)\n";
     assert_eq!(output.out, wanted);
-    let note = "note: taken for text: aggregate_id, aggregate_type, event_type, id; name another type \
-                by --type COLUMN=TYPE\n";
+    let note = "note: assumed types: aggregate_id text, aggregate_type text, event_type text, \
+                headers jsonb, id text, payload jsonb; give another by --type COLUMN=TYPE\n";
     assert_eq!((output.err.as_str(), output.exit), (note, Exit::Done));
-    let texts = ["aggregate_id=text", "aggregate_type=text", "event_type=text", "id=uuid"];
+    let types = [
+        "aggregate_id=text",
+        "aggregate_type=text",
+        "event_type=text",
+        "headers=jsonb",
+        "id=uuid",
+        "payload=jsonb",
+    ];
     let mut arguments = vec!["--row", row.as_str()];
-    arguments.extend(texts.iter().flat_map(|given| ["--type", *given]));
+    arguments.extend(types.iter().flat_map(|given| ["--type", *given]));
     assert_eq!(explain(&[], &arguments).await.err, "");
 }
 

@@ -75,7 +75,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::SeveralPresetsFit,
             "more than one preset fits",
-            "name one, {presets}, in its [[outbox]] block, and restart",
+            "set preset in its [[outbox]] block to {presets}, and restart",
         )],
     },
     Explanation {

@@ -1,11 +1,9 @@
 //! Fills the names of a failure into the text of a remedy.
 
-use relay::{Name, Names, PRESETS as KNOWN, Role, source::publication::statements};
+use relay::{Name, Names, PRESETS, Role, source::publication::statements};
 
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
-/// Stands for the presets that a table may name.
-const PRESETS: &str = "presets";
 /// Stands for the roles that a column may be mapped to.
 const ROLES: &str = "roles";
 
@@ -33,7 +31,6 @@ pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
         .map(|piece| match piece {
             Piece::Text(text) => text.to_owned(),
             Piece::Placeholder(ACCEPT) => accept(gap),
-            Piece::Placeholder(PRESETS) => presets(),
             Piece::Placeholder(ROLES) => roles(),
             Piece::Placeholder(name) if let Some(text) = shared(name) => text.to_owned(),
             Piece::Placeholder(name) => {
@@ -47,10 +44,6 @@ pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
 fn accept(gap: Option<&str>) -> String {
     let gap = gap.map(|gap| format!(" --gap {gap}")).unwrap_or_default();
     format!("outbox-router accept{gap}")
-}
-
-fn presets() -> String {
-    KNOWN.map(|preset| format!("preset = \"{}\"", preset.name)).join(" or ")
 }
 
 fn roles() -> String {
@@ -68,6 +61,7 @@ fn unknown(name: &str) -> String {
         Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),
         Some(Name::EndTransactions) => "select pg_terminate_backend(PID)".to_owned(),
         Some(Name::QuotedTable) => "TABLE".to_owned(),
+        Some(Name::Presets) => PRESETS.map(|preset| preset.name).join(" or "),
         Some(_) | None => name.to_ascii_uppercase(),
     }
 }
@@ -97,8 +91,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, after) = text.strip_prefix('{')?.split_once('}')?;
-    let is_known = [ACCEPT, PRESETS, ROLES].contains(&name)
-        || shared(name).is_some()
-        || Name::parse(name).is_some();
+    let is_known =
+        [ACCEPT, ROLES].contains(&name) || shared(name).is_some() || Name::parse(name).is_some();
     is_known.then_some((name, after))
 }

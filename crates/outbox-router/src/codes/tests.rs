@@ -188,12 +188,13 @@ fn a_case_without_a_remedy_says_so() {
 }
 
 #[test]
-fn the_remedy_of_an_unclear_preset_names_every_preset() {
+fn the_remedy_of_an_unclear_preset_names_those_that_fit() {
     let failure = Failure::of(Case::SeveralPresetsFit, "both fit");
-    let presets = relay::PRESETS.map(|one| format!("preset = \"{}\"", one.name));
-    let presets = presets.join(" or ");
-    let expected = format!("name one, {presets}, in its [[outbox]] block, and restart");
-    assert_eq!(hint(&failure).unwrap(), expected);
+    let fitting = failure.clone().naming(relay::Name::Presets, "default or payload");
+    let expected = "set preset in its [[outbox]] block to default or payload, and restart";
+    assert_eq!(hint(&fitting).unwrap(), expected);
+    let presets = relay::PRESETS.map(|one| one.name).join(" or ");
+    assert!(hint(&failure).unwrap().contains(&presets), "an explanation names all");
 }
 
 /// The settings `key = value` of a text whose key is one of the configuration, as a file would have

@@ -67,6 +67,8 @@ names! {
     Reassignment = "reassignment",
     /// A size in bytes.
     Bytes = "bytes",
+    /// The presets that one may be chosen from, separated by "or".
+    Presets = "presets",
 }
 
 impl Name {

@@ -82,12 +82,11 @@ impl JsonRow {
         self.columns.iter().map(column).collect()
     }
 
-    /// The columns that are taken for texts because JSON does not tell another type.
-    pub(super) fn assumed_texts(&self, types: &[(&str, SqlType)]) -> Vec<&str> {
-        let is_assumed = |(name, json): &&(String, String)| {
-            json.starts_with('"') && !types.iter().any(|(column, _)| column == name)
-        };
-        self.columns.iter().filter(is_assumed).map(|(name, _)| name.as_str()).collect()
+    /// The columns whose types are not given, each with the type that is assumed.
+    pub(super) fn assumed(&self, types: &[(&str, SqlType)]) -> Vec<(&str, SqlType)> {
+        let not_given =
+            self.columns.iter().filter(|(name, _)| types.iter().all(|(column, _)| column != name));
+        not_given.map(|(name, json)| (name.as_str(), usual(json))).collect()
     }
 }
 

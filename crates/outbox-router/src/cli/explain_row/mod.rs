@@ -121,11 +121,14 @@ fn from_json(
         Ok(columns) => columns,
         Err(message) => return Ok(Err(usage(message))),
     };
-    let assumed = row.assumed_texts(&types).join(", ");
+    let assumed = row.assumed(&types);
     if !assumed.is_empty() {
+        let assumed: Vec<_> =
+            assumed.into_iter().map(|(name, sql_type)| format!("{name} {sql_type}")).collect();
+        let assumed = assumed.join(", ");
         writeln!(
             terminal.err,
-            "note: taken for text: {assumed}; name another type by --type COLUMN=TYPE"
+            "note: assumed types: {assumed}; give another by --type COLUMN=TYPE"
         )?;
     }
     let row = TableRow { oid: OID_OF_JSON_ROW, table, columns, types: Vec::new() };

@@ -1,6 +1,6 @@
 //! The built-in types by name, for a row that comes without its table.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use tokio_postgres::types::Type;
 
@@ -25,6 +25,16 @@ impl SqlType {
 
     pub(super) fn is(self, types: &[Type]) -> bool {
         types.iter().any(|of| of.oid() == self.oid)
+    }
+}
+
+impl fmt::Display for SqlType {
+    /// Writes the name in `pg_type`, which [`SqlType::from_str`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Type::from_oid(self.oid) {
+            Some(of) => f.write_str(of.name()),
+            None => write!(f, "{}", self.oid),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! that fits.
 
 use crate::{
-    failure::{Case, Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::{
         mapping::{self, ResolvedTemplate},
         table::{
@@ -99,13 +99,13 @@ fn the_one_that_fits(
         }
     }
     let names: Vec<&str> = fitting.iter().map(|found| found.preset.name).collect();
-    let names = names.join(" and ");
     match (fitting.pop(), fitting.is_empty()) {
         (Some(found), true) => Ok(found),
         (Some(_), false) => Err(Failure::of(
             Case::SeveralPresetsFit,
-            format!("{table} has the columns of the presets {names}"),
-        )),
+            format!("{table} has the columns of the presets {}", names.join(" and ")),
+        )
+        .naming(Name::Presets, names.join(" or "))),
         (None, _) => {
             lacking.sort_by_key(|(missing, _)| *missing);
             let nearest: Vec<&str> =
