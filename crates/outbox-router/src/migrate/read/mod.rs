@@ -10,6 +10,7 @@ mod yaml;
 
 pub use error::ReadError;
 pub(super) use form::Form;
+use lines::Lines;
 
 use super::{properties::Properties, report::PropertyFinding};
 
@@ -24,7 +25,7 @@ pub(super) struct Source {
     /// Under the names that a connector has in Kafka Connect.
     pub(super) properties: Properties,
     /// What was read in another way than Debezium reads it.
-    pub(super) remark: Option<PropertyFinding>,
+    pub(super) remarks: Vec<PropertyFinding>,
 }
 
 /// What a file may be.
@@ -38,24 +39,26 @@ pub(super) fn read(text: &str) -> Result<Source, ReadError> {
     let Some((number, first)) = first_line(text) else {
         return Err(ReadError::new("the file has no property", FORMS));
     };
-    let (form, properties, remark) = match (first.chars().next(), separator(first)) {
-        (Some('{'), _) => (Form::ConnectJson, json::read(text)?, None),
+    let (form, properties, remarks) = match (first.chars().next(), separator(first)) {
+        (Some('{'), _) => (Form::ConnectJson, json::read(text)?, Vec::new()),
         (Some('['), _) => {
             let error = ReadError::new("a list, where one connector is expected", FORMS);
             return Err(error.at(number));
         }
         (_, Some('=')) => {
-            let (properties, remark) = lines::read(text)?;
+            let Lines { properties, comment, beyond_ascii } = lines::read(text)?;
             if properties.iter().any(|property| property.name.starts_with("debezium.")) {
-                (Form::ServerProperties, server::as_connector(properties), remark)
+                let remarks = comment.into_iter().collect();
+                (Form::ServerProperties, server::as_connector(properties), remarks)
             } else {
-                (Form::ConnectProperties, properties, remark)
+                let remarks = comment.into_iter().chain(beyond_ascii).collect();
+                (Form::ConnectProperties, properties, remarks)
             }
         }
-        (_, Some(_)) => (Form::Yaml, yaml::read(text)?, None),
+        (_, Some(_)) => (Form::Yaml, yaml::read(text)?, Vec::new()),
         (_, None) => return Err(unknown(first).at(number)),
     };
-    Ok(Source { form, properties, remark })
+    Ok(Source { form, properties, remarks })
 }
 
 /// The first line that is neither empty nor a comment, with its number.

@@ -105,7 +105,19 @@ fn a_comment_behind_a_value_is_taken_off_and_reported() {
     assert_eq!(value(&source, "a"), ("x", 1));
     assert_eq!(value(&source, "sql"), ("select 1 #2", 2));
     assert_eq!(value(&source, "database.password"), ("a #b", 3));
-    assert_eq!(source.remark.unwrap().line, Some(1));
+    assert_eq!(source.remarks.iter().map(|remark| remark.line).collect::<Vec<_>>(), [Some(1)]);
+}
+
+#[test]
+fn what_kafka_connect_reads_as_iso_8859_1_is_reported() {
+    let remarks = |text: &str| {
+        let source = read(text).unwrap();
+        source.remarks.iter().map(|remark| remark.line).collect::<Vec<_>>()
+    };
+    let text = "# été\na=caf\\u00e9\nb=café\nc=d\nétat=1\n";
+    assert_eq!(value(&read(text).unwrap(), "b"), ("café", 3));
+    assert_eq!(remarks(text), [Some(3), Some(5)]);
+    assert_eq!(remarks(&format!("debezium.sink.type=kafka\n{text}")), [], "it reads UTF-8");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) fn translate(source: Source, given: &Given) -> Migration {
         draft: Draft::default(),
         report: Report::default(),
     };
-    context.report.different.extend(source.remark);
+    context.report.different.extend(source.remarks);
     let connector = context.input.get("name").map(|name| name.value.clone());
     let name = connector.as_ref().map(|name| format!(", connector {name}"));
     let source = format!("{}{}", context.form.as_str(), name.unwrap_or_default());
