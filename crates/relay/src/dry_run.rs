@@ -17,7 +17,7 @@ use crate::{
         topic::{TopicName, TopicTemplate},
         topics::{TopicFacts, Topics},
     },
-    session::{Row, Rows},
+    session::{Row, Rows, SizeLimit},
     source::TableOids,
 };
 
@@ -184,14 +184,14 @@ impl DryRun {
                 self.transaction = None;
                 return Ok(DryFrame::Passed(commit.end_lsn));
             }
-            Message::Relation(relation) => self.rows.describe(&self.outboxes, relation),
+            Message::Relation(relation) => self.rows.describe(&self.outboxes, relation, data),
             Message::Update(update) => {
                 let refused = self.rows.refuse_update(update.relation)?;
                 if let Some(failure) = refused {
                     return Ok(DryFrame::Refused(Box::new(failure), None));
                 }
             }
-            Message::Type(named) => self.rows.name_type(named),
+            Message::Type(named) => self.rows.name_type(named, data),
             Message::Insert(_)
             | Message::Origin(_)
             | Message::Delete(_)
@@ -211,7 +211,10 @@ impl DryRun {
             return Err(Failure::new(Code::Protocol, "a row outside a transaction"));
         };
         let committed_at = transaction.committed_at;
-        let row = self.rows.route(insert, committed_at, &mut self.topics, |record, _| take(record));
+        let limit = SizeLimit::OfTopic;
+        let row = self
+            .rows
+            .route(insert, committed_at, &mut self.topics, limit, |record, _| take(record));
         Ok(match row {
             Row::Event(()) => DryFrame::Event,
             Row::NotOutbox => DryFrame::Other,

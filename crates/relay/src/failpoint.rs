@@ -27,6 +27,14 @@ pub enum Failpoint {
     AfterEnqueue,
     /// The producer's queue was full.
     QueueFull,
+    /// An event has its ticket and is about to be written to the table of held events.
+    BeforeHold,
+    /// Events are in the table of held events.
+    Held,
+    /// Events that were held are acknowledged, and the table does not say so yet.
+    Released,
+    /// The table says that events are delivered.
+    ReleaseClosed,
     /// A transaction's commit was taken.
     CommitTaken,
     /// A keepalive was taken.
@@ -66,7 +74,7 @@ pub enum Failpoint {
 
 impl Failpoint {
     /// Every one there is.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Connected,
         Self::SlotChecked,
         Self::ReplicationStarted,
@@ -76,6 +84,10 @@ impl Failpoint {
         Self::BeforeEnqueue,
         Self::AfterEnqueue,
         Self::QueueFull,
+        Self::BeforeHold,
+        Self::Held,
+        Self::Released,
+        Self::ReleaseClosed,
         Self::CommitTaken,
         Self::KeepaliveTaken,
         Self::WarningTaken,
@@ -107,6 +119,10 @@ impl Failpoint {
             Self::BeforeEnqueue => "before-enqueue",
             Self::AfterEnqueue => "after-enqueue",
             Self::QueueFull => "queue-full",
+            Self::BeforeHold => "before-hold",
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::ReleaseClosed => "release-closed",
             Self::CommitTaken => "commit-taken",
             Self::KeepaliveTaken => "keepalive-taken",
             Self::WarningTaken => "warning-taken",

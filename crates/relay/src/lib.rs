@@ -21,6 +21,7 @@
 //! * `routing`: from a row to a record: table, columns, route, headers, partition, topic.
 //! * `ports`: records out, acknowledgements in.
 //! * `witness`: the record in the state topic: how far everything is acknowledged, and where.
+//! * `held`: events that wait in a table instead of stopping the stream.
 //! * `source`: what slot, publication and server look like, and what is wrong with them.
 //! * `failure`: every code, and the class that decides what follows from it.
 //! * `state`, `telemetry`: what the core reports: state, reason and numbers.
@@ -58,6 +59,7 @@ mod clock;
 mod dry_run;
 pub mod failpoint;
 mod failure;
+pub mod held;
 mod machine;
 mod ports;
 mod progress;
@@ -75,6 +77,7 @@ pub mod wording;
 pub use clock::{Moment, Now};
 pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
+pub use held::{ErrorClass, ErrorPolicy, HeldLimits, HeldSettings, HoldKeys, OnError};
 pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
@@ -94,5 +97,6 @@ pub use routing::{
 };
 pub use state::{Condition, State};
 pub use telemetry::{
-    LATENCY_BOUNDS, Latencies, Reconnects, RowsIgnored, Snapshot, TopicTotals, WitnessReport,
+    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, Reconnects, RowsIgnored,
+    Snapshot, TopicTotals, WitnessReport,
 };

@@ -7,6 +7,7 @@ use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 
 use crate::{
     failure::Failure,
+    held::{HeldAnswer, HeldRequest, HeldSettings},
     ports::Acks,
     progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
@@ -25,6 +26,8 @@ pub struct RelaySettings {
     pub outboxes: Outboxes,
     /// Where the witness is kept; `None` if there is no state topic.
     pub witness: Option<WitnessSettings>,
+    /// What becomes a dead letter, and how much is held.
+    pub held: HeldSettings,
     /// Limits of what lies past the confirmable position.
     pub window: Window,
     /// The largest frame that is read whole, in bytes; the session waits at an outbox row in a
@@ -71,6 +74,8 @@ pub enum Input<'a> {
     StateTopicUnchanged(u64),
     /// [`Action::WriteStateTopic`] with this number was acknowledged.
     StateTopicWritten(u64),
+    /// [`Action::Held`] with this number was answered.
+    Held(u64, Result<HeldAnswer, Failure>),
     /// [`Action::Connect`] succeeded: the connection leads to this server.
     Connected(Server),
     /// [`Action::ReadTimelines`] was answered.
@@ -184,6 +189,9 @@ pub enum Action {
     /// Write to the state topic. Answer: [`Input::StateTopicWritten`], or
     /// [`Input::DeliveryFailed`] as for any record.
     WriteStateTopic(Write),
+    /// Do this with the table of held events, after everything that was asked of it before. Answer:
+    /// [`Input::Held`] with this number.
+    Held(u64, HeldRequest),
     /// Make the replication connection and read the server's identity. Answer: [`Input::Connected`]
     /// or [`Input::Disconnected`].
     Connect,

@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeMap, ops::AddAssign, sync::Arc, time::Duration};
 
-use pgoutput::Lsn;
+use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
     failure::Code,
+    held::{EventId, HeldLimits, Leaving, Outcome},
     progress::WitnessStore,
     routing::topic::TopicName,
     source::{Baseline, Gap, Mark},
@@ -110,6 +111,8 @@ pub struct Snapshot {
     pub rows_ignored: RowsIgnored,
     /// Rows of outbox tables that `where` leaves out.
     pub rows_filtered: u64,
+    /// Events in the table of held events.
+    pub held: HeldReport,
     /// Reconnections, by peer.
     pub reconnects: Reconnects,
     /// Failures since the start, by code.
@@ -192,6 +195,61 @@ impl AddAssign for RowsIgnored {
         self.delete += delete;
         self.truncate += truncate;
     }
+}
+
+/// Events that are held, and those that have left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldReport {
+    /// What is held now; zero while there is no session.
+    pub held: HeldLimits,
+    /// When the transaction of the oldest of them was committed.
+    pub oldest: Option<PgTimestamp>,
+    /// Since the process started.
+    pub totals: HeldTotals,
+}
+
+impl Default for HeldReport {
+    fn default() -> Self {
+        Self { held: HeldLimits::NONE, oldest: None, totals: HeldTotals::default() }
+    }
+}
+
+/// What has become a dead letter, and what has left the table, since the process started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldTotals {
+    /// Dead letters, by code.
+    pub letters: BTreeMap<Code, u64>,
+    /// Events that were delivered out of the table.
+    pub delivered: u64,
+    /// Events that were dropped.
+    pub dropped: u64,
+}
+
+impl HeldTotals {
+    pub(crate) fn count(&mut self, leaving: &[Leaving]) {
+        for leaving in leaving {
+            match leaving.outcome {
+                Outcome::Delivered => self.delivered += 1,
+                Outcome::Dropped => self.dropped += 1,
+                Outcome::Refused(_) => {}
+            }
+        }
+    }
+}
+
+/// An event that has become a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLetter {
+    /// What it is known by.
+    pub id: EventId,
+    /// Its table.
+    pub table: String,
+    /// The value of its id column, where it can be read.
+    pub event_id: Option<String>,
+    /// Why.
+    pub code: Code,
+    /// Why, in words.
+    pub message: String,
 }
 
 /// Reconnections since the process started.

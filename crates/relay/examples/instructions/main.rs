@@ -87,6 +87,7 @@ impl Shell {
                     black_box(update);
                 }
                 Action::Connect
+                | Action::Held(..)
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)
                 | Action::StartReplication => {

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-/// What follows from a failure. No class skips a row and goes on: there is no dead-letter topic.
+/// What follows from a failure. No class skips a row and goes on; an event that becomes a dead
+/// letter is held by [`crate::held`] before its failure has a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A fault between the router and PostgreSQL or Kafka: the router keeps trying, with waits of
@@ -131,6 +132,8 @@ codes! {
     ServerOutdated = "P034", Note;
     /// A table that was an outbox is not configured any more.
     TableUnconfigured = "P035", Note;
+    /// The table of held events does not exist, or the router may not use it.
+    HeldTable = "P036", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;
@@ -199,6 +202,8 @@ codes! {
     RouteMismatch = "R015", Mendable;
     /// A row of an outbox was updated, which `on_update` refuses.
     RowUpdated = "R016", Mendable;
+    /// As many events are held as `[dead_letters]` allows.
+    HeldFull = "R017", Mendable;
 }
 
 impl Code {

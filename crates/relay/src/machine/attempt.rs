@@ -45,6 +45,7 @@ pub(super) enum Awaited {
     StartReplication,
     SlotAgain,
     StateTopicAgain,
+    Held,
 }
 
 impl Attempt {

@@ -7,6 +7,7 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
+    held::suspects::Narrowed,
     progress::ticket::TransactionRef,
     protocol::{Action, ExitReason},
     session::{Session, SessionPhase},
@@ -122,7 +123,8 @@ impl Relay {
         if at.since(session.since) >= STEADY {
             self.backoff.reset();
         }
-        let unacked = session.ledger.unacked();
+        // What waits for the table is in no producer; what is released is in no ledger.
+        let unacked = self.unacked_by_kafka();
         self.waiting_since = None;
         self.actions.push_back(Action::Disconnect);
         // Records of at most two sessions may be in flight: tickets need to distinguish no more,
@@ -133,6 +135,7 @@ impl Relay {
         if self.sink.is_ready() {
             self.left_in_flight = unacked;
         }
+        self.held.session_ended();
         self.phase = Phase::Waiting { until: at };
     }
 
@@ -182,8 +185,26 @@ impl Relay {
             Some(lsn) => failure.at(lsn),
             None => failure,
         };
+        let is_streaming = matches!(self.phase, Phase::Streaming(_));
+        if is_streaming && self.narrow(transaction, &failure) == Narrowed::Further {
+            self.replay_narrowed(&failure, at);
+            return;
+        }
         self.replace_sink(Some(&failure), at);
         self.without_sink(failure, at);
+    }
+
+    /// A broker refused a record, and the next session goes on with fewer suspects: it begins at
+    /// once. That comes to an end by itself, so it is no failure of producers in a row.
+    fn replay_narrowed(&mut self, failure: &Failure, at: Moment) {
+        self.totals.count_error(failure.code);
+        self.replace_sink(None, at);
+        self.end_session(at);
+        if let Some(lsn) = failure.lsn {
+            self.isolate_at = Some(lsn);
+        }
+        self.slot_holder = None;
+        self.phase = Phase::Waiting { until: at };
     }
 
     /// There is no producer any more, because of `failure`: a session or an attempt to connect

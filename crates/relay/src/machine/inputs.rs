@@ -30,6 +30,7 @@ impl Relay {
             Input::StateTopic(number, read) => self.state_topic_read(number, read, at),
             Input::StateTopicUnchanged(number) => self.state_topic_unchanged(number, at),
             Input::StateTopicWritten(number) => self.state_topic_written(number),
+            Input::Held(number, answer) => self.held_answered(number, answer, at),
             Input::Connected(server) => self.connected(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
             Input::Slot(reading) => self.slot_read(reading, at),
@@ -164,6 +165,11 @@ impl Relay {
         // measures.
         let mut oldest = LedgerPlace::Behind;
         for run in acks.runs() {
+            if run.transaction.is_release() {
+                self.topics.acknowledged(run.topic, run.records);
+                self.released(run);
+                continue;
+            }
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
                 Phase::Waiting { .. }

@@ -20,6 +20,7 @@
 //! * `beginning`: how a session begins.
 //! * `witness_writes`: when the witness is written.
 //! * `ending`: how a session ends.
+//! * `held`: how events get into the table of held events and out of it.
 //! * `sink`: when a producer is replaced.
 //! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
 //! * `report`: state and numbers.
@@ -35,14 +36,15 @@ use pgoutput::Lsn;
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
+    held::holding::Holding,
     machine::backoff::Backoff,
     ports::RecordSink,
     progress::ticket::SessionId,
     protocol::{Action, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings},
     routing::{record::TopicId, topic::TopicName, topics::Topics},
-    session::{Session, SessionSettings, WaitReason},
+    session::{Session, SessionSettings, Surroundings, WaitReason},
     source::{Baseline, Gap},
-    telemetry::{Latencies, Reconnects, RowsIgnored},
+    telemetry::{Latencies, NewLetter, Reconnects, RowsIgnored},
     witness::Keeper,
 };
 use attempt::Attempt;
@@ -55,6 +57,7 @@ mod beginning;
 mod connecting;
 mod ending;
 mod failure_history;
+mod held;
 mod inputs;
 mod proceed;
 mod report;
@@ -125,6 +128,7 @@ pub struct Relay {
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
     /// asserts that.
     sink: SinkState,
+    held: Holding,
     brokers_unreachable: Option<Failure>,
     failures: FailureHistory,
     topics: Topics,
@@ -183,7 +187,7 @@ impl Totals {
 impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
     pub fn new(settings: RelaySettings, at: Moment) -> Self {
-        let RelaySettings { outboxes, window, row_bytes, timing, .. } = settings;
+        let RelaySettings { outboxes, window, row_bytes, timing, held, .. } = settings;
         let RelaySettings { slot, publication, witness, shutdown_limit, on_failed, seed, .. } =
             settings;
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
@@ -203,6 +207,7 @@ impl Relay {
             on_failed,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),
+            held: Holding::new(held),
             brokers_unreachable: None,
             failures: FailureHistory::default(),
             isolate_at: None,
@@ -227,7 +232,8 @@ impl Relay {
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
-        match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
+        let (settings, topics) = (&self.settings, &mut self.topics);
+        match session.frame(payload, now, settings, topics, &mut self.held, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
             Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
@@ -239,9 +245,17 @@ impl Relay {
 
     /// A frame of `announced` bytes, more than `row_bytes`, was discarded while it streamed in;
     /// only `prefix` was kept.
-    pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> FrameOutcome {
+    pub fn oversized<S: RecordSink>(
+        &mut self,
+        announced: usize,
+        prefix: &[u8],
+        now: Now,
+        sink: &mut S,
+    ) -> FrameOutcome {
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
-        match session.oversized(announced, prefix, now, &self.settings) {
+        let (topics, held) = (&mut self.topics, &mut self.held);
+        let around = Surroundings { now, topics, held, sink };
+        match session.oversized(announced, prefix, &self.settings, around) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
             Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
             Err(failure) => {
@@ -289,6 +303,11 @@ impl Relay {
         std::mem::take(&mut self.alterations)
     }
 
+    /// The dead letters since the last call, to be logged.
+    pub fn take_letters(&mut self) -> Vec<NewLetter> {
+        self.held.take_letters()
+    }
+
     /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick the
     /// deadline is in the future; frames may bring it closer.
     pub fn deadline(&self) -> Option<Moment> {
@@ -297,8 +316,12 @@ impl Relay {
             Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
             Phase::Standby { check_at } => *check_at,
             Phase::Streaming(session) => {
-                let due =
-                    [session.deadline(&self.topics), self.witness_due_at(session), self.check_at];
+                let due = [
+                    session.deadline(&self.topics),
+                    self.witness_due_at(session),
+                    self.check_at,
+                    self.held.deadline(held::follows(session)),
+                ];
                 due.into_iter().flatten().min()
             }
             // Not bound by `drain_by`: a process that stops waits until its gap is in the witness.

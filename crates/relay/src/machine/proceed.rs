@@ -71,12 +71,14 @@ impl Relay {
             return;
         }
         let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
+        let is_unacked = self.unacked_by_kafka() + self.left_in_flight > 0;
+        let Phase::Streaming(session) = &mut self.phase else { return };
         let waits = match session.wait_reason {
             Some(WaitReason::Topic(_) | WaitReason::QueueFull { .. } | WaitReason::SinkClosed) => {
                 true
             }
             Some(WaitReason::Row { .. } | WaitReason::Isolate | WaitReason::Draining) | None => {
-                session.ledger.unacked() + self.left_in_flight > 0
+                is_unacked
             }
         } || self.keeper.is_writing();
         self.waiting_since = waits.then(|| self.waiting_since.unwrap_or(now.at));
@@ -87,6 +89,7 @@ impl Relay {
             Some(drain_by) => self.drain(drain_by, now),
             None => self.send_status(now),
         }
+        self.proceed_held(now);
         self.write_witness(now);
         self.check_state_topic(now);
         if let Phase::Streaming(session) = &mut self.phase {
@@ -100,6 +103,7 @@ impl Relay {
     pub(super) fn position_confirmed(&mut self, confirmed: Lsn) {
         self.failures.position_confirmed(confirmed);
         self.isolate_at.take_if(|lsn| confirmed > *lsn);
+        self.held.refusals.position_confirmed(confirmed);
     }
 
     /// Sends the status update that is due.
@@ -120,7 +124,9 @@ impl Relay {
         }
         match session.phase {
             SessionPhase::Draining | SessionPhase::Following
-                if session.is_drained(&self.topics) && !session.ledger.has_unwritten() =>
+                if session.is_drained(&self.topics)
+                    && !session.ledger.has_unwritten()
+                    && self.held.is_settled() =>
             {
                 let update = session.finish(now);
                 failpoint::reached(Failpoint::DrainConfirmed);

@@ -51,6 +51,9 @@ impl Relay {
         if self.failures.need_person() {
             return condition(State::Failed, self.failures.reason());
         }
+        if let Some(failure) = self.held.failure() {
+            return without_sink(failure);
+        }
         if let Some(failure) = self.failure_of_sink(at) {
             return without_sink(failure);
         }
@@ -83,7 +86,7 @@ impl Relay {
     /// The failure that says what Kafka has not done for the time of `waiting`.
     fn silence(&self, session: &Session, waiting: Duration) -> Failure {
         let seconds = waiting.as_secs();
-        let unacked = session.ledger.unacked() + self.left_in_flight;
+        let unacked = self.unacked_by_kafka() + self.left_in_flight;
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
         // A topic that was found waits for the witness, which must name its partition count first.
         if let (Some(WaitReason::Topic(topic)), 0) =
@@ -169,8 +172,7 @@ impl Relay {
             confirmed,
             window_events,
             window_bytes,
-            unacked_events: session.map_or(0, |session| session.ledger.unacked())
-                + self.left_in_flight,
+            unacked_events: self.unacked_by_kafka() + self.left_in_flight,
             waiting_for_ack: self.waiting_for_ack(at),
             topics: self
                 .topics
@@ -185,6 +187,7 @@ impl Relay {
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
             rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
             rows_filtered: self.totals.rows_filtered + session.map_or(0, |s| s.rows_filtered),
+            held: self.held.report(),
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
             slot_holder: self.slot_holder,

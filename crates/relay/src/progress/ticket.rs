@@ -7,7 +7,8 @@
 //! ```
 //! The session number keeps a late acknowledgement of an earlier session out of the present ledger.
 //! 8 bits are enough: at most one earlier session has records in flight, since the core replaces
-//! the sink before there are two. The transaction number counts ledger entries and is compared
+//! the sink before there are two. The highest number stands for records of held events, whose
+//! batches take the place of transactions. The transaction number counts ledger entries and is compared
 //! modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of records
 //! in flight; it saturates at 64 MiB.
 
@@ -33,14 +34,30 @@ pub struct TransactionRef {
     pub(crate) number: u64,
 }
 
-/// Numbers sessions, wrapping at 256.
+/// Numbers sessions, wrapping at 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionId(pub(crate) u8);
 
 impl SessionId {
+    /// Stands for no session: records of held events, which no ledger counts.
+    const RELEASE: Self = Self(u8::MAX);
+
     /// The session after this one.
     pub(crate) fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
+        let next = Self(self.0.wrapping_add(1));
+        if next == Self::RELEASE { Self(0) } else { next }
+    }
+}
+
+impl TransactionRef {
+    /// Whether these are records of held events.
+    pub(crate) fn is_release(self) -> bool {
+        self.session == SessionId::RELEASE
+    }
+
+    /// Whether these are records of held events, of this batch.
+    pub(crate) fn is_of_release(self, batch: u64) -> bool {
+        self.is_release() && self.number == batch & TRANSACTION_MASK
     }
 }
 
@@ -52,6 +69,11 @@ impl Ticket {
                 | (number & TRANSACTION_MASK) << SIZE_BITS
                 | size,
         )
+    }
+
+    /// For a record of held events, of this batch.
+    pub(crate) fn of_release(batch: u64, units: u64) -> Self {
+        Self::new(SessionId::RELEASE, batch, units)
     }
 
     /// The size of a record of `bytes` in the window, in units: rounded up, saturating.

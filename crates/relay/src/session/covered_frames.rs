@@ -56,11 +56,11 @@ impl Session {
                 Ok(true)
             }
             Message::Relation(relation) => {
-                self.rows.describe(&settings.outboxes, relation);
+                self.rows.describe(&settings.outboxes, relation, frame.data);
                 Ok(true)
             }
             Message::Type(named) => {
-                self.rows.name_type(named);
+                self.rows.name_type(named, frame.data);
                 Ok(true)
             }
             Message::Insert(_)

@@ -10,6 +10,7 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
+    held::holding::Holding,
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         WitnessStore,
@@ -29,12 +30,17 @@ use crate::{
     telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
+use held::HeldRow;
+pub(crate) use held::Surroundings;
+pub(crate) use letters::LetterRecord;
 use pace::Traffic;
 use rows::RefusedRow;
-pub(crate) use rows::{Row, Rows};
+pub(crate) use rows::{Row, Rows, SizeLimit};
 
 mod covered;
 mod covered_frames;
+mod held;
+mod letters;
 mod oversized;
 mod pace;
 mod relations;
@@ -72,6 +78,8 @@ pub(crate) struct Session {
     pub(crate) since: Moment,
     feedback: Feedback,
     rows: Rows,
+    /// The relations of events that are released: their messages are older than the stream's.
+    pub(crate) held_rows: Rows,
     /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
     pub(crate) wait_reason: Option<WaitReason>,
@@ -100,6 +108,8 @@ pub(crate) struct Session {
     /// clock.
     commit_interval_micros: i64,
     pub(crate) transactions: u64,
+    /// Insert messages of the open transaction that were taken.
+    inserts: u32,
     pub(crate) rows_ignored: RowsIgnored,
     /// Rows of outbox tables that `where` leaves out.
     pub(crate) rows_filtered: u64,
@@ -153,6 +163,7 @@ impl Session {
             ledger,
             since: at,
             feedback: Feedback::new(settings.timing, at),
+            held_rows: Rows::new(tables.clone()),
             rows: Rows::new(tables),
             received: Lsn::ZERO,
             wait_reason: None,
@@ -167,6 +178,7 @@ impl Session {
             sent_at: PgTimestamp::from_micros(0),
             commit_interval_micros: i64::MAX,
             transactions: 0,
+            inserts: 0,
             rows_ignored: RowsIgnored::default(),
             rows_filtered: 0,
         }
@@ -185,6 +197,7 @@ impl Session {
         now: Now,
         settings: &SessionSettings,
         topics: &mut Topics,
+        held: &mut Holding,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
         self.feedback.received(now.at);
@@ -198,9 +211,13 @@ impl Session {
                     return Ok(FrameOutcome::Taken);
                 }
                 let outcome = match Insert::parse(data.data) {
-                    Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
+                    Some(Ok(insert)) => {
+                        let outcome = self.insert(&insert, data.data, now, topics, held, sink)?;
+                        self.inserts += u32::from(outcome == FrameOutcome::Taken);
+                        outcome
+                    }
                     Some(Err(error)) => return Err(error.into()),
-                    None => self.message(data, now, settings)?,
+                    None => self.message(data, now, settings, held)?,
                 };
                 // This position is only reported, never confirmed. Relation messages have 0/0 here.
                 if outcome == FrameOutcome::Taken && data.wal_start > self.received {
@@ -230,6 +247,7 @@ impl Session {
         frame: &XLogData<'_>,
         now: Now,
         settings: &SessionSettings,
+        held: &mut Holding,
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.phase == SessionPhase::Draining => {
@@ -240,6 +258,8 @@ impl Session {
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
+                self.inserts = 0;
+                held.keys.forget_before(begin.final_lsn);
                 self.commit_interval_micros = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
                 self.last_commit_at = Some(begin.committed_at);
@@ -254,7 +274,7 @@ impl Session {
                 failpoint::reached(Failpoint::CommitTaken);
             }
             Message::Relation(relation) => {
-                self.rows.describe(&settings.outboxes, relation);
+                self.rows.describe(&settings.outboxes, relation, frame.data);
                 failpoint::reached(Failpoint::RelationTaken);
             }
             // The transaction was replicated from another server, and its commit time is that
@@ -269,7 +289,7 @@ impl Session {
             // messages are counted and ignored. Deleting what was published is housekeeping.
             Message::Delete(_) => self.rows_ignored.delete += 1,
             Message::Truncate(_) => self.rows_ignored.truncate += 1,
-            Message::Type(named) => self.rows.name_type(named),
+            Message::Type(named) => self.rows.name_type(named, frame.data),
             // `insert` takes rows. The other messages were not asked for, or mean nothing for an
             // outbox. A stray Stream Abort was seen from PostgreSQL 18.
             Message::Insert(_) | Message::Logical(_) | Message::StreamAbort(_) => {}
@@ -281,12 +301,23 @@ impl Session {
     fn insert<S: RecordSink>(
         &mut self,
         insert: &Insert<'_>,
+        message: &[u8],
         now: Now,
         topics: &mut Topics,
+        held: &mut Holding,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
+        if !held.is_idle()
+            && let Some(outcome) = self.insert_beside_held(
+                &HeldRow::whole(insert, message),
+                &mut Surroundings { now, topics, held, sink },
+            )?
+        {
+            return Ok(outcome);
+        }
         let ledger = &mut self.ledger;
-        let row = self.rows.route(insert, self.committed_at, topics, |record, size| {
+        let limit = SizeLimit::OfTopic;
+        let row = self.rows.route(insert, self.committed_at, topics, limit, |record, size| {
             let ticket = ledger.issue(size.held_bytes()).map_err(NotProduced::Disorder)?;
             failpoint::reached(Failpoint::BeforeEnqueue);
             sink.produce(record, ticket).map_err(|Refusal { ticket, reason }| {
@@ -299,6 +330,9 @@ impl Session {
             Row::Event(Ok(topic)) => {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 topics.produced(topic);
+                if !held.is_idle() {
+                    self.produced_beside_held(held);
+                }
                 self.retried_failure = None;
                 Ok(FrameOutcome::Taken)
             }
@@ -309,7 +343,11 @@ impl Session {
             }
             Row::FilteredOut => self.count_filtered_row(),
             Row::TopicPending(topic) => Ok(self.wait(WaitReason::Topic(topic))),
-            Row::Refused(refused) => self.refused(*refused, now.at),
+            Row::Refused(refused) => self.refused(
+                *refused,
+                &HeldRow::whole(insert, message),
+                &mut Surroundings { now, topics, held, sink },
+            ),
         }
     }
 
@@ -329,7 +367,7 @@ impl Session {
     /// A row that `where` filters.
     #[cold]
     fn count_filtered_row(&mut self) -> Result<FrameOutcome, Failure> {
-        self.ledger.count_filtered_row()?;
+        self.ledger.count_without_record()?;
         self.rows_filtered += 1;
         Ok(FrameOutcome::Taken)
     }
@@ -343,13 +381,22 @@ impl Session {
         Ok(FrameOutcome::Taken)
     }
 
-    /// A row cannot be routed: the session waits at it, or ends, depending on the class of the
-    /// failure.
+    /// A row cannot be routed: it becomes a dead letter, the session waits at it, or the session
+    /// ends, depending on `[on_error]` and on the class of the failure.
     #[cold]
-    fn refused(&mut self, row: RefusedRow, at: Moment) -> Result<FrameOutcome, Failure> {
-        let RefusedRow { failure, topic } = row;
+    #[inline(never)]
+    fn refused<S: RecordSink>(
+        &mut self,
+        refused: RefusedRow,
+        row: &HeldRow<'_>,
+        around: &mut Surroundings<'_, S>,
+    ) -> Result<FrameOutcome, Failure> {
+        let RefusedRow { failure, topic } = refused;
         match failure.class() {
-            Class::Mendable => Ok(self.wait_at_row(failure, topic, at)),
+            Class::Mendable if around.held.takes(failure.code) => {
+                self.dead_letter(failure, row, around)
+            }
+            Class::Mendable => Ok(self.wait_at_row(failure, topic, around.now.at)),
             Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }

@@ -2,10 +2,13 @@
 
 use pgoutput::{Frame, Oid, parse_insert_prefix};
 
-use super::{Session, SessionPhase, SessionSettings};
+use super::{
+    Session, SessionPhase, SessionSettings,
+    held::{HeldRow, Surroundings},
+};
 use crate::{
-    clock::Now,
     failure::{Code, Failure},
+    ports::RecordSink,
     protocol::FrameOutcome,
 };
 
@@ -16,13 +19,14 @@ impl Session {
     /// # Errors
     /// The prefix cannot be decoded, or the frame is a keepalive or out of order (P007). A value
     /// has an unexpected form (R010).
-    pub(crate) fn oversized(
+    pub(crate) fn oversized<S: RecordSink>(
         &mut self,
         announced: usize,
         prefix: &[u8],
-        now: Now,
         settings: &SessionSettings,
+        mut around: Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
+        let now = around.now;
         self.feedback.received(now.at);
         if self.phase == SessionPhase::Finishing {
             return Ok(FrameOutcome::Taken);
@@ -46,27 +50,48 @@ impl Session {
             [b'D', ..] => self.rows_ignored.delete += 1,
             [b'T', ..] => self.rows_ignored.truncate += 1,
             [b'M', ..] => {}
-            _ => return self.oversized_row(announced, data, now, settings),
+            _ => return self.oversized_row(announced, data, settings, &mut around),
         }
         Ok(FrameOutcome::Taken)
     }
 
-    fn oversized_row(
+    fn oversized_row<S: RecordSink>(
         &mut self,
         announced: usize,
         data: &[u8],
-        now: Now,
         settings: &SessionSettings,
+        around: &mut Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let row = parse_insert_prefix(data)?;
         if self.is_within_covered() {
             self.cover_row(row.relation)?;
             return Ok(FrameOutcome::Taken);
         }
-        let Some(failure) = self.rows.refuse_oversized(announced, &row, settings.row_bytes)? else {
-            self.rows_ignored.insert += 1;
-            return Ok(FrameOutcome::Taken);
+        let outcome = match self.rows.refuse_oversized(announced, &row, settings.row_bytes)? {
+            None => {
+                self.rows_ignored.insert += 1;
+                FrameOutcome::Taken
+            }
+            Some(failure) => self.refuse_oversized(failure, &HeldRow::Cut(&row), around)?,
         };
-        Ok(self.wait_at_row(failure, None, now.at))
+        self.inserts += u32::from(outcome == FrameOutcome::Taken);
+        Ok(outcome)
+    }
+
+    fn refuse_oversized<S: RecordSink>(
+        &mut self,
+        failure: Failure,
+        row: &HeldRow<'_>,
+        around: &mut Surroundings<'_, S>,
+    ) -> Result<FrameOutcome, Failure> {
+        if !around.held.is_idle()
+            && let Some(outcome) = self.insert_beside_held(row, around)?
+        {
+            return Ok(outcome);
+        }
+        if around.held.takes(failure.code) {
+            return self.dead_letter(failure, row, around);
+        }
+        Ok(self.wait_at_row(failure, None, around.now.at))
     }
 }

@@ -11,6 +11,7 @@ use pgoutput::{Oid, Relation, Type};
 
 use crate::{
     failure::{Code, Failure},
+    held::messages,
     routing::{
         columns::Columns,
         mapping::TypeNames,
@@ -33,21 +34,38 @@ pub(super) struct Relations {
     by_oid: BTreeMap<Oid, Binding>,
     /// What the Type messages since the last Relation message say.
     types: TypeNames,
+    /// Those messages themselves.
+    type_messages: Vec<u8>,
+    /// The messages that describe each outbox, for events that are held.
+    descriptions: BTreeMap<Oid, Box<[u8]>>,
 }
 
 impl Relations {
     pub(super) fn new(tables: TableOids) -> Self {
-        Self { tables, by_oid: BTreeMap::new(), types: TypeNames::default() }
+        Self {
+            tables,
+            by_oid: BTreeMap::new(),
+            types: TypeNames::default(),
+            type_messages: Vec::new(),
+            descriptions: BTreeMap::new(),
+        }
     }
 
     /// Notes a Type message, which precedes the Relation message that refers to it.
-    pub(super) fn name_type(&mut self, named: &Type<'_>) {
+    pub(super) fn name_type(&mut self, named: &Type<'_>, message: &[u8]) {
         self.types.note(named);
+        messages::push(&mut self.type_messages, message);
     }
 
     /// Notes a Relation message.
-    pub(super) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
+    pub(super) fn describe(
+        &mut self,
+        outboxes: &Outboxes,
+        relation: &Relation<'_>,
+        message: &[u8],
+    ) {
         let types = std::mem::take(&mut self.types);
+        let mut description = std::mem::take(&mut self.type_messages);
         let table = match self.table(outboxes, relation) {
             Some(table) => table,
             None => {
@@ -55,6 +73,8 @@ impl Relations {
                 return;
             }
         };
+        messages::push(&mut description, message);
+        self.descriptions.insert(relation.id, description.into());
         let columns = Columns::resolve(&table, relation, &types);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
@@ -98,6 +118,11 @@ impl Relations {
             Binding::NotOutbox => None,
         };
         by_name.or_else(by_oid).or_else(by_memory).cloned()
+    }
+
+    /// The messages that describe an outbox.
+    pub(super) fn description(&self, relation: Oid) -> &[u8] {
+        self.descriptions.get(&relation).map_or(&[], |description| description)
     }
 
     /// The router of an outbox whose columns fit.

@@ -2,9 +2,12 @@
 //! makes of it, and where the record goes. The session produces the record, and a dry run only
 //! shows it; so both decide alike about every row.
 
-use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, Type};
+use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, TupleColumns, Type};
 
-use super::relations::{Binding, Relations, not_described};
+use super::{
+    letters::Original,
+    relations::{Binding, Relations, not_described},
+};
 use crate::{
     failure::{Code, Failure, Name},
     routing::{
@@ -40,6 +43,15 @@ pub(crate) enum Row<T> {
     Refused(Box<RefusedRow>),
 }
 
+/// Whether a record that is larger than its topic takes is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SizeLimit {
+    /// It is: the broker would refuse it, with what is in flight beside it.
+    OfTopic,
+    /// It is not, because the record goes elsewhere.
+    None,
+}
+
 /// Why a row is refused.
 pub(crate) struct RefusedRow {
     pub(crate) failure: Failure,
@@ -64,13 +76,18 @@ impl Rows {
     }
 
     /// Notes a Relation message.
-    pub(crate) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
-        self.relations.describe(outboxes, relation);
+    pub(crate) fn describe(
+        &mut self,
+        outboxes: &Outboxes,
+        relation: &Relation<'_>,
+        message: &[u8],
+    ) {
+        self.relations.describe(outboxes, relation, message);
     }
 
     /// Notes a Type message.
-    pub(crate) fn name_type(&mut self, named: &Type<'_>) {
-        self.relations.name_type(named);
+    pub(crate) fn name_type(&mut self, named: &Type<'_>, message: &[u8]) {
+        self.relations.name_type(named, message);
     }
 
     /// The router of an outbox whose columns fit.
@@ -88,6 +105,7 @@ impl Rows {
         insert: &Insert<'_>,
         committed_at: PgTimestamp,
         topics: &mut Topics,
+        limit: SizeLimit,
         take: impl FnOnce(&Record<'_>, Size) -> T,
     ) -> Row<T> {
         let router = match self.relations.of_row(insert.relation) {
@@ -131,10 +149,102 @@ impl Rows {
         }
         let record = routed.record(&format_headers, partition_and_time);
         let size = record.size();
-        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
+        if limit == SizeLimit::OfTopic
+            && let Some(failure) = too_large(topic, size, &event, facts, topics)
+        {
             return refused_by(topic, failure);
         }
         Row::Event(take(&record, size))
+    }
+
+    /// The key of the record that a row would become; `None` for a row that is no event or has no
+    /// key that can be read. The row may be cut short.
+    pub(crate) fn key<'a>(&'a mut self, relation: Oid, row: TupleColumns<'a>) -> Option<&'a [u8]> {
+        let Self { relations, scratch, mapped } = self;
+        match relations.of_row(relation)? {
+            Binding::Outbox(router) => router.key(row, mapped, scratch),
+            Binding::NotOutbox | Binding::Broken(..) => None,
+        }
+    }
+
+    /// The messages that describe an outbox.
+    pub(crate) fn description(&self, relation: Oid) -> &[u8] {
+        self.relations.description(relation)
+    }
+
+    /// The table and the id of a row, as far as they are known. The row may be cut short.
+    pub(crate) fn name(
+        &mut self,
+        relation: Oid,
+        row: TupleColumns<'_>,
+    ) -> (String, Option<String>) {
+        match self.relations.of_row(relation) {
+            Some(Binding::Outbox(router)) => {
+                let mut event = Event::default();
+                let is_read = router.columns().read_partial(row, &mut event).is_ok();
+                let id = match event.get(Role::Id) {
+                    Value::Some(id, _) if is_read => Some(String::from_utf8_lossy(id).into_owned()),
+                    Value::Some(..) | Value::Null | Value::Absent => None,
+                };
+                (router.table().name.to_string(), id)
+            }
+            Some(Binding::Broken(table, _)) => (table.name.to_string(), None),
+            Some(Binding::NotOutbox) | None => (String::new(), None),
+        }
+    }
+
+    /// What the record of a row would be, if it becomes one, whatever its size.
+    #[cold]
+    pub(crate) fn original(
+        &mut self,
+        insert: &Insert<'_>,
+        committed_at: PgTimestamp,
+        topics: &mut Topics,
+    ) -> Option<Original> {
+        let row = self.route_rarely(insert, committed_at, topics, SizeLimit::None, |record, _| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let headers = record.headers.iter();
+            let original = Original {
+                key: record.key.to_vec(),
+                value: record.value.map(<[u8]>::to_vec),
+                headers: headers.map(|h| (h.name.to_owned(), h.value.map(text))).collect(),
+                topic: None,
+            };
+            (original, record.topic)
+        });
+        match row {
+            Row::Event((original, topic)) => {
+                let topic = topics.name(topic).map(ToString::to_string);
+                Some(Original { topic, ..original })
+            }
+            Row::NotOutbox | Row::FilteredOut | Row::TopicPending(_) | Row::Refused(_) => None,
+        }
+    }
+
+    /// [`Rows::route`] for the rare cases: it has one body for all of them, so that the one for the
+    /// stream stays inlined.
+    #[cold]
+    #[inline(never)]
+    fn route_rarely<T>(
+        &mut self,
+        insert: &Insert<'_>,
+        committed_at: PgTimestamp,
+        topics: &mut Topics,
+        limit: SizeLimit,
+        take: impl FnOnce(&Record<'_>, Size) -> T,
+    ) -> Row<T> {
+        self.route(insert, committed_at, topics, limit, take)
+    }
+
+    /// Routes an event that is released.
+    pub(crate) fn route_held<T>(
+        &mut self,
+        insert: &Insert<'_>,
+        committed_at: PgTimestamp,
+        topics: &mut Topics,
+        take: impl FnOnce(&Record<'_>, Size) -> T,
+    ) -> Row<T> {
+        self.route_rarely(insert, committed_at, topics, SizeLimit::OfTopic, take)
     }
 
     /// The id of a row, where it can be read.

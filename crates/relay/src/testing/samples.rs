@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, time::Duration};
 use pgoutput::Lsn;
 
 use crate::{
+    held::HeldSettings,
     progress::{Timing, Window},
     protocol::{OnFailed, RelaySettings},
     routing::{OutboxTable, Outboxes, TableName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
-    telemetry::{Reconnects, RowsIgnored, Snapshot, WitnessReport},
+    telemetry::{HeldReport, Reconnects, RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// One table, `public.outbox`, without a state topic, within the limits that the product has by
@@ -23,6 +24,7 @@ pub fn settings() -> RelaySettings {
         publication: "p".to_owned(),
         witness: None,
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        held: HeldSettings::default(),
         window: Window { events: 20_000, bytes: 32 << 20 },
         row_bytes: 16 << 20,
         timing: Timing {
@@ -71,6 +73,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         transactions: 0,
         rows_ignored: RowsIgnored::default(),
         rows_filtered: 0,
+        held: HeldReport::default(),
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,

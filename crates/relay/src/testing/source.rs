@@ -2,9 +2,10 @@
 
 use pgoutput::{Lsn, Oid};
 
-use super::samples;
+use super::{held_table::HeldTable, samples};
 use crate::{
     Action, Input, TableName,
+    held::HeldAnswer,
     source::{
         Catalog, CatalogRelation, History, Inserts, Partitions, Publication, PublishedTable,
         Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
@@ -28,6 +29,8 @@ pub struct Source {
     pub wal_end: u64,
     /// Whether the connection that asks streams from the slot.
     pub is_streaming: bool,
+    /// The table of held events, if there is one.
+    pub held: Option<HeldTable>,
     /// Its clock, which advances with every action that is answered.
     pub clock_micros: i64,
 }
@@ -46,6 +49,7 @@ impl Source {
             slot_at: 0,
             wal_end: u64::MAX,
             is_streaming: false,
+            held: None,
             clock_micros: 0,
         }
     }
@@ -57,6 +61,13 @@ impl Source {
             self.is_streaming = matches!(action, Action::StartReplication);
         }
         match action {
+            Action::Held(number, request) => {
+                let answer = match &mut self.held {
+                    Some(table) => table.answer(request.clone()),
+                    None => HeldAnswer::Absent,
+                };
+                Some(Input::Held(*number, Ok(answer)))
+            }
             Action::Connect => Some(Input::Connected(self.server())),
             Action::ReadSlot => Some(Input::Slot(self.slot_reading())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),

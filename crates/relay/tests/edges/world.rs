@@ -84,6 +84,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(table: &OutboxTable) -> Self {
         let settings = RelaySettings {
+            held: relay::held::HeldSettings::default(),
             slot: "s".into(),
             publication: "p".into(),
             witness: None,

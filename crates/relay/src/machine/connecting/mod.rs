@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! ReadStateTopic → Connect → ReadTimelines? → ReadSlot → ReadCatalog
-//!     → StartReplication → ReadSlot → ReadStateTopic → streaming
+//!     → StartReplication → ReadSlot → ReadStateTopic → Held → streaming
 //! ```
 //! Slot, server and catalog are read from the server that will stream, so that what is checked is
 //! what is streamed. Slot and witness are read again when this router holds the slot, because only
@@ -103,7 +103,8 @@ impl Relay {
                     | Awaited::Slot
                     | Awaited::Catalog
                     | Awaited::StartReplication
-                    | Awaited::SlotAgain,
+                    | Awaited::SlotAgain
+                    | Awaited::Held,
                     _,
                 ) => {}
             },
@@ -122,11 +123,8 @@ impl Relay {
                 gaps.extend(self.take_suspected(checked.as_ref()));
                 if !gaps.is_empty() {
                     self.halt(gaps, at);
-                } else if self.has_waited_too_long(at) {
-                    let why = "slot and state topic took so long to read that the server may have given the slot to another";
-                    self.disconnect(Failure::new(Code::ServerSilent, why), at);
                 } else {
-                    self.begin_session(at);
+                    self.next_load_held();
                 }
             }
             Ok(StateTopicChange::Unchanged | StateTopicChange::Changed) => {
@@ -134,6 +132,28 @@ impl Relay {
                 self.disconnect(Failure::new(Code::SlotInUse, why), at);
             }
             Err(failure) => self.disconnect(failure, at),
+        }
+    }
+
+    /// Reads the table of held events: the last step, because only the holder of the slot writes to
+    /// it.
+    fn next_load_held(&mut self) {
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.step = Awaited::Held;
+            self.load_held();
+        }
+    }
+
+    /// Begins the session, unless the attempt took too long.
+    pub(super) fn begin_session_in_time(&mut self, at: Moment) {
+        if !self.awaits(Awaited::Held) {
+            return;
+        }
+        if self.has_waited_too_long(at) {
+            let why = "slot, state topic and held events took so long to read that the server may have given the slot to another";
+            self.disconnect(Failure::new(Code::ServerSilent, why), at);
+        } else {
+            self.begin_session(at);
         }
     }
 
@@ -310,7 +330,7 @@ impl Relay {
         attempt.held = Some(reading.moment());
         match self.keeper.store() {
             WitnessStore::Kafka => self.next_read_state_topic(Awaited::StateTopicAgain),
-            WitnessStore::Memory => self.begin_session(at),
+            WitnessStore::Memory => self.next_load_held(),
         }
     }
 }

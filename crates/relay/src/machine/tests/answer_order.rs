@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::{
-    StateTopicRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::WitnessKey,
+    StateTopicRead, WitnessSettings,
+    held::{HeldAnswer, HeldRequest},
+    source::TimelineHistory,
+    testing::Source,
+    witness::WitnessKey,
 };
 
 fn witnessed() -> RelaySettings {
@@ -27,6 +31,7 @@ fn unrequested_answers(asked: Option<&Action>, read: u64) -> Vec<Input<'static>>
         [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
     let mut answers = vec![
         (Action::ReadStateTopic(read), state(read, "another")),
+        (Action::Held(0, HeldRequest::ReadDecided), Input::Held(0, Ok(HeldAnswer::Absent))),
         (Action::ReadTimelines(1), Input::Timelines(TimelineHistory::default())),
     ];
     answers.extend(steps.into_iter().map(|step| {
@@ -61,7 +66,7 @@ fn a_session_begins_only_with_answers_that_were_requested_and_in_their_order() {
         script.handle(answer.unwrap());
         steps += 1;
     }
-    assert_eq!(steps, 7);
+    assert_eq!(steps, 8);
     let written = script.actions();
     for input in unrequested_answers(None, read - 1) {
         script.handle(input);

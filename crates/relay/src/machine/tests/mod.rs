@@ -19,6 +19,7 @@ mod connection;
 mod delivery;
 mod drain;
 mod final_status;
+mod held;
 mod holders;
 mod isolation;
 mod other_routers;
@@ -175,6 +176,12 @@ impl Script {
 
     fn frame(&mut self, payload: &[u8]) -> FrameOutcome {
         let step = self.relay.frame(payload, self.now(), &mut self.sink);
+        self.collect();
+        step
+    }
+
+    fn oversized(&mut self, announced: usize, prefix: &[u8]) -> FrameOutcome {
+        let step = self.relay.oversized(announced, prefix, self.now(), &mut self.sink);
         self.collect();
         step
     }

@@ -50,6 +50,7 @@ fn no_session_begins_on_a_stream_that_was_left_unanswered_for_long() {
     answer_until_state(&mut world);
     world.script.run_for(Duration::from_secs(6));
     world.answer();
+    world.answer();
     assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
     assert!(world.script.actions.contains(&Action::Disconnect));
     // Nor by a process that was stopped meanwhile, whichever input comes first.

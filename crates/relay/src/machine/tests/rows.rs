@@ -4,7 +4,7 @@ use super::*;
 use crate::telemetry::RowsIgnored;
 
 fn oversized(script: &mut Script, payload: &[u8]) -> FrameOutcome {
-    let step = script.relay.oversized(5_000_000, payload, script.now());
+    let step = script.oversized(5_000_000, payload);
     script.collect();
     step
 }

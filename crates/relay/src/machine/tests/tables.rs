@@ -117,10 +117,7 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
     let row = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(
-        script.relay.oversized(5_000_000, &row[..200], script.now()),
-        FrameOutcome::NotTaken
-    );
+    assert_eq!(script.oversized(5_000_000, &row[..200]), FrameOutcome::NotTaken);
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
 }
 

@@ -87,7 +87,8 @@ impl World {
                 self.script.handle(Input::Connected(server));
             }
             Action::LookUpTopic(id, _) => self.script.handle(Input::Topic(id, Ok(facts(3)))),
-            action @ (Action::ReadTimelines(_)
+            action @ (Action::Held(..)
+            | Action::ReadTimelines(_)
             | Action::ReadSlot
             | Action::ReadCatalog(_)
             | Action::StartReplication

@@ -53,7 +53,7 @@ use crate::{
     ports::AckRun,
     progress::{
         WitnessStore,
-        ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket},
+        ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
         transaction::LastTransaction,
         window::Window,
     },
@@ -188,14 +188,15 @@ impl Ledger {
         Ok(Ticket::new(self.session, number, units))
     }
 
-    /// A row of an outbox that becomes no record. It counts as an event that is acknowledged, so
+    /// A row of an outbox that becomes no record here: `where` leaves it out, or it is in the table of
+    /// held events. It counts as an event that is acknowledged, so
     /// that its transaction is recognised when the server sends it again, whatever the
     /// configuration says by then, and so that the window bounds how many such transactions are
     /// remembered.
     ///
     /// # Errors
     /// No transaction is open.
-    pub(crate) fn count_filtered_row(&mut self) -> Result<(), Disorder> {
+    pub(crate) fn count_without_record(&mut self) -> Result<(), Disorder> {
         let entry = open_entry(&mut self.entries).ok_or(Disorder::RowOutsideTransaction)?;
         let load = Load { events: 1, units: 0 };
         entry.load.add(load);
@@ -256,11 +257,25 @@ impl Ledger {
     /// # Errors
     /// More records were acknowledged than produced.
     pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
-        if run.transaction.session != self.session {
+        let load = Load { events: u64::from(run.records), units: run.size };
+        self.credit_load(run.transaction, load)
+    }
+
+    /// The event of this ticket is in the table of held events, which settles it as an
+    /// acknowledgement does.
+    ///
+    /// # Errors
+    /// The ticket was counted before.
+    pub(crate) fn held(&mut self, ticket: Ticket) -> Result<Credit, Disorder> {
+        let (transaction, units) = ticket.redeem();
+        self.credit_load(transaction, Load { events: 1, units })
+    }
+
+    fn credit_load(&mut self, transaction: TransactionRef, load: Load) -> Result<Credit, Disorder> {
+        if transaction.session != self.session {
             return Ok(Credit::Stale);
         }
-        let load = Load { events: u64::from(run.records), units: run.size };
-        let Some(entry) = self.entry_mut(run.transaction.number) else {
+        let Some(entry) = self.entry_mut(transaction.number) else {
             return Err(Disorder::Overcredit);
         };
         if entry.unacked.events < load.events || entry.unacked.units < load.units {
@@ -268,7 +283,7 @@ impl Ledger {
         }
         entry.unacked.remove(load);
         let since = entry.since;
-        let place = match self.index(run.transaction.number) {
+        let place = match self.index(transaction.number) {
             Some(0) => LedgerPlace::Oldest,
             Some(_) | None => LedgerPlace::Behind,
         };

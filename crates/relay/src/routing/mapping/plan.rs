@@ -114,22 +114,45 @@ impl RowPlan {
         {
             return Ok(RowIs::FilteredOut);
         }
-        self.fill_templates(names, row, mapped)?;
+        self.fill_templates(|_| true, names, row, mapped)?;
         self.read_time(names, row, mapped)?;
         self.read_partition(names, row, mapped)?;
         self.write_headers(row, headers)?;
-        self.render(names, row, mapped)?;
+        self.render(|_| true, names, row, mapped)?;
         self.write_value(row, mapped)?;
+        Ok(RowIs::Event)
+    }
+
+    /// Does only what the key needs, for a row of which other values may be unusable.
+    ///
+    /// # Errors
+    /// The key's own values cannot be used.
+    pub(crate) fn apply_to_key(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+    ) -> Result<RowIs, Unmappable> {
+        mapped.clear();
+        if let Some(filter) = &self.filter
+            && !filter.takes(text(row, filter.position))
+        {
+            return Ok(RowIs::FilteredOut);
+        }
+        let is_key = |role| role == Role::AggregateId;
+        self.fill_templates(is_key, names, row, mapped)?;
+        self.render(is_key, names, row, mapped)?;
         Ok(RowIs::Event)
     }
 
     fn fill_templates(
         &self,
+        is_wanted: impl Fn(Role) -> bool,
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
     ) -> Result<(), Unmappable> {
-        for (role, template) in &self.templates {
+        for (role, template) in self.templates.iter().filter(|(role, _)| is_wanted(*role)) {
             let start = mapped.text.len();
             match template.write(row, &mut mapped.text) {
                 Ok(()) => mapped.set_written(*role, start),
@@ -211,11 +234,15 @@ impl RowPlan {
 
     fn render(
         &self,
+        is_wanted: impl Fn(Role) -> bool,
         names: &RoleNames,
         row: TupleColumns<'_>,
         mapped: &mut MappedRow,
     ) -> Result<(), Unmappable> {
         for Rendered { role, source, form, written_as } in &self.rendered {
+            if !is_wanted(*role) {
+                continue;
+            }
             let Some(text) = source.text(*role, row, mapped) else { continue };
             let start = mapped.text.len();
             let written = match written_as {

@@ -116,6 +116,36 @@ impl TableRouter {
         Ok(Some(mapped))
     }
 
+    /// The key of the record that a row would become, though other values of the row may be
+    /// unusable; `None` for a row that is no event, or has no key. The row may be cut short.
+    #[cold]
+    pub(crate) fn key<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        mapped: &'a mut MappedRow,
+        scratch: &'a mut Scratch,
+    ) -> Option<&'a [u8]> {
+        let mut event = Event::default();
+        self.columns.read_partial(row, &mut event).ok()?;
+        if let Some(plan) = self.columns.plan()
+            && plan.apply_to_key(self.columns.names(), row, mapped).ok()? == RowIs::FilteredOut
+        {
+            return None;
+        }
+        let mapped = &*mapped;
+        if self.columns.plan().is_some() {
+            for (role, text) in mapped.values() {
+                event.replace(role, text);
+            }
+        }
+        match event.get(Role::AggregateId) {
+            Value::Some(text, encoding) => {
+                self.bytes(&event, text, encoding, &mut scratch.key).ok()
+            }
+            Value::Null | Value::Absent => None,
+        }
+    }
+
     /// Routes one row, and writes the format's headers.
     ///
     /// # Errors

@@ -1,0 +1,318 @@
+//! What the core knows of held events, and what it asks of the table next.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, KeyTotals,
+    Leaving, Letter, OnError, keys::HeldKeys, queue::Queue, release::Release, suspects::Refusals,
+};
+use crate::{
+    clock::Moment,
+    failure::{Class, Code, Failure},
+    progress::ticket::Ticket,
+    routing::topic::TopicName,
+    telemetry::{HeldReport, HeldTotals, NewLetter},
+};
+
+/// How often the table is asked what a person has decided, while something is held.
+const READ_DECIDED_EVERY: Duration = Duration::from_secs(1);
+/// The pause after a request that failed, if the cause may pass by itself, and if a person is
+/// needed.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MENDABLE: Duration = Duration::from_secs(30);
+
+/// The settings of dead letters; by default nothing becomes one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldSettings {
+    /// What makes an event a dead letter.
+    pub policy: ErrorPolicy,
+    /// Whether the later events of a dead letter's key are held behind it.
+    pub hold_keys: HoldKeys,
+    /// The topic that dead letters are also written to.
+    pub topic: Option<TopicName>,
+    /// How much may be held.
+    pub limits: HeldLimits,
+}
+
+/// Whether the later events of a dead letter's key are held behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HoldKeys {
+    /// They are held, so the order within the key stays.
+    #[default]
+    Yes,
+    /// They are delivered, although an earlier event of the key is not.
+    No,
+}
+
+/// Whether the session follows the WAL. While the router stops, nothing more is released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follows {
+    Yes,
+    No,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    pub(crate) settings: HeldSettings,
+    pub(crate) keys: HeldKeys,
+    pub(crate) queue: Queue,
+    pub(crate) release: Release,
+    pub(crate) refusals: Refusals,
+    /// The request that runs.
+    running: Option<Running>,
+    last_number: u64,
+    /// When the next request may be made, after one that failed.
+    retry_at: Moment,
+    read_decided_at: Moment,
+    failure: Option<Failure>,
+    pub(crate) totals: HeldTotals,
+    /// Dead letters that were not logged yet.
+    letters: Vec<NewLetter>,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    /// The keys of a [`HeldRequest::ReadNext`].
+    keys: Vec<KeyHash>,
+}
+
+impl Holding {
+    pub(crate) fn new(settings: HeldSettings) -> Self {
+        Self {
+            settings,
+            keys: HeldKeys::default(),
+            queue: Queue::default(),
+            release: Release::default(),
+            refusals: Refusals::default(),
+            running: None,
+            last_number: 0,
+            retry_at: Moment::default(),
+            read_decided_at: Moment::default(),
+            failure: None,
+            totals: HeldTotals::default(),
+            letters: Vec::new(),
+        }
+    }
+
+    /// Whether no row needs to be compared with what is held or refused: the usual case, which
+    /// costs a row one comparison.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.keys.is_empty() && self.refusals.is_empty()
+    }
+
+    /// Whether an event that fails with this code becomes a dead letter.
+    pub(crate) fn takes(&self, code: Code) -> bool {
+        self.settings.policy.of(code) == OnError::DeadLetter
+    }
+
+    /// What an event is held by.
+    pub(crate) fn hash(&self, id: EventId, key: Option<&[u8]>) -> KeyHash {
+        match (key, self.settings.hold_keys) {
+            (Some(key), HoldKeys::Yes) => KeyHash::of_key(key),
+            (Some(_) | None, HoldKeys::Yes | HoldKeys::No) => KeyHash::of_event(id),
+        }
+    }
+
+    /// Whether a key has events in the table.
+    pub(crate) fn holds(&self, key: &[u8]) -> bool {
+        self.keys.contains(&KeyHash::of_key(key))
+    }
+
+    /// Why nothing more of this key can be held; `None` if an event can.
+    pub(crate) fn full(&self, hash: &KeyHash, bytes: usize) -> Option<Failure> {
+        let (held, limits) = (self.keys.totals(), self.settings.limits);
+        let bytes = held.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        let what = if held.keys >= limits.keys && !self.keys.contains(hash) {
+            format!("{} keys are held, which is the limit", limits.keys)
+        } else if held.events >= limits.events {
+            format!("{} events are held, which is the limit", limits.events)
+        } else if bytes > limits.bytes {
+            format!("{} bytes are held, which is near the limit of {}", held.bytes, limits.bytes)
+        } else {
+            return None;
+        };
+        Some(Failure::new(Code::HeldFull, what))
+    }
+
+    /// An event has become a dead letter.
+    pub(crate) fn note(&mut self, event: &HeldEvent, letter: &Letter) {
+        *self.totals.letters.entry(letter.code).or_default() += 1;
+        self.letters.push(NewLetter {
+            id: event.id,
+            table: event.table.clone(),
+            event_id: event.event_id.clone(),
+            code: letter.code,
+            message: letter.message.clone(),
+        });
+    }
+
+    /// The dead letters since the last call.
+    pub(crate) fn take_letters(&mut self) -> Vec<NewLetter> {
+        std::mem::take(&mut self.letters)
+    }
+
+    pub(crate) fn report(&self) -> HeldReport {
+        HeldReport {
+            held: self.keys.totals(),
+            oldest: self.keys.oldest(),
+            totals: self.totals.clone(),
+        }
+    }
+
+    /// An event goes into the table.
+    pub(crate) fn hold(&mut self, event: HeldEvent, ticket: Ticket) {
+        if let Some(letter) = event.letter.clone() {
+            self.note(&event, &letter);
+        }
+        let bytes = u64::try_from(event.bytes()).unwrap_or(u64::MAX);
+        self.keys.add(event.hash, bytes, event.committed_at);
+        self.queue.push(event, ticket);
+    }
+
+    /// The request by which a session begins. Everything that is known is read again.
+    pub(crate) fn load(&mut self, since: pgoutput::Lsn) -> (u64, HeldRequest) {
+        self.number(HeldRequest::Load { since }, Vec::new())
+    }
+
+    /// What to ask next, if anything.
+    pub(crate) fn next_request(
+        &mut self,
+        at: Moment,
+        follows: Follows,
+    ) -> Option<(u64, HeldRequest)> {
+        if self.running.is_some() || self.retry_at > at {
+            return None;
+        }
+        if let Some(events) = self.queue.next_write() {
+            return Some(self.number(HeldRequest::Insert(events), Vec::new()));
+        }
+        if let Some(leaving) = self.release.finished() {
+            return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
+        }
+        if follows == Follows::No {
+            return None;
+        }
+        if let Some(next) = self.release.next_batch() {
+            let keys = next.keys.clone();
+            let request =
+                HeldRequest::ReadNext { keys: next.keys, events: next.events, bytes: next.bytes };
+            return Some(self.number(request, keys));
+        }
+        if self.keys.totals().events > 0 && self.read_decided_at <= at {
+            return Some(self.number(HeldRequest::ReadDecided, Vec::new()));
+        }
+        None
+    }
+
+    fn number(&mut self, request: HeldRequest, keys: Vec<KeyHash>) -> (u64, HeldRequest) {
+        self.last_number += 1;
+        self.running = Some(Running { number: self.last_number, keys });
+        (self.last_number, request)
+    }
+
+    /// Whether the request that runs has this number. Then it is answered.
+    pub(crate) fn take_answer(&mut self, number: u64) -> bool {
+        self.running.as_ref().is_some_and(|running| running.number == number)
+    }
+
+    /// The request that runs failed. It is repeated.
+    pub(crate) fn failed(&mut self, failure: Failure, at: Moment) {
+        let wait = if failure.class() == Class::Mendable { RETRY_MENDABLE } else { RETRY };
+        self.running = None;
+        self.retry_at = at + wait;
+        self.failure = Some(failure);
+    }
+
+    /// The request that runs was answered, with these consequences. Returns the tickets of events
+    /// that are in the table now, and what became of events that have left.
+    pub(crate) fn answered(&mut self, answer: HeldAnswer, at: Moment) -> Answered {
+        let running = self.running.take();
+        self.failure = None;
+        match answer {
+            HeldAnswer::Absent => self.keys = HeldKeys::default(),
+            HeldAnswer::Loaded(loaded) => {
+                self.release.add(loaded.leaving.iter().copied());
+                self.keys = HeldKeys::loaded(*loaded);
+                self.read_decided_at = at;
+            }
+            HeldAnswer::Done => return Answered::Written(self.queue.written()),
+            HeldAnswer::Decided(keys) => {
+                self.release.add(keys);
+                self.read_decided_at = at + READ_DECIDED_EVERY;
+            }
+            HeldAnswer::Next(events) => {
+                let keys = running.map_or_else(Vec::new, |running| running.keys);
+                self.release.begin(&keys, events);
+            }
+            HeldAnswer::Closed(totals) => {
+                let leaving = self.release.finished().unwrap_or_default();
+                self.release.closed();
+                self.set_totals(totals.into_iter().collect());
+                return Answered::Closed(leaving);
+            }
+        }
+        Answered::Nothing
+    }
+
+    /// Sets what is held of some keys to what the table has of them, and what is not written yet.
+    fn set_totals(&mut self, mut totals: BTreeMap<KeyHash, KeyTotals>) {
+        for event in self.queue.events() {
+            if let Some(of_key) = totals.get_mut(&event.hash) {
+                if of_key.events == 0 {
+                    of_key.oldest = event.committed_at;
+                }
+                of_key.events += 1;
+                of_key.bytes += u64::try_from(event.bytes()).unwrap_or(u64::MAX);
+            }
+        }
+        for (key, of_key) in totals {
+            self.keys.set(key, of_key);
+        }
+    }
+
+    /// Why the table cannot be used.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Whether nothing is on its way into or out of the table.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.queue.is_empty() && self.release.is_idle()
+    }
+
+    /// When the next request is due, if no answer comes first.
+    pub(crate) fn deadline(&self, follows: Follows) -> Option<Moment> {
+        if self.running.is_some() {
+            return None;
+        }
+        let has_work = !self.queue.is_empty() || self.release.finished().is_some();
+        if has_work {
+            return Some(self.retry_at);
+        }
+        let polls = follows == Follows::Yes && self.keys.totals().events > 0;
+        polls.then(|| self.read_decided_at.max(self.retry_at))
+    }
+
+    /// The session is over: the next one reads the table again.
+    pub(crate) fn session_ended(&mut self) {
+        self.keys = HeldKeys::default();
+        self.queue.clear();
+        self.release.session_ended();
+        self.refusals.session_ended();
+        self.running = None;
+        self.failure = None;
+        self.retry_at = Moment::default();
+    }
+}
+
+/// What an answer has led to.
+pub(crate) enum Answered {
+    Nothing,
+    /// Events are in the table, which redeems their tickets.
+    Written(Vec<Ticket>),
+    /// Events have left the table, or stay in it as dead letters.
+    Closed(Vec<Leaving>),
+}

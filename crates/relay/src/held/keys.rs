@@ -1,0 +1,150 @@
+//! What is held: which keys, how much, and which events that come again are in the table.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgoutput::{Lsn, PgTimestamp};
+
+use super::{EventId, KeyHash, KeyTotals, KnownAs, Loaded};
+
+/// How much is held, or may be held. At a limit the session waits at the next event to be held
+/// (R017).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldLimits {
+    /// Keys, and events without one.
+    pub keys: u64,
+    /// Events.
+    pub events: u64,
+    /// Bytes of the events.
+    pub bytes: u64,
+}
+
+impl HeldLimits {
+    /// Nothing is held.
+    pub const NONE: Self = Self { keys: 0, events: 0, bytes: 0 };
+}
+
+/// Limits by which the core's memory for held keys stays below 2 MiB.
+impl Default for HeldLimits {
+    fn default() -> Self {
+        Self { keys: 10_000, events: 1_000_000, bytes: 1 << 30 }
+    }
+}
+
+/// What the table holds, as far as the core has to know it.
+#[derive(Debug, Default)]
+pub(crate) struct HeldKeys {
+    keys: HashMap<KeyHash, KeyTotals, foldhash::fast::RandomState>,
+    events: u64,
+    bytes: u64,
+    /// Events that the server may send again, and that are in the table.
+    known: BTreeMap<EventId, KnownAs>,
+}
+
+impl HeldKeys {
+    pub(crate) fn loaded(loaded: Loaded) -> Self {
+        let Loaded { keys, known, leaving: _ } = loaded;
+        let (events, bytes) = keys.iter().fold((0, 0), |(events, bytes), (_, totals)| {
+            (events + totals.events, bytes + totals.bytes)
+        });
+        Self { keys: keys.into_iter().collect(), events, bytes, known: known.into_iter().collect() }
+    }
+
+    /// Whether no row needs to be compared with what is held.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.known.is_empty()
+    }
+
+    pub(crate) fn contains(&self, key: &KeyHash) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Keys, events and bytes.
+    pub(crate) fn totals(&self) -> HeldLimits {
+        let keys = u64::try_from(self.keys.len()).unwrap_or(u64::MAX);
+        HeldLimits { keys, events: self.events, bytes: self.bytes }
+    }
+
+    /// When the transaction of the oldest event was committed.
+    pub(crate) fn oldest(&self) -> Option<PgTimestamp> {
+        self.keys.values().map(|totals| totals.oldest).min()
+    }
+
+    /// An event is to be written, or is written.
+    pub(crate) fn add(&mut self, key: KeyHash, bytes: u64, committed_at: PgTimestamp) {
+        let empty = KeyTotals { events: 0, bytes: 0, oldest: committed_at };
+        let totals = self.keys.entry(key).or_insert(empty);
+        totals.events += 1;
+        totals.bytes += bytes;
+        self.events += 1;
+        self.bytes += bytes;
+    }
+
+    /// What is now held of a key; nothing makes the key free.
+    pub(crate) fn set(&mut self, key: KeyHash, totals: KeyTotals) {
+        let before =
+            if totals.events == 0 { self.keys.remove(&key) } else { self.keys.insert(key, totals) };
+        if let Some(before) = before {
+            self.events = self.events.saturating_sub(before.events);
+            self.bytes = self.bytes.saturating_sub(before.bytes);
+        }
+        self.events += totals.events;
+        self.bytes += totals.bytes;
+    }
+
+    /// What an event that has come is in the table; `None` for one that is not there.
+    pub(crate) fn known(&self, id: EventId) -> Option<KnownAs> {
+        self.known.get(&id).copied()
+    }
+
+    /// A transaction begins; transactions come in the order of their commits, so earlier ones do
+    /// not come any more.
+    pub(crate) fn forget_before(&mut self, commit_lsn: Lsn) {
+        if !self.known.is_empty() {
+            self.known = self.known.split_off(&EventId { commit_lsn, index: 0 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> PgTimestamp {
+        PgTimestamp::from_micros(micros)
+    }
+
+    fn totals(events: u64) -> KeyTotals {
+        KeyTotals { events, bytes: events * 10, oldest: at(5) }
+    }
+
+    #[test]
+    fn a_key_is_free_when_the_table_has_nothing_of_it() {
+        let key = KeyHash::of_key(b"a");
+        let loaded = Loaded { keys: vec![(key, totals(2))], ..Loaded::default() };
+        let mut keys = HeldKeys::loaded(loaded);
+        keys.add(key, 10, at(9));
+        assert_eq!(keys.totals(), HeldLimits { keys: 1, events: 3, bytes: 30 });
+        assert_eq!(keys.oldest(), Some(at(5)));
+        keys.set(key, totals(1));
+        assert_eq!(keys.totals(), HeldLimits { keys: 1, events: 1, bytes: 10 });
+        keys.set(key, totals(0));
+        assert!(!keys.contains(&key) && keys.is_empty());
+        assert_eq!(keys.totals(), HeldLimits::NONE);
+    }
+
+    #[test]
+    fn known_events_are_forgotten_when_the_stream_has_passed_them() {
+        let id = |lsn, index| EventId { commit_lsn: Lsn::from_u64(lsn), index };
+        let known = [id(10, 0), id(10, 3), id(20, 0)].map(|id| (id, KnownAs::Settled)).to_vec();
+        let mut keys = HeldKeys::loaded(Loaded { known, ..Loaded::default() });
+        keys.forget_before(Lsn::from_u64(10));
+        assert_eq!(keys.known(id(10, 3)), Some(KnownAs::Settled));
+        assert_eq!(keys.known(id(10, 1)), None);
+        keys.forget_before(Lsn::from_u64(11));
+        assert_eq!(keys.known(id(10, 3)), None);
+        assert!(!keys.is_empty());
+        keys.forget_before(Lsn::from_u64(30));
+        assert!(keys.is_empty());
+    }
+}

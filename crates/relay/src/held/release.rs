@@ -1,0 +1,211 @@
+//! Events on their way out of the table, a batch at a time: read in their order, produced,
+//! acknowledged, and then closed in the table. Only when the table has closed them are the next
+//! events read, so a crash repeats one batch at most, in the same order.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{Decision, EventId, HeldEvent, KeyHash, Leaving, Letter, Outcome};
+use crate::{ports::AckRun, progress::ticket::Ticket, progress::ticket::TransactionRef};
+
+/// The most events of a batch.
+const BATCH_EVENTS: usize = 1_000;
+/// The most bytes of a batch, except for a single event.
+const BATCH_BYTES: usize = 4 << 20;
+/// The most keys of one request.
+const BATCH_KEYS: usize = 1_000;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Release {
+    /// Keys whose first open events may leave.
+    keys: BTreeSet<KeyHash>,
+    batch: Option<Batch>,
+    /// Numbers batches, so that late acknowledgements are told apart.
+    number: u64,
+    size: BatchSize,
+    /// The event that the broker refused when it was produced alone.
+    culprit: Option<(EventId, Letter)>,
+}
+
+/// How many events a batch may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum BatchSize {
+    #[default]
+    Many,
+    /// A broker refused a record of a batch: each is produced alone until it is found.
+    One,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    /// What is still to be produced.
+    waiting: VecDeque<(HeldEvent, Decision)>,
+    /// What Kafka has not acknowledged.
+    in_flight: u64,
+    produced: Vec<EventId>,
+    /// What became of the others.
+    leaving: Vec<Leaving>,
+    /// Keys with an event in this batch that cannot be delivered: nothing passes it.
+    blocked: BTreeSet<KeyHash>,
+}
+
+/// The keys, events and bytes of the next request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NextBatch {
+    pub(crate) keys: Vec<KeyHash>,
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Release {
+    /// The first open events of these keys may leave.
+    pub(crate) fn add(&mut self, keys: impl IntoIterator<Item = KeyHash>) {
+        self.keys.extend(keys);
+    }
+
+    /// Whether no batch is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.batch.is_none()
+    }
+
+    /// What to read next, if something may leave and no batch is under way.
+    pub(crate) fn next_batch(&self) -> Option<NextBatch> {
+        if self.batch.is_some() || self.keys.is_empty() {
+            return None;
+        }
+        let events = match self.size {
+            BatchSize::Many => BATCH_EVENTS,
+            BatchSize::One => 1,
+        };
+        let keys = self.keys.iter().take(BATCH_KEYS).copied().collect();
+        Some(NextBatch { keys, events, bytes: BATCH_BYTES })
+    }
+
+    /// What was read for `keys`. With nothing to deliver, those keys wait for a person, or are
+    /// free.
+    pub(crate) fn begin(&mut self, keys: &[KeyHash], events: Vec<(HeldEvent, Decision)>) {
+        if events.is_empty() {
+            for key in keys {
+                self.keys.remove(key);
+            }
+            return;
+        }
+        self.number += 1;
+        self.batch = Some(Batch { waiting: events.into(), ..Batch::default() });
+    }
+
+    /// The next event to produce, and what is decided about it.
+    pub(crate) fn front(&self) -> Option<&(HeldEvent, Decision)> {
+        self.batch.as_ref()?.waiting.front()
+    }
+
+    /// Whether nothing of the event's key may be produced in this batch.
+    pub(crate) fn is_blocked(&self, event: &HeldEvent) -> bool {
+        self.batch.as_ref().is_some_and(|batch| batch.blocked.contains(&event.hash))
+    }
+
+    /// Why the event was refused when it was produced alone.
+    pub(crate) fn culprit(&self, id: EventId) -> Option<&Letter> {
+        self.culprit.as_ref().filter(|(known, _)| *known == id).map(|(_, letter)| letter)
+    }
+
+    /// A ticket for the record of the event in front.
+    pub(crate) fn issue(&mut self, bytes: usize) -> Ticket {
+        Ticket::of_release(self.number, Ticket::units(bytes))
+    }
+
+    /// The record of the event in front was enqueued.
+    pub(crate) fn produced(&mut self) {
+        let Some(batch) = &mut self.batch else { return };
+        if let Some((event, _)) = batch.waiting.pop_front() {
+            batch.produced.push(event.id);
+            batch.in_flight += 1;
+        }
+    }
+
+    /// A dead letter's record was enqueued beside the events of the batch.
+    pub(crate) fn letter_produced(&mut self) {
+        if let Some(batch) = &mut self.batch {
+            batch.in_flight += 1;
+        }
+    }
+
+    /// The event in front is not produced: it is dropped, or cannot be delivered.
+    pub(crate) fn leave(&mut self, outcome: Outcome) {
+        let Some(batch) = &mut self.batch else { return };
+        if let Some((event, _)) = batch.waiting.pop_front() {
+            if let Outcome::Refused(_) = outcome {
+                batch.blocked.insert(event.hash);
+            }
+            if self.culprit.as_ref().is_some_and(|(id, _)| *id == event.id) {
+                self.culprit = None;
+                self.size = BatchSize::Many;
+            }
+            batch.leaving.push(Leaving { id: event.id, outcome });
+        }
+    }
+
+    /// The event in front stays in the table, because one before it cannot be delivered.
+    pub(crate) fn skip(&mut self) {
+        if let Some(batch) = &mut self.batch {
+            batch.waiting.pop_front();
+        }
+    }
+
+    /// Nothing more of the batch is produced: the router is stopping. What is in flight is waited
+    /// for.
+    pub(crate) fn stop(&mut self) {
+        self.keys.clear();
+        if let Some(batch) = &mut self.batch {
+            batch.waiting.clear();
+        }
+    }
+
+    /// Whether these records are of the batch under way.
+    pub(crate) fn is_of_batch(&self, records: TransactionRef) -> bool {
+        self.batch.is_some() && records.is_of_release(self.number)
+    }
+
+    /// Kafka acknowledged records of the batch under way.
+    pub(crate) fn acknowledged(&mut self, run: &AckRun) {
+        if let Some(batch) = &mut self.batch {
+            batch.in_flight = batch.in_flight.saturating_sub(u64::from(run.records));
+        }
+    }
+
+    /// Records that Kafka has not acknowledged.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.batch.as_ref().map_or(0, |batch| batch.in_flight)
+    }
+
+    /// What became of the batch's events, once everything of it is acknowledged.
+    pub(crate) fn finished(&self) -> Option<Vec<Leaving>> {
+        let batch = self.batch.as_ref()?;
+        if batch.in_flight > 0 || !batch.waiting.is_empty() {
+            return None;
+        }
+        let delivered = |id: &EventId| Leaving { id: *id, outcome: Outcome::Delivered };
+        Some(batch.leaving.iter().cloned().chain(batch.produced.iter().map(delivered)).collect())
+    }
+
+    /// The table has closed the batch.
+    pub(crate) fn closed(&mut self) {
+        self.batch = None;
+    }
+
+    /// A broker refused a record of the batch: the next ones have one event, until that one is
+    /// found.
+    pub(crate) fn refused(&mut self, letter: Letter) {
+        let Some(batch) = &self.batch else { return };
+        match (self.size, batch.produced.as_slice()) {
+            (BatchSize::One, [culprit]) => self.culprit = Some((*culprit, letter)),
+            (BatchSize::Many | BatchSize::One, _) => self.size = BatchSize::One,
+        }
+    }
+
+    /// The session is over. What was produced is read again from the table by the next session.
+    pub(crate) fn session_ended(&mut self) {
+        self.batch = None;
+        self.keys.clear();
+    }
+}

@@ -1,0 +1,116 @@
+//! What the core asks of the table, and the answers. One request runs at a time.
+
+use std::sync::Arc;
+
+use pgoutput::{Lsn, PgTimestamp};
+
+use super::{EventId, HeldEvent, KeyHash, Letter};
+use crate::failure::Code;
+
+/// A request to the table of held events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeldRequest {
+    /// Read what is held, and which events of transactions that commit at or after `since` are in
+    /// the table. Answer: [`HeldAnswer::Loaded`], or [`HeldAnswer::Absent`].
+    Load {
+        /// Where the slot stands.
+        since: Lsn,
+    },
+    /// Write these events, all or none, leaving out those that are in the table already; the
+    /// answer, [`HeldAnswer::Done`], comes when they are durable.
+    Insert(Arc<[HeldEvent]>),
+    /// Read the keys about whose dead letters a person has decided. Answer:
+    /// [`HeldAnswer::Decided`].
+    ReadDecided,
+    /// Read the first events of these keys that may leave the table, in their order: each key's
+    /// events up to its first dead letter about which nobody has decided. Answer:
+    /// [`HeldAnswer::Next`].
+    ReadNext {
+        /// The keys.
+        keys: Vec<KeyHash>,
+        /// The most events.
+        events: usize,
+        /// The most bytes, except for a single event.
+        bytes: usize,
+    },
+    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with what the
+    /// table then holds of their keys.
+    Close(Vec<Leaving>),
+}
+
+/// An answer of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeldAnswer {
+    /// To [`HeldRequest::Load`]: the table does not exist.
+    Absent,
+    /// To [`HeldRequest::Load`].
+    Loaded(Box<Loaded>),
+    /// To [`HeldRequest::Insert`].
+    Done,
+    /// To [`HeldRequest::ReadDecided`].
+    Decided(Vec<KeyHash>),
+    /// To [`HeldRequest::ReadNext`].
+    Next(Vec<(HeldEvent, Decision)>),
+    /// To [`HeldRequest::Close`].
+    Closed(Vec<(KeyHash, KeyTotals)>),
+}
+
+/// What the table holds when a session begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Each key that has open events, and what it has.
+    pub keys: Vec<(KeyHash, KeyTotals)>,
+    /// Keys whose first open event may leave: a release was interrupted.
+    pub leaving: Vec<KeyHash>,
+    /// The events of transactions that the server may send again.
+    pub known: Vec<(EventId, KnownAs)>,
+}
+
+/// What an event is, that is in the table when it comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownAs {
+    /// A dead letter that is open, with its code.
+    OpenLetter(Code),
+    /// Held behind a dead letter, or delivered, or dropped.
+    Settled,
+}
+
+/// The open events of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyTotals {
+    /// How many.
+    pub events: u64,
+    /// Their [`HeldEvent::bytes`].
+    pub bytes: u64,
+    /// When the transaction of the first was committed.
+    pub oldest: PgTimestamp,
+}
+
+/// What a person has decided about an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// To deliver it. An event that is held behind a dead letter needs no decision.
+    Deliver,
+    /// Not to deliver it.
+    Drop,
+}
+
+/// How an event leaves the table, or stays in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// The event.
+    pub id: EventId,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of an event that was to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Kafka has acknowledged it.
+    Delivered,
+    /// It is not delivered, as a person has decided.
+    Dropped,
+    /// It cannot be delivered, again or for the first time: it is a dead letter that waits.
+    Refused(Letter),
+}

@@ -1,0 +1,224 @@
+//! Which record of a transaction the broker refuses.
+//!
+//! A broker refuses a batch and names no record of it, and the producer's failure ends the session.
+//! So the transaction is produced again in groups: nothing of a group is produced before the group
+//! before it is acknowledged, and the group that fails next holds the culprit. After the first
+//! failure a group has 256 records, after the second one. So a culprit costs three sessions at most, and
+//! even in a transaction of 100,000 records less than 700 waits for an acknowledgement.
+
+use pgoutput::Lsn;
+
+use super::EventId;
+use crate::failure::Failure;
+
+/// The size of a group after the first failure.
+const GROUP: u32 = 256;
+
+/// A transaction whose records are produced in groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Suspects {
+    commit_lsn: Lsn,
+    /// The first record that may be the culprit; those before it were acknowledged once.
+    first: u32,
+    /// How many records are in flight together from `first` on.
+    group: u32,
+    /// The first record of the group that is in flight, in the present session.
+    begun: Option<u32>,
+    /// How many records of the group were produced.
+    produced: u32,
+}
+
+/// What is known of records that a broker refuses.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    suspects: Option<Suspects>,
+    culprit: Option<(EventId, Failure)>,
+}
+
+/// What a refusal has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Narrowed {
+    /// Fewer records can be the culprit, or it is found: the next session goes on with that.
+    Further,
+    /// Nothing: the culprit was known, and its place was taken by something that fails alike.
+    No,
+}
+
+impl Refusals {
+    /// Whether a row has to be compared with what is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.suspects.is_none() && self.culprit.is_none()
+    }
+
+    /// A broker refused a record of the transaction that commits at `commit_lsn`.
+    pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
+        let known = self.suspects.filter(|known| known.commit_lsn == commit_lsn);
+        match known {
+            // It was in flight alone.
+            Some(Suspects { begun: Some(index), produced: 1, .. }) => {
+                let id = EventId { commit_lsn, index };
+                if self.culprit.as_ref().is_some_and(|(known, _)| *known == id) {
+                    return Narrowed::No;
+                }
+                self.suspects = None;
+                self.culprit = Some((id, failure.clone()));
+            }
+            Some(Suspects { begun: Some(first), .. }) => {
+                let group = 1;
+                self.suspects =
+                    Some(Suspects { commit_lsn, first, group, begun: None, produced: 0 });
+            }
+            // The session failed before it came to the suspects, or at records before them: those
+            // are suspects, too.
+            Some(Suspects { begun: None, group, .. }) => {
+                self.suspects =
+                    Some(Suspects { commit_lsn, first: 0, group, begun: None, produced: 0 });
+            }
+            None => {
+                if self.culprit.as_ref().is_some_and(|(known, _)| known.commit_lsn == commit_lsn) {
+                    return Narrowed::No;
+                }
+                let group = GROUP;
+                self.suspects =
+                    Some(Suspects { commit_lsn, first: 0, group, begun: None, produced: 0 });
+            }
+        }
+        Narrowed::Further
+    }
+
+    /// Why this event is known to be refused.
+    pub(crate) fn culprit(&self, id: EventId) -> Option<&Failure> {
+        self.culprit.as_ref().filter(|(known, _)| *known == id).map(|(_, failure)| failure)
+    }
+
+    /// Whether the record must wait until nothing is in flight.
+    pub(crate) fn must_wait(&self, id: EventId, in_flight: u64) -> bool {
+        let Some(suspects) = self.of(id) else { return false };
+        let is_group_full = suspects.begun.is_none() || suspects.produced >= suspects.group;
+        id.index >= suspects.first && is_group_full && in_flight > 0
+    }
+
+    /// The record was produced.
+    pub(crate) fn produced(&mut self, id: EventId) {
+        let Some(suspects) = self.suspects.as_mut().filter(|s| s.commit_lsn == id.commit_lsn)
+        else {
+            return;
+        };
+        if id.index < suspects.first {
+            return;
+        }
+        if suspects.begun.is_none() || suspects.produced >= suspects.group {
+            (suspects.begun, suspects.produced) = (Some(id.index), 0);
+        }
+        suspects.produced += 1;
+    }
+
+    /// A session ended: the next one begins with the suspects again.
+    pub(crate) fn session_ended(&mut self) {
+        if let Some(suspects) = &mut self.suspects {
+            (suspects.begun, suspects.produced) = (None, 0);
+        }
+    }
+
+    /// This position is confirmed: what is known of transactions before it is not needed any more.
+    pub(crate) fn position_confirmed(&mut self, confirmed: Lsn) {
+        self.suspects.take_if(|suspects| confirmed > suspects.commit_lsn);
+        self.culprit.take_if(|(id, _)| confirmed > id.commit_lsn);
+    }
+
+    fn of(&self, id: EventId) -> Option<&Suspects> {
+        self.suspects.as_ref().filter(|suspects| suspects.commit_lsn == id.commit_lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Code;
+
+    fn id(index: u32) -> EventId {
+        EventId { commit_lsn: Lsn::from_u64(100), index }
+    }
+
+    fn refused() -> Failure {
+        Failure::new(Code::RecordRefused, "refused")
+    }
+
+    /// Produces a transaction of `records`, of which one is refused, as sessions do. Returns
+    /// whether it got through.
+    fn session(refusals: &mut Refusals, records: u32, culprit: u32) -> bool {
+        let mut in_flight = Vec::new();
+        let mut fails = false;
+        for index in 0..records {
+            if refusals.culprit(id(index)).is_some() {
+                assert_eq!(index, culprit, "an innocent record is taken for the culprit");
+                continue;
+            }
+            if refusals.must_wait(id(index), u64::try_from(in_flight.len()).unwrap()) {
+                if fails {
+                    break;
+                }
+                in_flight.clear();
+            }
+            refusals.produced(id(index));
+            in_flight.push(index);
+            fails |= index == culprit;
+        }
+        if fails {
+            assert_eq!(refusals.refused(id(0).commit_lsn, &refused()), Narrowed::Further);
+        }
+        refusals.session_ended();
+        !fails
+    }
+
+    #[test]
+    fn the_culprit_is_found_in_three_sessions_wherever_it_stands() {
+        for records in [1, 2, 255, 256, 257, 5_000] {
+            for culprit in [0, 1, 255, 256, 257, records / 2, records - 1] {
+                if culprit >= records {
+                    continue;
+                }
+                let mut refusals = Refusals::default();
+                let failed = (0..4).position(|_| session(&mut refusals, records, culprit));
+                let sessions = if records == 1 { 2 } else { 3 };
+                assert!(failed.is_some_and(|n| n <= sessions), "{culprit} of {records}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_record_is_in_flight_at_the_end_and_nothing_waits_elsewhere() {
+        let mut refusals = Refusals::default();
+        refusals.refused(id(0).commit_lsn, &refused());
+        refusals.produced(id(0));
+        refusals.session_ended();
+        let other = EventId { commit_lsn: Lsn::from_u64(200), index: 0 };
+        assert!(refusals.must_wait(id(0), 1) && !refusals.must_wait(other, 1));
+        refusals.produced(id(0));
+        assert!(!refusals.must_wait(id(1), 1), "the group has room");
+        refusals.produced(id(1));
+        refusals.refused(id(0).commit_lsn, &refused());
+        refusals.produced(id(0));
+        assert!(refusals.must_wait(id(1), 1) && !refusals.must_wait(id(1), 0));
+    }
+
+    #[test]
+    fn what_is_known_is_forgotten_when_its_position_is_confirmed() {
+        let mut refusals = Refusals::default();
+        session(&mut refusals, 1, 0);
+        refusals.position_confirmed(Lsn::from_u64(100));
+        assert!(!refusals.is_empty());
+        refusals.position_confirmed(Lsn::from_u64(101));
+        assert!(refusals.is_empty());
+    }
+
+    #[test]
+    fn a_culprit_that_is_refused_again_narrows_nothing() {
+        let mut refusals = Refusals::default();
+        for _ in 0..3 {
+            session(&mut refusals, 3, 1);
+        }
+        assert!(refusals.culprit(id(1)).is_some());
+        assert_eq!(refusals.refused(id(1).commit_lsn, &refused()), Narrowed::No);
+    }
+}

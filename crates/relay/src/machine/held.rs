@@ -1,0 +1,311 @@
+//! How events get into the table of held events and out of it: the requests to the table, what
+//! follows from its answers, and the production of what is released. [`crate::held`] says why this
+//! is right.
+
+use super::{Phase, Relay};
+use crate::{
+    clock::{Moment, Now},
+    failpoint::{self, Failpoint},
+    failure::{Code, Failure},
+    held::{
+        Decision, HeldAnswer, HeldEvent, HeldMessages, Letter, Outcome,
+        holding::{Answered, Follows},
+        suspects::Narrowed,
+    },
+    ports::{AckRun, RecordSink, Refusal, RefusalReason},
+    progress::TransactionRef,
+    protocol::Action,
+    routing::{record::TopicId, topics::Readiness},
+    session::{LetterRecord, Row, Rows, Session, SessionPhase},
+};
+
+/// What became of the attempt to produce the event in front.
+enum Produced {
+    /// It is enqueued.
+    Yes(TopicId),
+    /// It cannot be produced now; the same event is offered again.
+    NotNow,
+    /// Its topic has to be looked up.
+    LookUp(TopicId),
+    /// It leaves without being produced.
+    No(Outcome),
+}
+
+impl Relay {
+    /// Reads the table; the session begins with the answer.
+    pub(super) fn load_held(&mut self) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let Some(baseline) = &attempt.baseline else { return };
+        let (number, request) = self.held.load(baseline.confirmed());
+        self.actions.push_back(Action::Held(number, request));
+    }
+
+    /// A request to the table was answered.
+    pub(super) fn held_answered(
+        &mut self,
+        number: u64,
+        answer: Result<HeldAnswer, Failure>,
+        at: Moment,
+    ) {
+        if !self.held.take_answer(number) {
+            return;
+        }
+        match &self.phase {
+            Phase::Connecting(_) => self.held_loaded(answer, at),
+            Phase::Streaming(_) => match answer {
+                Ok(answer) => {
+                    let answered = self.held.answered(answer, at);
+                    self.held_changed(answered, at);
+                }
+                Err(failure) => {
+                    self.totals.count_error(failure.code);
+                    self.held.failed(failure, at);
+                }
+            },
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Exited => {}
+        }
+    }
+
+    fn held_loaded(&mut self, answer: Result<HeldAnswer, Failure>, at: Moment) {
+        let answer = match answer {
+            Ok(HeldAnswer::Absent) if self.held.settings.policy.has_dead_letters() => {
+                let what = "the table outbox_router.held does not exist, and [on_error] needs it";
+                Err(Failure::new(Code::HeldTable, what))
+            }
+            answer => answer,
+        };
+        match answer {
+            Ok(answer) => {
+                self.held.answered(answer, at);
+                self.begin_session_in_time(at);
+            }
+            Err(failure) => self.disconnect(failure, at),
+        }
+    }
+
+    fn held_changed(&mut self, answered: Answered, at: Moment) {
+        match answered {
+            Answered::Nothing => {}
+            Answered::Written(tickets) => {
+                let Phase::Streaming(session) = &mut self.phase else { return };
+                let mut broken = None;
+                for ticket in tickets {
+                    if let Err(disorder) = session.ledger.held(ticket) {
+                        broken = Some(disorder);
+                    }
+                }
+                session.room_made();
+                failpoint::reached(Failpoint::Held);
+                if let Some(disorder) = broken {
+                    self.disconnect(disorder.into(), at);
+                }
+            }
+            Answered::Closed(leaving) => {
+                failpoint::reached(Failpoint::ReleaseClosed);
+                self.held.totals.count(&leaving);
+            }
+        }
+    }
+
+    /// Asks the table for what is due.
+    pub(super) fn proceed_held(&mut self, now: Now) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        let follows = follows(session);
+        if follows == Follows::No {
+            self.held.release.stop();
+        }
+        if let Some((number, request)) = self.held.next_request(now.at, follows) {
+            self.actions.push_back(Action::Held(number, request));
+        }
+    }
+
+    /// Whether [`Relay::release`] has something to produce.
+    pub fn has_release(&self) -> bool {
+        self.held.release.front().is_some()
+    }
+
+    /// Produces events that a person has released, as far as the sink takes them.
+    pub fn release<S: RecordSink>(&mut self, now: Now, sink: &mut S) {
+        let Phase::Streaming(_) = &self.phase else { return };
+        while let Some((event, decision)) = self.held.release.front() {
+            if self.held.release.is_blocked(event) {
+                self.held.release.skip();
+                continue;
+            }
+            let (event, decision) = (event.clone(), *decision);
+            match self.produce_held(&event, decision, sink) {
+                Produced::Yes(topic) => {
+                    self.topics.produced(topic);
+                    self.held.release.produced();
+                }
+                Produced::No(outcome) => {
+                    if let (Outcome::Refused(letter), None) = (&outcome, &event.letter) {
+                        let event = HeldEvent { letter: Some(letter.clone()), ..event };
+                        if let Err(topic) = self.write_released_letter(&event, sink) {
+                            topic.into_iter().for_each(|topic| self.look_up(topic, now.at));
+                            return;
+                        }
+                        self.held.note(&event, letter);
+                    }
+                    self.held.release.leave(outcome);
+                }
+                Produced::LookUp(topic) => {
+                    self.look_up(topic, now.at);
+                    return;
+                }
+                Produced::NotNow => return,
+            }
+        }
+    }
+
+    fn produce_held<S: RecordSink>(
+        &mut self,
+        event: &HeldEvent,
+        decision: Decision,
+        sink: &mut S,
+    ) -> Produced {
+        if decision == Decision::Drop {
+            return Produced::No(Outcome::Dropped);
+        }
+        if let Some(letter) = self.held.release.culprit(event.id) {
+            return Produced::No(Outcome::Refused(letter.clone()));
+        }
+        let Phase::Streaming(session) = &mut self.phase else { return Produced::NotNow };
+        let messages = HeldMessages::new(&event.messages);
+        let insert = match messages.insert() {
+            Ok(Some(insert)) => insert,
+            Ok(None) => {
+                let what = "only the beginning of the row was kept, since it is too large";
+                return Produced::No(refused(&Failure::new(Code::RowTooLarge, what)));
+            }
+            Err(failure) => return Produced::No(refused(&failure)),
+        };
+        let rows = &mut session.held_rows;
+        if let Err(failure) = describe(rows, &self.settings.outboxes, messages, insert.relation) {
+            return Produced::No(refused(&failure));
+        }
+        let release = &mut self.held.release;
+        let row = rows.route_held(&insert, event.committed_at, &mut self.topics, |record, size| {
+            let ticket = release.issue(size.held_bytes());
+            sink.produce(record, ticket).map_err(|Refusal { reason, .. }| reason)?;
+            Ok(record.topic)
+        });
+        match row {
+            Row::Event(Ok(topic)) => Produced::Yes(topic),
+            Row::Event(Err(
+                RefusalReason::Full | RefusalReason::PartitionWaits | RefusalReason::Closed,
+            )) => Produced::NotNow,
+            Row::TopicPending(topic) => Produced::LookUp(topic),
+            // By the present configuration the row is no event.
+            Row::FilteredOut => Produced::No(Outcome::Dropped),
+            Row::NotOutbox => {
+                let what = format!("{} is not configured any more", event.table);
+                Produced::No(refused(&Failure::new(Code::TableUnconfigured, what)))
+            }
+            Row::Refused(row) => Produced::No(refused(&row.failure)),
+        }
+    }
+
+    /// Produces the record that shows a dead letter to people: an event that was held behind one,
+    /// and cannot be delivered itself. An error is to try again, for a topic that has to be looked
+    /// up.
+    fn write_released_letter<S: RecordSink>(
+        &mut self,
+        event: &HeldEvent,
+        sink: &mut S,
+    ) -> Result<(), Option<TopicId>> {
+        let Some(name) = self.held.settings.topic.clone() else { return Ok(()) };
+        let Phase::Streaming(session) = &mut self.phase else { return Err(None) };
+        let Ok(topic) = self.topics.intern(name) else { return Ok(()) };
+        let Readiness::Ready(facts) = self.topics.readiness(topic) else {
+            return Err(Some(topic));
+        };
+        let original = match HeldMessages::new(&event.messages).insert() {
+            Ok(Some(insert)) => {
+                session.held_rows.original(&insert, event.committed_at, &mut self.topics)
+            }
+            Ok(None) | Err(_) => None,
+        };
+        let record = LetterRecord::new(event, original, facts);
+        let record = record.as_record(topic, facts);
+        let ticket = self.held.release.issue(record.held_bytes());
+        sink.produce(&record, ticket).map_err(|_refused| None)?;
+        self.topics.produced(topic);
+        self.held.release.letter_produced();
+        Ok(())
+    }
+
+    /// Kafka acknowledged records of held events.
+    pub(super) fn released(&mut self, run: &AckRun) {
+        if self.held.release.is_of_batch(run.transaction) {
+            self.held.release.acknowledged(run);
+            if self.held.release.finished().is_some() {
+                failpoint::reached(Failpoint::Released);
+            }
+        } else {
+            self.left_in_flight = self.left_in_flight.saturating_sub(u64::from(run.records));
+        }
+    }
+
+    /// Records that Kafka has not acknowledged, of the present session. What waits for the table has
+    /// a ticket, and is in no producer; what is released is in no ledger.
+    pub(super) fn unacked_by_kafka(&self) -> u64 {
+        let unacked = self.phase.session().map_or(0, |session| session.ledger.unacked());
+        let queued = u64::try_from(self.held.queue.len()).unwrap_or(u64::MAX);
+        unacked.saturating_sub(queued) + self.held.release.in_flight()
+    }
+
+    /// A broker refused a record: what follows if such records become dead letters. Returns whether
+    /// the failure is dealt with by the next sessions, so that it needs nobody yet.
+    pub(super) fn narrow(
+        &mut self,
+        transaction: Option<TransactionRef>,
+        failure: &Failure,
+    ) -> Narrowed {
+        if failure.code != Code::RecordRefused {
+            return Narrowed::No;
+        }
+        match (transaction, failure.lsn) {
+            (Some(of), _) if of.is_release() => {
+                let message = failure.message_with_causes();
+                self.held.release.refused(Letter { code: failure.code, message });
+                Narrowed::Further
+            }
+            (_, Some(lsn)) if self.held.takes(failure.code) => {
+                self.held.refusals.refused(lsn, failure)
+            }
+            _ => Narrowed::No,
+        }
+    }
+}
+
+/// Whether a session follows the WAL.
+pub(super) fn follows(session: &Session) -> Follows {
+    if session.phase == SessionPhase::Following { Follows::Yes } else { Follows::No }
+}
+
+/// Notes the messages that describe an event's relation, unless the event before it had the same.
+fn describe(
+    rows: &mut Rows,
+    outboxes: &crate::Outboxes,
+    messages: HeldMessages<'_>,
+    relation: pgoutput::Oid,
+) -> Result<(), Failure> {
+    if rows.description(relation) == messages.description_bytes() {
+        return Ok(());
+    }
+    for message in messages.description() {
+        match message? {
+            (bytes, pgoutput::Message::Type(named)) => rows.name_type(&named, bytes),
+            (bytes, pgoutput::Message::Relation(relation)) => {
+                rows.describe(outboxes, &relation, bytes);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn refused(failure: &Failure) -> Outcome {
+    Outcome::Refused(Letter { code: failure.code, message: failure.message_with_causes() })
+}

@@ -1,0 +1,98 @@
+//! The record that shows a dead letter to people and tools: what would have been delivered, and in
+//! headers why it was not.
+
+use crate::{
+    held::HeldEvent,
+    routing::{
+        headers::{Headers, RowHeaders},
+        partition_for_key,
+        record::{Record, TopicId},
+        topics::TopicFacts,
+    },
+    wording,
+};
+
+/// What every header of the router's own begins with.
+const PREFIX: &str = "__outbox_router.errors.";
+
+/// What an event's record would have been.
+#[derive(Debug, Default)]
+pub(crate) struct Original {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<String>)>,
+    pub(crate) topic: Option<String>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct LetterRecord {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    headers: RowHeaders,
+    timestamp_ms: i64,
+}
+
+impl LetterRecord {
+    /// The record of a dead letter. Without its key, value and headers, if the topic would refuse
+    /// them: then it names the row, which is in the table.
+    pub(crate) fn new(event: &HeldEvent, original: Option<Original>, facts: TopicFacts) -> Self {
+        let key = event.key.clone().unwrap_or_default();
+        let original = original.unwrap_or_else(|| Original { key, ..Original::default() });
+        let whole = Self::with(event, &original);
+        let fits = facts.max_message_bytes.is_none_or(|limit| whole.size() <= limit);
+        if fits {
+            return whole;
+        }
+        let topic = original.topic;
+        let mut cut = Self::with(event, &Original { topic, ..Original::default() });
+        cut.headers.push(&name("value_left_out"), Some("true"));
+        cut
+    }
+
+    fn with(event: &HeldEvent, original: &Original) -> Self {
+        let mut headers = RowHeaders::new();
+        for (name, value) in &original.headers {
+            headers.push(name, value.as_deref());
+        }
+        let mut push = |of: &str, value: Option<&str>| headers.push(&name(of), value);
+        if let Some(letter) = &event.letter {
+            push("code", Some(letter.code.as_str()));
+            push("message", Some(&letter.message));
+        }
+        push("topic", original.topic.as_deref());
+        push("table", Some(&event.table));
+        push("commit_lsn", Some(&event.id.commit_lsn.to_string()));
+        push("index", Some(&event.id.index.to_string()));
+        push("event_id", event.event_id.as_deref());
+        push("committed_at", wording::utc(event.committed_at).as_deref());
+        Self {
+            key: original.key.clone(),
+            value: original.value.clone(),
+            headers,
+            timestamp_ms: event.committed_at.unix_millis(),
+        }
+    }
+
+    /// The record, for a topic with these facts.
+    pub(crate) fn as_record(&self, topic: TopicId, facts: TopicFacts) -> Record<'_> {
+        Record {
+            topic,
+            partition: partition_for_key(&self.key, facts.partitions),
+            key: &self.key,
+            value: self.value.as_deref(),
+            headers: Headers::new(&[], &self.headers),
+            timestamp_ms: self.timestamp_ms,
+        }
+    }
+
+    fn size(&self) -> usize {
+        let facts = TopicFacts { partitions: std::num::NonZeroI32::MIN, max_message_bytes: None };
+        let topic = TopicId::from_index(0);
+        topic.map_or(usize::MAX, |topic| self.as_record(topic, facts).size().batch_bytes())
+    }
+}
+
+fn name(of: &str) -> String {
+    format!("{PREFIX}{of}")
+}

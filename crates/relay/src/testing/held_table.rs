@@ -1,0 +1,180 @@
+//! The table of held events in memory. It answers as the product's SQL does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pgoutput::Lsn;
+
+use crate::held::{
+    Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals, KnownAs, Leaving,
+    Letter, Loaded, Outcome,
+};
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldTable {
+    rows: BTreeMap<EventId, HeldRow>,
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRow {
+    /// The event.
+    pub event: HeldEvent,
+    /// What the column `state` says.
+    pub state: HeldState,
+}
+
+/// The column `state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldState {
+    /// It waits.
+    Held,
+    /// A person wants it to be delivered.
+    Requeued,
+    /// A person wants it to be dropped.
+    Dropping,
+    /// It was delivered.
+    Delivered,
+    /// It was dropped.
+    Dropped,
+}
+
+impl HeldRow {
+    /// Whether it is still to leave.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, HeldState::Held | HeldState::Requeued | HeldState::Dropping)
+    }
+
+    /// Whether it is a dead letter about which nobody has decided.
+    pub fn is_undecided(&self) -> bool {
+        self.event.letter.is_some() && self.state == HeldState::Held
+    }
+}
+
+impl HeldTable {
+    /// All rows, in the order of their events.
+    pub fn rows(&self) -> impl Iterator<Item = &HeldRow> {
+        self.rows.values()
+    }
+
+    /// The row of an event.
+    pub fn row(&self, id: EventId) -> Option<&HeldRow> {
+        self.rows.get(&id)
+    }
+
+    /// Dead letters about which nobody has decided.
+    pub fn undecided(&self) -> impl Iterator<Item = EventId> {
+        self.rows.iter().filter(|(_, row)| row.is_undecided()).map(|(id, _)| *id)
+    }
+
+    /// A person decides about a dead letter.
+    pub fn decide(&mut self, id: EventId, decision: Decision) {
+        if let Some(row) = self.rows.get_mut(&id).filter(|row| row.is_undecided()) {
+            row.state = match decision {
+                Decision::Deliver => HeldState::Requeued,
+                Decision::Drop => HeldState::Dropping,
+            };
+        }
+    }
+
+    /// Carries out a request.
+    pub fn answer(&mut self, request: HeldRequest) -> HeldAnswer {
+        match request {
+            HeldRequest::Load { since } => HeldAnswer::Loaded(Box::new(self.load(since))),
+            HeldRequest::Insert(events) => {
+                for event in events.iter() {
+                    let row = HeldRow { event: event.clone(), state: HeldState::Held };
+                    self.rows.entry(event.id).or_insert(row);
+                }
+                HeldAnswer::Done
+            }
+            HeldRequest::ReadDecided => {
+                let is_decided =
+                    |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
+                let keys: BTreeSet<KeyHash> =
+                    self.rows().filter(is_decided).map(|row| row.event.hash).collect();
+                HeldAnswer::Decided(keys.into_iter().collect())
+            }
+            HeldRequest::ReadNext { keys, events, bytes } => {
+                HeldAnswer::Next(self.next(&keys, events, bytes))
+            }
+            HeldRequest::Close(leaving) => HeldAnswer::Closed(self.close(leaving)),
+        }
+    }
+
+    fn open_keys(&self) -> BTreeSet<KeyHash> {
+        self.rows().filter(|row| row.is_open()).map(|row| row.event.hash).collect()
+    }
+
+    fn open_of(&self, key: KeyHash) -> impl Iterator<Item = &HeldRow> {
+        self.rows().filter(move |row| row.event.hash == key && row.is_open())
+    }
+
+    fn totals(&self, key: KeyHash) -> KeyTotals {
+        let oldest = self.open_of(key).next().map(|row| row.event.committed_at);
+        KeyTotals {
+            events: u64::try_from(self.open_of(key).count()).unwrap_or(u64::MAX),
+            bytes: self
+                .open_of(key)
+                .map(|row| u64::try_from(row.event.bytes()).unwrap_or(u64::MAX))
+                .sum(),
+            oldest: oldest.unwrap_or(pgoutput::PgTimestamp::from_micros(0)),
+        }
+    }
+
+    fn load(&self, since: Lsn) -> Loaded {
+        let keys = self.open_keys();
+        let leaves =
+            |key: &&KeyHash| self.open_of(**key).next().is_some_and(|row| !row.is_undecided());
+        let known = self.rows.iter().filter(|(id, _)| id.commit_lsn >= since);
+        let known_as = |row: &HeldRow| match &row.event.letter {
+            Some(letter) if row.is_open() => KnownAs::OpenLetter(letter.code),
+            Some(_) | None => KnownAs::Settled,
+        };
+        Loaded {
+            leaving: keys.iter().filter(leaves).copied().collect(),
+            known: known.map(|(id, row)| (*id, known_as(row))).collect(),
+            keys: keys.into_iter().map(|key| (key, self.totals(key))).collect(),
+        }
+    }
+
+    fn next(&self, keys: &[KeyHash], events: usize, bytes: usize) -> Vec<(HeldEvent, Decision)> {
+        let mut blocked = BTreeSet::new();
+        let (mut next, mut total) = (Vec::new(), 0);
+        for row in self.rows().filter(|row| row.is_open() && keys.contains(&row.event.hash)) {
+            if row.is_undecided() {
+                blocked.insert(row.event.hash);
+            }
+            if blocked.contains(&row.event.hash) {
+                continue;
+            }
+            total += row.event.bytes();
+            if next.len() == events || (total > bytes && !next.is_empty()) {
+                break;
+            }
+            let decision = match row.state {
+                HeldState::Dropping => Decision::Drop,
+                _ => Decision::Deliver,
+            };
+            next.push((row.event.clone(), decision));
+        }
+        next
+    }
+
+    fn close(&mut self, leaving: Vec<Leaving>) -> Vec<(KeyHash, KeyTotals)> {
+        let mut keys = BTreeSet::new();
+        for Leaving { id, outcome } in leaving {
+            let Some(row) = self.rows.get_mut(&id) else { continue };
+            keys.insert(row.event.hash);
+            match outcome {
+                Outcome::Delivered => row.state = HeldState::Delivered,
+                Outcome::Dropped => row.state = HeldState::Dropped,
+                Outcome::Refused(Letter { code, message }) => {
+                    row.state = HeldState::Held;
+                    row.event.letter = Some(Letter { code, message });
+                }
+            }
+        }
+        keys.into_iter().map(|key| (key, self.totals(key))).collect()
+    }
+}
