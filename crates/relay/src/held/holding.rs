@@ -4,8 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, KeyTotals,
-    Leaving, Letter, OnError, keys::HeldKeys, queue::Queue, release::Release, suspects::Refusals,
+    Leaving, Letter, OnError,
+    keys::HeldKeys,
+    queue::Queue,
+    release::Release,
+    suspects::{Narrowed, Refusals},
 };
+use pgoutput::Lsn;
+
 use crate::{
     clock::Moment,
     failure::{Class, Code, Failure},
@@ -44,6 +50,13 @@ pub enum HoldKeys {
     No,
 }
 
+/// Whether rows need to be compared with what is held or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attention {
+    None,
+    Rows,
+}
+
 /// Whether the session follows the WAL. While the router stops, nothing more is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follows {
@@ -55,6 +68,7 @@ pub(crate) enum Follows {
 #[derive(Debug)]
 pub(crate) struct Holding {
     pub(crate) settings: HeldSettings,
+    attention: Attention,
     pub(crate) keys: HeldKeys,
     pub(crate) queue: Queue,
     pub(crate) release: Release,
@@ -82,6 +96,7 @@ impl Holding {
     pub(crate) fn new(settings: HeldSettings) -> Self {
         Self {
             settings,
+            attention: Attention::None,
             keys: HeldKeys::default(),
             queue: Queue::default(),
             release: Release::default(),
@@ -100,7 +115,14 @@ impl Holding {
     /// costs a row one comparison.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.keys.is_empty() && self.refusals.is_empty()
+        self.attention == Attention::None
+    }
+
+    /// Sets whether rows need to be compared. Called after everything that makes it so, and each turn,
+    /// since what makes it not so may happen within a row.
+    pub(crate) fn review(&mut self) {
+        let is_idle = self.keys.is_empty() && self.refusals.is_empty();
+        self.attention = if is_idle { Attention::None } else { Attention::Rows };
     }
 
     /// Whether an event that fails with this code becomes a dead letter.
@@ -137,6 +159,13 @@ impl Holding {
         Some(Failure::new(Code::HeldFull, what))
     }
 
+    /// A broker refused a record of the transaction that commits at `commit_lsn`.
+    pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
+        let narrowed = self.refusals.refused(commit_lsn, failure);
+        self.review();
+        narrowed
+    }
+
     /// An event has become a dead letter.
     pub(crate) fn note(&mut self, event: &HeldEvent, letter: &Letter) {
         *self.totals.letters.entry(letter.code).or_default() += 1;
@@ -170,10 +199,11 @@ impl Holding {
         let bytes = u64::try_from(event.bytes()).unwrap_or(u64::MAX);
         self.keys.add(event.hash, bytes, event.committed_at);
         self.queue.push(event, ticket);
+        self.review();
     }
 
     /// The request by which a session begins. Everything that is known is read again.
-    pub(crate) fn load(&mut self, since: pgoutput::Lsn) -> (u64, HeldRequest) {
+    pub(crate) fn load(&mut self, since: Lsn) -> (u64, HeldRequest) {
         self.number(HeldRequest::Load { since }, Vec::new())
     }
 
@@ -229,6 +259,12 @@ impl Holding {
     /// The request that runs was answered, with these consequences. Returns the tickets of events
     /// that are in the table now, and what became of events that have left.
     pub(crate) fn answered(&mut self, answer: HeldAnswer, at: Moment) -> Answered {
+        let answered = self.take(answer, at);
+        self.review();
+        answered
+    }
+
+    fn take(&mut self, answer: HeldAnswer, at: Moment) -> Answered {
         let running = self.running.take();
         self.failure = None;
         match answer {
@@ -302,6 +338,7 @@ impl Holding {
         self.queue.clear();
         self.release.session_ended();
         self.refusals.session_ended();
+        self.review();
         self.running = None;
         self.failure = None;
         self.retry_at = Moment::default();

@@ -26,7 +26,10 @@ impl<'a> HeldMessages<'a> {
     /// The bytes are damaged (P007).
     pub fn insert(self) -> Result<Option<Insert<'a>>, Failure> {
         match self.last() {
-            Some(last) => Insert::parse(last).transpose().map_err(Failure::from),
+            Some(last) => {
+                let message = Message::parse(last)?;
+                Ok(if let Message::Insert(insert) = message { Some(insert) } else { None })
+            }
             None => Err(damaged()),
         }
     }

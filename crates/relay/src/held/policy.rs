@@ -27,24 +27,28 @@ pub enum ErrorClass {
     Rejected,
 }
 
+const CLASSES: [(Code, ErrorClass); 12] = [
+    (Code::KeyIsNull, ErrorClass::BadRow),
+    (Code::IdIsNull, ErrorClass::BadRow),
+    (Code::HeadersMalformed, ErrorClass::BadRow),
+    (Code::TimestampUnusable, ErrorClass::BadRow),
+    (Code::PartitionUnusable, ErrorClass::BadRow),
+    (Code::NotJson, ErrorClass::BadRow),
+    (Code::TopicIsNull, ErrorClass::Unroutable),
+    (Code::TopicIllegal, ErrorClass::Unroutable),
+    (Code::RouteMismatch, ErrorClass::Unroutable),
+    (Code::RowTooLarge, ErrorClass::TooLarge),
+    (Code::RecordTooLarge, ErrorClass::TooLarge),
+    (Code::RecordRefused, ErrorClass::Rejected),
+];
+
 impl ErrorClass {
     /// Every class there is.
     pub const ALL: [Self; 4] = [Self::BadRow, Self::Unroutable, Self::TooLarge, Self::Rejected];
 
     /// The class of a code; `None` for a code that is never one event's alone.
-    pub const fn of(code: Code) -> Option<Self> {
-        match code {
-            Code::KeyIsNull
-            | Code::IdIsNull
-            | Code::HeadersMalformed
-            | Code::TimestampUnusable
-            | Code::PartitionUnusable
-            | Code::NotJson => Some(Self::BadRow),
-            Code::TopicIsNull | Code::TopicIllegal | Code::RouteMismatch => Some(Self::Unroutable),
-            Code::RowTooLarge | Code::RecordTooLarge => Some(Self::TooLarge),
-            Code::RecordRefused => Some(Self::Rejected),
-            _ => None,
-        }
+    pub fn of(code: Code) -> Option<Self> {
+        CLASSES.iter().find(|(known, _)| *known == code).map(|(_, class)| *class)
     }
 
     /// The key of `[on_error]`.
@@ -73,7 +77,7 @@ pub struct ErrorPolicy {
 
 impl ErrorPolicy {
     /// What follows from an event that fails with this code.
-    pub const fn of(self, code: Code) -> OnError {
+    pub fn of(self, code: Code) -> OnError {
         match ErrorClass::of(code) {
             Some(ErrorClass::BadRow) => self.bad_row,
             Some(ErrorClass::Unroutable) => self.unroutable,

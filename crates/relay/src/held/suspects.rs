@@ -24,8 +24,16 @@ struct Suspects {
     group: u32,
     /// The first record of the group that is in flight, in the present session.
     begun: Option<u32>,
-    /// How many records of the group were produced.
-    produced: u32,
+    /// How many records of the group were offered.
+    offered: u32,
+    /// The last of them.
+    last: Option<u32>,
+}
+
+impl Suspects {
+    fn new(commit_lsn: Lsn, first: u32, group: u32) -> Self {
+        Self { commit_lsn, first, group, begun: None, offered: 0, last: None }
+    }
 }
 
 /// What is known of records that a broker refuses.
@@ -55,7 +63,7 @@ impl Refusals {
         let known = self.suspects.filter(|known| known.commit_lsn == commit_lsn);
         match known {
             // It was in flight alone.
-            Some(Suspects { begun: Some(index), produced: 1, .. }) => {
+            Some(Suspects { begun: Some(index), offered: 1, .. }) => {
                 let id = EventId { commit_lsn, index };
                 if self.culprit.as_ref().is_some_and(|(known, _)| *known == id) {
                     return Narrowed::No;
@@ -64,23 +72,18 @@ impl Refusals {
                 self.culprit = Some((id, failure.clone()));
             }
             Some(Suspects { begun: Some(first), .. }) => {
-                let group = 1;
-                self.suspects =
-                    Some(Suspects { commit_lsn, first, group, begun: None, produced: 0 });
+                self.suspects = Some(Suspects::new(commit_lsn, first, 1));
             }
             // The session failed before it came to the suspects, or at records before them: those
             // are suspects, too.
             Some(Suspects { begun: None, group, .. }) => {
-                self.suspects =
-                    Some(Suspects { commit_lsn, first: 0, group, begun: None, produced: 0 });
+                self.suspects = Some(Suspects::new(commit_lsn, 0, group));
             }
             None => {
                 if self.culprit.as_ref().is_some_and(|(known, _)| known.commit_lsn == commit_lsn) {
                     return Narrowed::No;
                 }
-                let group = GROUP;
-                self.suspects =
-                    Some(Suspects { commit_lsn, first: 0, group, begun: None, produced: 0 });
+                self.suspects = Some(Suspects::new(commit_lsn, 0, GROUP));
             }
         }
         Narrowed::Further
@@ -94,29 +97,30 @@ impl Refusals {
     /// Whether the record must wait until nothing is in flight.
     pub(crate) fn must_wait(&self, id: EventId, in_flight: u64) -> bool {
         let Some(suspects) = self.of(id) else { return false };
-        let is_group_full = suspects.begun.is_none() || suspects.produced >= suspects.group;
+        let is_group_full = suspects.begun.is_none() || suspects.offered >= suspects.group;
         id.index >= suspects.first && is_group_full && in_flight > 0
     }
 
-    /// The record was produced.
-    pub(crate) fn produced(&mut self, id: EventId) {
+    /// The record is offered to the producer; the same one may be offered several times.
+    pub(crate) fn offered(&mut self, id: EventId) {
         let Some(suspects) = self.suspects.as_mut().filter(|s| s.commit_lsn == id.commit_lsn)
         else {
             return;
         };
-        if id.index < suspects.first {
+        if id.index < suspects.first || suspects.last == Some(id.index) {
             return;
         }
-        if suspects.begun.is_none() || suspects.produced >= suspects.group {
-            (suspects.begun, suspects.produced) = (Some(id.index), 0);
+        suspects.last = Some(id.index);
+        if suspects.begun.is_none() || suspects.offered >= suspects.group {
+            (suspects.begun, suspects.offered) = (Some(id.index), 0);
         }
-        suspects.produced += 1;
+        suspects.offered += 1;
     }
 
     /// A session ended: the next one begins with the suspects again.
     pub(crate) fn session_ended(&mut self) {
         if let Some(suspects) = &mut self.suspects {
-            (suspects.begun, suspects.produced) = (None, 0);
+            *suspects = Suspects::new(suspects.commit_lsn, suspects.first, suspects.group);
         }
     }
 
@@ -160,7 +164,7 @@ mod tests {
                 }
                 in_flight.clear();
             }
-            refusals.produced(id(index));
+            refusals.offered(id(index));
             in_flight.push(index);
             fails |= index == culprit;
         }
@@ -190,15 +194,15 @@ mod tests {
     fn one_record_is_in_flight_at_the_end_and_nothing_waits_elsewhere() {
         let mut refusals = Refusals::default();
         refusals.refused(id(0).commit_lsn, &refused());
-        refusals.produced(id(0));
+        refusals.offered(id(0));
         refusals.session_ended();
         let other = EventId { commit_lsn: Lsn::from_u64(200), index: 0 };
         assert!(refusals.must_wait(id(0), 1) && !refusals.must_wait(other, 1));
-        refusals.produced(id(0));
+        refusals.offered(id(0));
         assert!(!refusals.must_wait(id(1), 1), "the group has room");
-        refusals.produced(id(1));
+        refusals.offered(id(1));
         refusals.refused(id(0).commit_lsn, &refused());
-        refusals.produced(id(0));
+        refusals.offered(id(0));
         assert!(refusals.must_wait(id(1), 1) && !refusals.must_wait(id(1), 0));
     }
 

@@ -14,9 +14,9 @@ use crate::{
     },
     ports::{AckRun, RecordSink, Refusal, RefusalReason},
     progress::TransactionRef,
-    protocol::Action,
+    protocol::{Action, FrameOutcome},
     routing::{record::TopicId, topics::Readiness},
-    session::{LetterRecord, Row, Rows, Session, SessionPhase},
+    session::{LetterRecord, Row, Rows, Session, SessionPhase, Surroundings},
 };
 
 /// What became of the attempt to produce the event in front.
@@ -107,8 +107,54 @@ impl Relay {
         }
     }
 
+    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual way.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn frame_beside_held<S: RecordSink>(
+        &mut self,
+        payload: &[u8],
+        now: Now,
+        sink: &mut S,
+    ) -> Option<FrameOutcome> {
+        let Phase::Streaming(session) = &mut self.phase else { return None };
+        let (topics, held) = (&mut self.topics, &mut self.held);
+        let around = Surroundings { now, topics, held, sink };
+        match session.frame_beside_held(payload, around) {
+            Ok(Some(FrameOutcome::Taken)) => Some(FrameOutcome::Taken),
+            Ok(Some(FrameOutcome::NotTaken)) => Some(self.frame_not_taken(now.at)),
+            Ok(None) => None,
+            Err(failure) => {
+                self.disconnect(failure, now.at);
+                Some(FrameOutcome::NotTaken)
+            }
+        }
+    }
+
+    /// A frame was not taken: its row may become a dead letter.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn frame_waits<S: RecordSink>(
+        &mut self,
+        payload: &[u8],
+        now: Now,
+        sink: &mut S,
+    ) -> FrameOutcome {
+        let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::NotTaken };
+        let (topics, held) = (&mut self.topics, &mut self.held);
+        let around = Surroundings { now, topics, held, sink };
+        match session.frame_not_taken(payload, around) {
+            Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
+            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
+            Err(failure) => {
+                self.disconnect(failure, now.at);
+                FrameOutcome::NotTaken
+            }
+        }
+    }
+
     /// Asks the table for what is due.
     pub(super) fn proceed_held(&mut self, now: Now) {
+        self.held.review();
         let Phase::Streaming(session) = &self.phase else { return };
         let follows = follows(session);
         if follows == Follows::No {
@@ -236,7 +282,9 @@ impl Relay {
     }
 
     /// Kafka acknowledged records of held events.
+    #[cold]
     pub(super) fn released(&mut self, run: &AckRun) {
+        self.topics.acknowledged(run.topic, run.records);
         if self.held.release.is_of_batch(run.transaction) {
             self.held.release.acknowledged(run);
             if self.held.release.finished().is_some() {
@@ -271,9 +319,7 @@ impl Relay {
                 self.held.release.refused(Letter { code: failure.code, message });
                 Narrowed::Further
             }
-            (_, Some(lsn)) if self.held.takes(failure.code) => {
-                self.held.refusals.refused(lsn, failure)
-            }
+            (_, Some(lsn)) if self.held.takes(failure.code) => self.held.refused(lsn, failure),
             _ => Narrowed::No,
         }
     }

@@ -166,7 +166,6 @@ impl Relay {
         let mut oldest = LedgerPlace::Behind;
         for run in acks.runs() {
             if run.transaction.is_release() {
-                self.topics.acknowledged(run.topic, run.records);
                 self.released(run);
                 continue;
             }

@@ -231,11 +231,15 @@ impl Relay {
     /// that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> FrameOutcome {
+        if !self.held.is_idle()
+            && let Some(outcome) = self.frame_beside_held(payload, now, sink)
+        {
+            return outcome;
+        }
         let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
-        let (settings, topics) = (&self.settings, &mut self.topics);
-        match session.frame(payload, now, settings, topics, &mut self.held, sink) {
+        match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
-            Ok(FrameOutcome::NotTaken) => self.frame_not_taken(now.at),
+            Ok(FrameOutcome::NotTaken) => self.frame_waits(payload, now, sink),
             Err(failure) => {
                 self.disconnect(failure, now.at);
                 FrameOutcome::NotTaken

@@ -1,9 +1,9 @@
 //! What a session does with a row that cannot be delivered, or whose key has events in the table of
 //! held events. [`crate::held`] says why this is right.
 
-use pgoutput::{Insert, InsertPrefix, Oid, TupleColumns};
+use pgoutput::{Frame, Insert, InsertPrefix, Message, Oid, TupleColumns, XLogData};
 
-use super::{Session, letters::LetterRecord, wait_reason::WaitReason};
+use super::{Session, SessionPhase, letters::LetterRecord, wait_reason::WaitReason};
 use crate::{
     clock::Now,
     failpoint::{self, Failpoint},
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(super) enum HeldRow<'a> {
     /// With its Insert message.
-    Whole(&'a Insert<'a>, &'a [u8]),
+    Whole(Insert<'a>, &'a [u8]),
     /// A row that is larger than `limits.row_bytes`, of which only the beginning was kept.
     Cut(&'a InsertPrefix<'a>),
 }
@@ -32,11 +32,6 @@ pub(crate) struct Surroundings<'a, S> {
 }
 
 impl<'a> HeldRow<'a> {
-    #[inline]
-    pub(super) fn whole(insert: &'a Insert<'a>, message: &'a [u8]) -> Self {
-        Self::Whole(insert, message)
-    }
-
     pub(super) fn relation(self) -> Oid {
         match self {
             Self::Whole(insert, _) => insert.relation,
@@ -53,16 +48,115 @@ impl<'a> HeldRow<'a> {
 }
 
 impl Session {
-    /// Takes a row while something is held or refused. Returns `None` for a row that goes the usual
-    /// way.
+    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual way.
     ///
     /// # Errors
-    /// The topic of dead letters is one too many (R011).
-    #[cold]
-    #[inline(never)]
-    pub(super) fn insert_beside_held<S: RecordSink>(
+    /// The frame is out of order (P007), or the row failed with a code that ends the session.
+    pub(crate) fn frame_beside_held<S: RecordSink>(
         &mut self,
-        row: &HeldRow<'_>,
+        payload: &[u8],
+        mut around: Surroundings<'_, S>,
+    ) -> Result<Option<FrameOutcome>, Failure> {
+        if self.phase == SessionPhase::Finishing || self.covered.is_some() {
+            return Ok(None);
+        }
+        let Some((data, message)) = parsed(payload)? else { return Ok(None) };
+        if let Message::Begin(begin) = message {
+            around.held.keys.forget_before(begin.final_lsn);
+        }
+        let Message::Insert(insert) = message else { return Ok(None) };
+        let row = HeldRow::Whole(insert, data.data);
+        let Some(outcome) = self.take_beside_held(row, &mut around)? else {
+            self.event_id().into_iter().for_each(|id| around.held.refusals.offered(id));
+            return Ok(None);
+        };
+        self.feedback.received(around.now.at);
+        self.sent_at = data.sent_at;
+        if outcome == FrameOutcome::Taken {
+            self.received = self.received.max(data.wal_start);
+            self.row_taken(around.held);
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Goes on after a frame that was not taken: a row that is waited at because of a failure that
+    /// makes it a dead letter becomes one.
+    ///
+    /// # Errors
+    /// As for [`Session::frame_beside_held`].
+    pub(crate) fn frame_not_taken<S: RecordSink>(
+        &mut self,
+        payload: &[u8],
+        mut around: Surroundings<'_, S>,
+    ) -> Result<FrameOutcome, Failure> {
+        let Some((data, Message::Insert(insert))) = parsed(payload)? else {
+            return Ok(FrameOutcome::NotTaken);
+        };
+        let outcome = self.not_taken(HeldRow::Whole(insert, data.data), &mut around)?;
+        if outcome == FrameOutcome::Taken {
+            self.received = self.received.max(data.wal_start);
+            self.row_taken(around.held);
+        }
+        Ok(outcome)
+    }
+
+    /// Takes a row of which only the beginning was kept, and which the usual way would wait at.
+    ///
+    /// # Errors
+    /// As for [`Session::frame_beside_held`].
+    pub(super) fn take_cut_row<S: RecordSink>(
+        &mut self,
+        failure: Failure,
+        row: HeldRow<'_>,
+        mut around: Surroundings<'_, S>,
+    ) -> Result<FrameOutcome, Failure> {
+        let outcome = match self.take_beside_held(row, &mut around)? {
+            Some(outcome) => outcome,
+            None => {
+                let _waits: FrameOutcome = self.wait_at_row(failure, None, around.now.at);
+                self.not_taken(row, &mut around)?
+            }
+        };
+        if outcome == FrameOutcome::Taken {
+            self.row_taken(around.held);
+        }
+        Ok(outcome)
+    }
+
+    fn row_taken(&mut self, held: &mut Holding) {
+        self.event_id().into_iter().for_each(|id| held.refusals.offered(id));
+        self.inserts += 1;
+    }
+
+    /// Handles a row that was not taken: where the session waits at the row because of a failure
+    /// that makes it a dead letter, it becomes one.
+    ///
+    /// # Errors
+    /// No transaction is open (P007), or the topic of dead letters is one too many (R011).
+    fn not_taken<S: RecordSink>(
+        &mut self,
+        row: HeldRow<'_>,
+        around: &mut Surroundings<'_, S>,
+    ) -> Result<FrameOutcome, Failure> {
+        let is_letter = |wait: &mut WaitReason| match wait {
+            WaitReason::Row { failure, .. } => around.held.takes(failure.code),
+            WaitReason::Topic(_)
+            | WaitReason::QueueFull { .. }
+            | WaitReason::SinkClosed
+            | WaitReason::Isolate
+            | WaitReason::Draining => false,
+        };
+        let Some(WaitReason::Row { failure, .. }) = self.wait_reason.take_if(is_letter) else {
+            return Ok(FrameOutcome::NotTaken);
+        };
+        self.dead_letter(failure, row, around)
+    }
+
+    /// What becomes of a row while something is held or refused; `None` for a row that goes the
+    /// usual way.
+    fn take_beside_held<S: RecordSink>(
+        &mut self,
+        row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<Option<FrameOutcome>, Failure> {
         // Without a transaction, the usual way reports the disorder.
@@ -88,14 +182,6 @@ impl Session {
         if holds { self.hold(None, row, around).map(Some) } else { Ok(None) }
     }
 
-    /// A row was produced while something is held or refused.
-    #[cold]
-    pub(super) fn produced_beside_held(&self, held: &mut Holding) {
-        if let Some(id) = self.event_id() {
-            held.refusals.produced(id);
-        }
-    }
-
     /// An event that cannot be delivered: it becomes a dead letter, unless its key is held. Then it
     /// is held like every other event of the key, and is looked at when its turn comes.
     ///
@@ -104,7 +190,7 @@ impl Session {
     pub(super) fn dead_letter<S: RecordSink>(
         &mut self,
         failure: Failure,
-        row: &HeldRow<'_>,
+        row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let letter = Letter { code: failure.code, message: failure.message_with_causes() };
@@ -116,7 +202,7 @@ impl Session {
     fn letter_again<S: RecordSink>(
         &mut self,
         code: Code,
-        row: &HeldRow<'_>,
+        row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let letter = Letter { code, message: String::new() };
@@ -133,7 +219,7 @@ impl Session {
     fn hold<S: RecordSink>(
         &mut self,
         letter: Option<Letter>,
-        row: &HeldRow<'_>,
+        row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let Some(event) = self.held_event(letter, row, around.held) else {
@@ -159,7 +245,7 @@ impl Session {
     fn write_letter<S: RecordSink>(
         &mut self,
         event: &HeldEvent,
-        row: &HeldRow<'_>,
+        row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<Option<FrameOutcome>, Failure> {
         let Some(name) = around.held.settings.topic.clone() else { return Ok(None) };
@@ -169,7 +255,7 @@ impl Session {
         };
         let original = match row {
             HeldRow::Whole(insert, _) => {
-                self.rows.original(insert, self.committed_at, around.topics)
+                self.rows.original(&insert, self.committed_at, around.topics)
             }
             HeldRow::Cut(_) => None,
         };
@@ -192,7 +278,7 @@ impl Session {
     fn held_event(
         &mut self,
         letter: Option<Letter>,
-        row: &HeldRow<'_>,
+        row: HeldRow<'_>,
         held: &Holding,
     ) -> Option<HeldEvent> {
         let id = self.event_id()?;
@@ -219,5 +305,16 @@ impl Session {
     fn event_id(&self) -> Option<EventId> {
         let commit_lsn = self.ledger.open_commit_lsn()?;
         Some(EventId { commit_lsn, index: self.inserts })
+    }
+}
+
+/// The message of a frame; `None` for a keepalive. It has one body for both callers, and takes any
+/// message, so that `Insert::parse` stays inlined into the way of the stream.
+#[cold]
+#[inline(never)]
+fn parsed(payload: &[u8]) -> Result<Option<(XLogData<'_>, Message<'_>)>, Failure> {
+    match Frame::parse(payload)? {
+        Frame::XLogData(data) => Ok(Some((data, Message::parse(data.data)?))),
+        Frame::Keepalive(_) => Ok(None),
     }
 }

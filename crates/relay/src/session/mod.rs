@@ -10,7 +10,6 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
-    held::holding::Holding,
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         WitnessStore,
@@ -30,7 +29,6 @@ use crate::{
     telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
-use held::HeldRow;
 pub(crate) use held::Surroundings;
 pub(crate) use letters::LetterRecord;
 use pace::Traffic;
@@ -197,7 +195,6 @@ impl Session {
         now: Now,
         settings: &SessionSettings,
         topics: &mut Topics,
-        held: &mut Holding,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
         self.feedback.received(now.at);
@@ -212,12 +209,12 @@ impl Session {
                 }
                 let outcome = match Insert::parse(data.data) {
                     Some(Ok(insert)) => {
-                        let outcome = self.insert(&insert, data.data, now, topics, held, sink)?;
+                        let outcome = self.insert(&insert, now, topics, sink)?;
                         self.inserts += u32::from(outcome == FrameOutcome::Taken);
                         outcome
                     }
                     Some(Err(error)) => return Err(error.into()),
-                    None => self.message(data, now, settings, held)?,
+                    None => self.message(data, now, settings)?,
                 };
                 // This position is only reported, never confirmed. Relation messages have 0/0 here.
                 if outcome == FrameOutcome::Taken && data.wal_start > self.received {
@@ -247,7 +244,6 @@ impl Session {
         frame: &XLogData<'_>,
         now: Now,
         settings: &SessionSettings,
-        held: &mut Holding,
     ) -> Result<FrameOutcome, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.phase == SessionPhase::Draining => {
@@ -259,7 +255,6 @@ impl Session {
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
                 self.inserts = 0;
-                held.keys.forget_before(begin.final_lsn);
                 self.commit_interval_micros = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
                 self.last_commit_at = Some(begin.committed_at);
@@ -301,20 +296,10 @@ impl Session {
     fn insert<S: RecordSink>(
         &mut self,
         insert: &Insert<'_>,
-        message: &[u8],
         now: Now,
         topics: &mut Topics,
-        held: &mut Holding,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
-        if !held.is_idle()
-            && let Some(outcome) = self.insert_beside_held(
-                &HeldRow::whole(insert, message),
-                &mut Surroundings { now, topics, held, sink },
-            )?
-        {
-            return Ok(outcome);
-        }
         let ledger = &mut self.ledger;
         let limit = SizeLimit::OfTopic;
         let row = self.rows.route(insert, self.committed_at, topics, limit, |record, size| {
@@ -330,9 +315,6 @@ impl Session {
             Row::Event(Ok(topic)) => {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 topics.produced(topic);
-                if !held.is_idle() {
-                    self.produced_beside_held(held);
-                }
                 self.retried_failure = None;
                 Ok(FrameOutcome::Taken)
             }
@@ -343,11 +325,7 @@ impl Session {
             }
             Row::FilteredOut => self.count_filtered_row(),
             Row::TopicPending(topic) => Ok(self.wait(WaitReason::Topic(topic))),
-            Row::Refused(refused) => self.refused(
-                *refused,
-                &HeldRow::whole(insert, message),
-                &mut Surroundings { now, topics, held, sink },
-            ),
+            Row::Refused(refused) => self.refused(*refused, now.at),
         }
     }
 
@@ -381,22 +359,13 @@ impl Session {
         Ok(FrameOutcome::Taken)
     }
 
-    /// A row cannot be routed: it becomes a dead letter, the session waits at it, or the session
-    /// ends, depending on `[on_error]` and on the class of the failure.
+    /// A row cannot be routed: the session waits at it, or ends, depending on the class of the
+    /// failure. A row at which it waits may become a dead letter (`held`).
     #[cold]
-    #[inline(never)]
-    fn refused<S: RecordSink>(
-        &mut self,
-        refused: RefusedRow,
-        row: &HeldRow<'_>,
-        around: &mut Surroundings<'_, S>,
-    ) -> Result<FrameOutcome, Failure> {
-        let RefusedRow { failure, topic } = refused;
+    fn refused(&mut self, row: RefusedRow, at: Moment) -> Result<FrameOutcome, Failure> {
+        let RefusedRow { failure, topic } = row;
         match failure.class() {
-            Class::Mendable if around.held.takes(failure.code) => {
-                self.dead_letter(failure, row, around)
-            }
-            Class::Mendable => Ok(self.wait_at_row(failure, topic, around.now.at)),
+            Class::Mendable => Ok(self.wait_at_row(failure, topic, at)),
             Class::Transport | Class::Replay | Class::Gap | Class::Note => Err(failure),
         }
     }

@@ -24,7 +24,7 @@ impl Session {
         announced: usize,
         prefix: &[u8],
         settings: &SessionSettings,
-        mut around: Surroundings<'_, S>,
+        around: Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let now = around.now;
         self.feedback.received(now.at);
@@ -50,7 +50,7 @@ impl Session {
             [b'D', ..] => self.rows_ignored.delete += 1,
             [b'T', ..] => self.rows_ignored.truncate += 1,
             [b'M', ..] => {}
-            _ => return self.oversized_row(announced, data, settings, &mut around),
+            _ => return self.oversized_row(announced, data, settings, around),
         }
         Ok(FrameOutcome::Taken)
     }
@@ -60,38 +60,18 @@ impl Session {
         announced: usize,
         data: &[u8],
         settings: &SessionSettings,
-        around: &mut Surroundings<'_, S>,
+        around: Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let row = parse_insert_prefix(data)?;
         if self.is_within_covered() {
             self.cover_row(row.relation)?;
             return Ok(FrameOutcome::Taken);
         }
-        let outcome = match self.rows.refuse_oversized(announced, &row, settings.row_bytes)? {
-            None => {
-                self.rows_ignored.insert += 1;
-                FrameOutcome::Taken
-            }
-            Some(failure) => self.refuse_oversized(failure, &HeldRow::Cut(&row), around)?,
+        let Some(failure) = self.rows.refuse_oversized(announced, &row, settings.row_bytes)? else {
+            self.rows_ignored.insert += 1;
+            self.inserts += 1;
+            return Ok(FrameOutcome::Taken);
         };
-        self.inserts += u32::from(outcome == FrameOutcome::Taken);
-        Ok(outcome)
-    }
-
-    fn refuse_oversized<S: RecordSink>(
-        &mut self,
-        failure: Failure,
-        row: &HeldRow<'_>,
-        around: &mut Surroundings<'_, S>,
-    ) -> Result<FrameOutcome, Failure> {
-        if !around.held.is_idle()
-            && let Some(outcome) = self.insert_beside_held(row, around)?
-        {
-            return Ok(outcome);
-        }
-        if around.held.takes(failure.code) {
-            return self.dead_letter(failure, row, around);
-        }
-        Ok(self.wait_at_row(failure, None, around.now.at))
+        self.take_cut_row(failure, HeldRow::Cut(&row), around)
     }
 }

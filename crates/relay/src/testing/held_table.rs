@@ -152,10 +152,8 @@ impl HeldTable {
             if next.len() == events || (total > bytes && !next.is_empty()) {
                 break;
             }
-            let decision = match row.state {
-                HeldState::Dropping => Decision::Drop,
-                _ => Decision::Deliver,
-            };
+            let is_dropped = row.state == HeldState::Dropping;
+            let decision = if is_dropped { Decision::Drop } else { Decision::Deliver };
             next.push((row.event.clone(), decision));
         }
         next

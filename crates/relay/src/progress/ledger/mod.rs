@@ -266,11 +266,13 @@ impl Ledger {
     ///
     /// # Errors
     /// The ticket was counted before.
+    #[cold]
     pub(crate) fn held(&mut self, ticket: Ticket) -> Result<Credit, Disorder> {
         let (transaction, units) = ticket.redeem();
         self.credit_load(transaction, Load { events: 1, units })
     }
 
+    #[inline(always)]
     fn credit_load(&mut self, transaction: TransactionRef, load: Load) -> Result<Credit, Disorder> {
         if transaction.session != self.session {
             return Ok(Credit::Stale);

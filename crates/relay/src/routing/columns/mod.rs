@@ -117,15 +117,28 @@ impl Columns {
         event: &mut Event<'a>,
     ) -> Result<(), Failure> {
         if row.len() == self.width {
-            self.read_partial(row, event)
+            self.read_columns(row, event)
         } else {
             Err(misfit(row.len(), self.width))
         }
     }
 
-    /// Reads the values of a row that was cut short: the columns that arrived whole.
-    #[inline]
+    /// Reads the values of a row that may be cut short: the columns that arrived whole.
+    ///
+    /// # Errors
+    /// As for [`Columns::read`].
+    #[cold]
+    #[inline(never)]
     pub(crate) fn read_partial<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        event: &mut Event<'a>,
+    ) -> Result<(), Failure> {
+        self.read_columns(row, event)
+    }
+
+    #[inline]
+    fn read_columns<'a>(
         &self,
         row: TupleColumns<'a>,
         event: &mut Event<'a>,
