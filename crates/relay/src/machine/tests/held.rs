@@ -164,10 +164,9 @@ fn nothing_is_confirmed_before_the_table_has_it() {
     script.tick_after(4_000);
     assert_eq!(script.confirmed(), 16);
     let asked: Vec<_> = script.actions();
-    let number = asked.iter().find_map(|action| match action {
-        Action::Held(number, _) => Some(*number),
-        _ => None,
-    });
+    let number = asked
+        .iter()
+        .find_map(|action| if let Action::Held(number, _) = action { Some(*number) } else { None });
     script.handle(Input::Held(number.unwrap(), Ok(HeldAnswer::Done)));
     script.tick_after(4_000);
     assert_eq!(script.confirmed(), 32);
@@ -375,7 +374,7 @@ fn a_record_that_the_broker_refuses_is_found_and_its_neighbours_go_out_in_order(
         let mut failed = false;
         script.begin(24);
         for row in &rows {
-            while !failed && !(script.relay.wants_wal() && script.offer(row)) {
+            while !(failed || script.relay.wants_wal() && script.offer(row)) {
                 failed = script.deliver(&names[culprit]);
             }
         }
