@@ -98,5 +98,5 @@ pub use routing::{
 pub use state::{Condition, State};
 pub use telemetry::{
     HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, Reconnects, RowsIgnored,
-    Snapshot, TopicTotals, WitnessReport,
+    SkippedRow, Snapshot, TopicTotals, WitnessReport,
 };

@@ -223,6 +223,8 @@ pub struct HeldTotals {
     pub delivered: u64,
     /// Events that were dropped.
     pub dropped: u64,
+    /// Rows that were skipped.
+    pub skipped: u64,
 }
 
 impl HeldTotals {
@@ -235,6 +237,17 @@ impl HeldTotals {
             }
         }
     }
+}
+
+/// A row that was skipped, as a person has decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedRow {
+    /// What it is known by.
+    pub id: EventId,
+    /// Its table.
+    pub table: String,
+    /// The value of its id column, where it can be read.
+    pub event_id: Option<String>,
 }
 
 /// An event that has become a dead letter.

@@ -17,11 +17,13 @@ use crate::{
     failure::{Class, Code, Failure},
     progress::ticket::Ticket,
     routing::topic::TopicName,
-    telemetry::{HeldReport, HeldTotals, NewLetter},
+    telemetry::{HeldReport, HeldTotals, NewLetter, SkippedRow},
 };
 
 /// How often the table is asked what a person has decided, while something is held.
 const READ_DECIDED_EVERY: Duration = Duration::from_secs(1);
+/// How often the table is asked whether the row at which the session waits is skipped.
+const READ_SKIP_EVERY: Duration = Duration::from_secs(5);
 /// The pause after a request that failed, if the cause may pass by itself, and if a person is
 /// needed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -79,10 +81,24 @@ pub(crate) struct Holding {
     /// When the next request may be made, after one that failed.
     retry_at: Moment,
     read_decided_at: Moment,
+    /// The row at which the session waits for a person, and when to ask whether it is skipped.
+    waits_at: Option<WaitingRow>,
+    /// A row that a person has decided to skip.
+    skip: Option<EventId>,
     failure: Option<Failure>,
     pub(crate) totals: HeldTotals,
     /// Dead letters that were not logged yet.
     letters: Vec<NewLetter>,
+    /// Skipped rows that were not logged yet.
+    skipped: Vec<SkippedRow>,
+}
+
+/// A row at which the session waits for a person.
+#[derive(Debug)]
+struct WaitingRow {
+    id: EventId,
+    event_id: Option<String>,
+    ask_at: Moment,
 }
 
 #[derive(Debug)]
@@ -105,9 +121,12 @@ impl Holding {
             last_number: 0,
             retry_at: Moment::default(),
             read_decided_at: Moment::default(),
+            waits_at: None,
+            skip: None,
             failure: None,
             totals: HeldTotals::default(),
             letters: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 
@@ -121,7 +140,7 @@ impl Holding {
     /// Sets whether rows need to be compared. Called after everything that makes it so, and each turn,
     /// since what makes it not so may happen within a row.
     pub(crate) fn review(&mut self) {
-        let is_idle = self.keys.is_empty() && self.refusals.is_empty();
+        let is_idle = self.keys.is_empty() && self.refusals.is_empty() && self.skip.is_none();
         self.attention = if is_idle { Attention::None } else { Attention::Rows };
     }
 
@@ -159,6 +178,23 @@ impl Holding {
         Some(Failure::new(Code::HeldFull, what))
     }
 
+    /// The session waits at this row, and a person may decide to skip it.
+    pub(crate) fn waits_at(&mut self, id: EventId, event_id: Option<String>, at: Moment) {
+        if self.waits_at.as_ref().is_none_or(|waiting| waiting.id != id) {
+            self.waits_at = Some(WaitingRow { id, event_id, ask_at: at });
+        }
+    }
+
+    /// Whether a person has decided to skip this row. It is asked for once.
+    pub(crate) fn takes_skip(&mut self, id: EventId) -> bool {
+        self.skip.take_if(|skip| *skip == id).is_some()
+    }
+
+    /// A row was taken: the session waits at none.
+    pub(crate) fn goes_on(&mut self) {
+        self.waits_at = None;
+    }
+
     /// A broker refused a record of the transaction that commits at `commit_lsn`.
     pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
         let narrowed = self.refusals.refused(commit_lsn, failure);
@@ -176,6 +212,17 @@ impl Holding {
             code: letter.code,
             message: letter.message.clone(),
         });
+    }
+
+    /// A row is skipped.
+    pub(crate) fn note_skip(&mut self, id: EventId, table: String, event_id: Option<String>) {
+        self.totals.skipped += 1;
+        self.skipped.push(SkippedRow { id, table, event_id });
+    }
+
+    /// The skipped rows since the last call.
+    pub(crate) fn take_skipped(&mut self) -> Vec<SkippedRow> {
+        std::mem::take(&mut self.skipped)
     }
 
     /// The dead letters since the last call.
@@ -221,6 +268,10 @@ impl Holding {
         }
         if let Some(leaving) = self.release.finished() {
             return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
+        }
+        if let Some(waiting) = self.waits_at.as_ref().filter(|waiting| waiting.ask_at <= at) {
+            let (id, event_id) = (waiting.id, waiting.event_id.clone());
+            return Some(self.number(HeldRequest::ReadSkip { id, event_id }, Vec::new()));
         }
         if follows == Follows::No {
             return None;
@@ -279,6 +330,14 @@ impl Holding {
                 self.release.add(keys);
                 self.read_decided_at = at + READ_DECIDED_EVERY;
             }
+            HeldAnswer::Skipped(is_skipped) => {
+                let Some(waiting) = &mut self.waits_at else { return Answered::Nothing };
+                waiting.ask_at = at + READ_SKIP_EVERY;
+                if is_skipped {
+                    self.skip = Some(waiting.id);
+                    return Answered::Skip;
+                }
+            }
             HeldAnswer::Next(events) => {
                 let keys = running.map_or_else(Vec::new, |running| running.keys);
                 self.release.begin(&keys, events);
@@ -328,8 +387,10 @@ impl Holding {
         if has_work {
             return Some(self.retry_at);
         }
+        let ask = self.waits_at.as_ref().map(|waiting| waiting.ask_at.max(self.retry_at));
         let polls = follows == Follows::Yes && self.keys.totals().events > 0;
-        polls.then(|| self.read_decided_at.max(self.retry_at))
+        let poll = polls.then(|| self.read_decided_at.max(self.retry_at));
+        [ask, poll].into_iter().flatten().min()
     }
 
     /// The session is over: the next one reads the table again.
@@ -338,6 +399,7 @@ impl Holding {
         self.queue.clear();
         self.release.session_ended();
         self.refusals.session_ended();
+        (self.waits_at, self.skip) = (None, None);
         self.review();
         self.running = None;
         self.failure = None;
@@ -348,6 +410,8 @@ impl Holding {
 /// What an answer has led to.
 pub(crate) enum Answered {
     Nothing,
+    /// The row at which the session waits is to be offered again, and skipped.
+    Skip,
     /// Events are in the table, which redeems their tickets.
     Written(Vec<Ticket>),
     /// Events have left the table, or stay in it as dead letters.

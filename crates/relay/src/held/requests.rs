@@ -33,6 +33,14 @@ pub enum HeldRequest {
         /// The most bytes, except for a single event.
         bytes: usize,
     },
+    /// Read whether a person has decided that this event, at which the session waits, is skipped.
+    /// Answer: [`HeldAnswer::Skipped`]; it is not where the table does not exist.
+    ReadSkip {
+        /// The event.
+        id: EventId,
+        /// The value of its id column, where it can be read.
+        event_id: Option<String>,
+    },
     /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with what the
     /// table then holds of their keys.
     Close(Vec<Leaving>),
@@ -51,6 +59,8 @@ pub enum HeldAnswer {
     Decided(Vec<KeyHash>),
     /// To [`HeldRequest::ReadNext`].
     Next(Vec<(HeldEvent, Decision)>),
+    /// To [`HeldRequest::ReadSkip`].
+    Skipped(bool),
     /// To [`HeldRequest::Close`].
     Closed(Vec<(KeyHash, KeyTotals)>),
 }

@@ -86,6 +86,11 @@ impl Relay {
     fn held_changed(&mut self, answered: Answered, at: Moment) {
         match answered {
             Answered::Nothing => {}
+            Answered::Skip => {
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.offer_again();
+                }
+            }
             Answered::Written(tickets) => {
                 let Phase::Streaming(session) = &mut self.phase else { return };
                 let mut broken = None;
@@ -156,6 +161,9 @@ impl Relay {
     pub(super) fn proceed_held(&mut self, now: Now) {
         self.held.review();
         let Phase::Streaming(session) = &self.phase else { return };
+        if session.row_failure().is_none() {
+            self.held.goes_on();
+        }
         let follows = follows(session);
         if follows == Follows::No {
             self.held.release.stop();

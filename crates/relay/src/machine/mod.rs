@@ -44,7 +44,7 @@ use crate::{
     routing::{record::TopicId, topic::TopicName, topics::Topics},
     session::{Session, SessionSettings, Surroundings, WaitReason},
     source::{Baseline, Gap},
-    telemetry::{Latencies, NewLetter, Reconnects, RowsIgnored},
+    telemetry::{Latencies, NewLetter, Reconnects, RowsIgnored, SkippedRow},
     witness::Keeper,
 };
 use attempt::Attempt;
@@ -310,6 +310,11 @@ impl Relay {
     /// The dead letters since the last call, to be logged.
     pub fn take_letters(&mut self) -> Vec<NewLetter> {
         self.held.take_letters()
+    }
+
+    /// The rows that were skipped since the last call, to be logged.
+    pub fn take_skipped(&mut self) -> Vec<SkippedRow> {
+        self.held.take_skipped()
     }
 
     /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick the

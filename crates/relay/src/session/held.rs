@@ -147,9 +147,18 @@ impl Session {
             | WaitReason::Draining => false,
         };
         let Some(WaitReason::Row { failure, .. }) = self.wait_reason.take_if(is_letter) else {
+            self.note_waiting_row(row, around);
             return Ok(FrameOutcome::NotTaken);
         };
         self.dead_letter(failure, row, around)
+    }
+
+    /// A person may decide to skip the row at which the session waits.
+    fn note_waiting_row<S>(&mut self, row: HeldRow<'_>, around: &mut Surroundings<'_, S>) {
+        if let (Some(WaitReason::Row { .. }), Some(id)) = (&self.wait_reason, self.event_id()) {
+            let (_, event_id) = self.rows.name(row.relation(), row.columns());
+            around.held.waits_at(id, event_id, around.now.at);
+        }
     }
 
     /// What becomes of a row while something is held or refused; `None` for a row that goes the
@@ -170,6 +179,13 @@ impl Session {
             Some(KnownAs::OpenLetter(code)) => {
                 return self.letter_again(code, row, around).map(Some);
             }
+        }
+        if around.held.takes_skip(id) {
+            let (table, event_id) = self.rows.name(row.relation(), row.columns());
+            around.held.note_skip(id, table, event_id);
+            self.ledger.count_without_record()?;
+            self.retried_failure = None;
+            return Ok(Some(FrameOutcome::Taken));
         }
         if let Some(failure) = around.held.refusals.culprit(id).cloned() {
             return self.dead_letter(failure, row, around).map(Some);
@@ -226,7 +242,9 @@ impl Session {
             return Err(super::Disorder::RowOutsideTransaction.into());
         };
         if let Some(failure) = around.held.full(&event.hash, event.bytes()) {
-            return Ok(self.wait_at_row(failure, None, around.now.at));
+            let outcome = self.wait_at_row(failure, None, around.now.at);
+            self.note_waiting_row(row, around);
+            return Ok(outcome);
         }
         if event.letter.is_some()
             && let Some(outcome) = self.write_letter(&event, row, around)?

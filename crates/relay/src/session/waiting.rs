@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// Has the row offered again. Until the row is taken, its failure is still reported.
-    fn offer_again(&mut self) {
+    pub(crate) fn offer_again(&mut self) {
         if let Some(WaitReason::Row { failure, .. }) = self.wait_reason.take() {
             self.retried_failure = Some(failure);
         }

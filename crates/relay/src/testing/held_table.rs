@@ -13,6 +13,8 @@ use crate::held::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldTable {
     rows: BTreeMap<EventId, HeldRow>,
+    /// Transactions and ids of the rows that a person wants to be skipped.
+    skips: BTreeSet<(Lsn, Option<String>)>,
 }
 
 /// One row.
@@ -77,6 +79,11 @@ impl HeldTable {
         }
     }
 
+    /// A person decides that a row is skipped.
+    pub fn skip(&mut self, commit_lsn: Lsn, event_id: Option<&str>) {
+        self.skips.insert((commit_lsn, event_id.map(str::to_owned)));
+    }
+
     /// Carries out a request.
     pub fn answer(&mut self, request: HeldRequest) -> HeldAnswer {
         match request {
@@ -97,6 +104,9 @@ impl HeldTable {
             }
             HeldRequest::ReadNext { keys, events, bytes } => {
                 HeldAnswer::Next(self.next(&keys, events, bytes))
+            }
+            HeldRequest::ReadSkip { id, event_id } => {
+                HeldAnswer::Skipped(self.skips.contains(&(id.commit_lsn, event_id)))
             }
             HeldRequest::Close(leaving) => HeldAnswer::Closed(self.close(leaving)),
         }
