@@ -25,7 +25,7 @@ use crate::{
 const SETTINGS: &str = "\
     select set_config('synchronous_commit', 'local', false) \
       where current_setting('synchronous_commit') = 'off'; \
-    set statement_timeout = '20s'; set lock_timeout = '10s'; \
+    set statement_timeout = '20s'; set lock_timeout = '5s'; \
     set default_transaction_read_only = off";
 
 /// Ends the sessions of this lock, all or one.
