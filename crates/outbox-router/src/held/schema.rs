@@ -1,7 +1,7 @@
 //! The tables, indexes and grants, as `setup --dead-letters` prints and runs them. Every statement
 //! may be run again.
 
-use crate::postgres::quote_identifier;
+use crate::postgres::{quote_identifier, quote_literal};
 
 /// A statement, and why it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +96,18 @@ fn grants(role: &str) -> [Statement; 3] {
             sql: format!("grant select on table \"outbox_router\".\"decision\" to {role}"),
         },
     ]
+}
+
+/// Takes from a role what [`statements`] has granted, so that it can be dropped. The tables may not
+/// exist.
+pub fn revoke(role: &str) -> String {
+    let role = quote_identifier(role);
+    let revoke = format!(
+        "begin if to_regclass('outbox_router.held') is not null then \
+         revoke all on all tables in schema \"outbox_router\" from {role}; \
+         revoke all on schema \"outbox_router\" from {role}; end if; end"
+    );
+    format!("do {}", quote_literal(&revoke))
 }
 
 #[cfg(test)]
