@@ -124,12 +124,11 @@ struct PerKey(usize);
 
 impl PerKey {
     /// Of many keys few events each make a batch; of one, all come from it.
-    const fn first(keys: usize, events: usize) -> Self {
+    fn first(keys: usize, events: usize) -> Self {
         const LEAST: usize = 16;
-        let share = if keys == 0 { 0 } else { events / keys * 2 };
+        let share = events.checked_div(keys).unwrap_or_default().saturating_mul(2).max(LEAST);
         // One more than a batch, so that a batch of one key is known to be whole.
-        let share = if share < LEAST { LEAST } else { share };
-        Self(if share > events { events + 1 } else { share })
+        Self(share.min(events.saturating_add(1)))
     }
 
     const fn next(self) -> Self {

@@ -36,7 +36,7 @@ fn ids() -> impl Strategy<Value = EventId> {
 fn events() -> impl Strategy<Value = HeldEvent> {
     ids().prop_map(|id| {
         let number = id.commit_lsn.as_u64() + u64::from(id.index) * 7;
-        let key = KEYS[usize::try_from(number % 4).unwrap()];
+        let key = KEYS.get(usize::try_from(number % 4).unwrap()).unwrap();
         let event = if number % 3 == 0 { letter(id, key) } else { event(id, key) };
         let messages = vec![1; usize::try_from(number % 50).unwrap() + 1];
         match number % 11 {

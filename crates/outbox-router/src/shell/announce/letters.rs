@@ -11,6 +11,6 @@ pub(in crate::shell) fn dead_letter(letter: &NewLetter) {
         event_id,
         table,
         hint = format!("outbox-router dead-letters show --id {id}"),
-        "an event is a dead letter, and its key is held: {message}"
+        "an event is a dead letter: {message}"
     );
 }

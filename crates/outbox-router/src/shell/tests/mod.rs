@@ -102,7 +102,7 @@ fn failure(code: Code) -> Failure {
 
 /// The shell, and the world around it.
 struct Fixture {
-    shell: Shell<ScriptedPostgres, ScriptedKafka>,
+    shell: Box<Shell<ScriptedPostgres, ScriptedKafka>>,
     world: World,
 }
 
@@ -161,7 +161,7 @@ impl Fixture {
             late,
             _watched: watched,
         };
-        Self { shell, world }
+        Self { shell: Box::new(shell), world }
     }
 
     /// The shell as `run` starts it.
