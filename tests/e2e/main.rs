@@ -9,6 +9,7 @@ mod bad_rows;
 mod brokers;
 mod compare;
 mod ddl;
+mod dead_letters;
 mod delivery;
 mod dry_run;
 mod faults;

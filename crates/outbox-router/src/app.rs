@@ -8,8 +8,8 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    ExitReason, OnFailed, Relay, RelaySettings, Timing, Window, WitnessSettings,
-    witness::WitnessKey,
+    ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing, Window,
+    WitnessSettings, witness::WitnessKey,
 };
 use tokio::{
     net::TcpListener,
@@ -22,6 +22,7 @@ use crate::{
     admin,
     block_on::block_on,
     cli::Exit,
+    held::{HeldStore, Keep, Pipeline},
     kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
@@ -103,6 +104,7 @@ impl App {
         let mut ended = on_its_own_thread(Parts {
             relay,
             postgres: self.source(),
+            held: self.held_store(),
             kafka: self.prepared.kafka.clone(),
             state_topic: self.prepared.config.kafka.state_topic.clone(),
             witness_key: self.witness_key(),
@@ -151,6 +153,7 @@ impl App {
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
             outboxes: self.prepared.config.outboxes(),
             witness,
+            held: self.held_settings(),
             window: self.window(),
             row_bytes: size(limits.row_bytes),
             timing: Timing {
@@ -161,6 +164,29 @@ impl App {
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
+    }
+
+    fn held_settings(&self) -> HeldSettings {
+        let config = &self.prepared.config;
+        let letters = &config.dead_letters;
+        HeldSettings {
+            policy: config.on_error,
+            hold_keys: letters.hold_key,
+            topic: letters.topic.clone(),
+            limits: HeldLimits {
+                keys: letters.max_keys,
+                events: letters.max_events,
+                bytes: letters.max_bytes,
+            },
+        }
+    }
+
+    fn held_store(&self) -> HeldStore<Endpoint> {
+        let config = &self.prepared.config;
+        let pipeline =
+            Pipeline { name: config.name.clone(), slot: config.postgres.slot.as_str().to_owned() };
+        let keep = if config.on_error.has_dead_letters() { Keep::Always } else { Keep::WhileHeld };
+        HeldStore::new(self.endpoint(), pipeline, keep)
     }
 
     fn endpoint(&self) -> Endpoint {

@@ -22,6 +22,7 @@ pub mod compare;
 pub mod config;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
+pub mod held;
 pub mod kafka;
 pub mod migrate;
 pub mod monitor;

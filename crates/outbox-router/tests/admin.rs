@@ -263,6 +263,60 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
     assert_eq!(endpoint.probe("/readyz").await.0, 200);
 }
 
+/// Of each code that can make a dead letter, and of nothing else.
+#[tokio::test]
+async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
+    let endpoint = start().await;
+    let page = endpoint.get("/metrics").await;
+    let letters: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("outbox_dead_letters_total{")).collect();
+    let of =
+        |code: &Code| format!("outbox_dead_letters_total{{pipeline=\"shop\",code=\"{code}\"}} 0");
+    let codes = Code::ALL.iter().filter(|code| relay::ErrorClass::of(**code).is_some());
+    assert_eq!(letters, codes.map(of).collect::<Vec<_>>());
+    for name in ["held_keys", "held_events", "held_bytes", "held_oldest_seconds"] {
+        assert!(
+            page.contains(&format!("\noutbox_{name}{{pipeline=\"shop\"}} 0\n")),
+            "{name}: {page}"
+        );
+    }
+    let day_ago = std::time::SystemTime::now() - Duration::from_secs(86_400);
+    let micros = day_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+    endpoint.relay.send_modify(|report| {
+        report.snapshot.held = relay::HeldReport {
+            held: relay::HeldLimits { keys: 2, events: 5, bytes: 999 },
+            oldest: Some(relay::PgTimestamp::from_unix_micros(i64::try_from(micros).unwrap())),
+            totals: relay::HeldTotals {
+                letters: [(Code::NotJson, 3)].into(),
+                delivered: 7,
+                dropped: 1,
+            },
+        };
+    });
+    let page = endpoint.get("/metrics").await;
+    for line in [
+        r#"outbox_dead_letters_total{pipeline="shop",code="R014"} 3"#,
+        r#"outbox_held_keys{pipeline="shop"} 2"#,
+        r#"outbox_held_events{pipeline="shop"} 5"#,
+        r#"outbox_held_bytes{pipeline="shop"} 999"#,
+        r#"outbox_held_delivered_total{pipeline="shop"} 7"#,
+        r#"outbox_held_dropped_total{pipeline="shop"} 1"#,
+        // Some time passes in the test.
+        r#"outbox_held_oldest_seconds{pipeline="shop"} 864"#,
+    ] {
+        assert!(page.contains(&format!("\n{line}")), "{line}: {page}");
+    }
+    let mut held = endpoint.status().await["held"].take();
+    assert!(held["oldest_seconds"].take().as_f64().unwrap() >= 86_400.0);
+    assert_eq!(
+        held,
+        json!({
+            "keys": 2, "events": 5, "bytes": 999, "oldest_seconds": null,
+            "dead_letters": {"R014": 3}, "delivered": 7, "dropped": 1,
+        })
+    );
+}
+
 #[tokio::test]
 async fn the_status_has_its_documented_shape() {
     let endpoint = start().await;
@@ -298,6 +352,10 @@ async fn the_status_has_its_documented_shape() {
                 "gaps_recorded": true,
                 "kept": "off",
                 "position": null,
+            },
+            "held": {
+                "keys": 0, "events": 0, "bytes": 0, "oldest_seconds": null, "dead_letters": {},
+                "delivered": 0, "dropped": 0,
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {

@@ -89,6 +89,44 @@ async fn a_property_that_librdkafka_does_not_know_or_take_is_refused() {
 }
 
 #[tokio::test]
+async fn what_becomes_of_an_event_that_cannot_be_delivered_is_one_of_two_words() {
+    for class in ["bad_row", "unroutable", "too_large", "rejected"] {
+        let output = check(&[&format!("on_error.{class}=dead_letter")]).await;
+        assert_eq!(output.exit, Exit::Done, "{}", output.err);
+        assert!(output.out.contains(&format!("{class} = \"dead_letter\"")), "{}", output.out);
+        let setting = format!("on_error.{class}=skip");
+        assert_refused(&check(&[&setting]).await, &format!("on_error.{class} \"skip\" is not a"));
+    }
+    assert_refused(&check(&["on_error.missing_topic=dead_letter"]).await, "there is no key");
+}
+
+#[tokio::test]
+async fn a_limit_by_which_nothing_could_be_held_is_refused() {
+    for (setting, what) in [
+        ("dead_letters.max_keys=0", "dead_letters.max_keys \"0\" is not a whole number from 1 to"),
+        ("dead_letters.max_events=0", "dead_letters.max_events \"0\" is not a whole number from 1"),
+        ("dead_letters.max_bytes=0MiB", "dead_letters.max_bytes \"0MiB\" is not between 1MiB and"),
+        ("dead_letters.max_bytes=5", "dead_letters.max_bytes \"5\" has no unit"),
+        ("dead_letters.hold_key=no", "dead_letters.hold_key \"no\" is not true or false"),
+    ] {
+        assert_refused(&check(&[setting]).await, what);
+    }
+    let output = check(&["dead_letters.hold_key=false", "dead_letters.topic="]).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
+    assert!(output.out.contains("hold_key = false"), "{}", output.out);
+}
+
+#[tokio::test]
+async fn dead_letters_do_not_go_to_the_state_topic() {
+    let what = "C008: dead_letters.topic is the kafka.state_topic (t)";
+    let settings = ["dead_letters.topic=t", "kafka.state_topic=t"];
+    assert_refused(&check(&settings).await, what);
+    assert_refused(&check(&["dead_letters.topic=no topic"]).await, "is no topic name");
+    let neither = check(&["dead_letters.topic=", "kafka.state_topic="]).await;
+    assert_eq!(neither.exit, Exit::Done, "{}", neither.err);
+}
+
+#[tokio::test]
 async fn every_property_that_is_refused_is_named_at_once_with_its_place() {
     let output = check(&["kafka.properties.acks=1", "kafka.properties.lingre.ms=5"]).await;
     assert_refused(&output, "set by --set kafka.properties.acks=…");

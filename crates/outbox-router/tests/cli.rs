@@ -6,8 +6,8 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFailed, Production,
-        RecordPart, Repeat, SqlMode, Task, Terminal,
+        self, Audience, Cli, Command, Confirmation, DeadLetterTables, Exit, Form, MissingTable,
+        OnFailed, Production, RecordPart, Repeat, SqlMode, Task, Terminal,
     },
     config::Environment,
 };
@@ -109,6 +109,8 @@ fn setup_prints_unless_apply_is_given() {
     assert_eq!(args.record, RecordPart::Include);
     assert_eq!(setup("setup --skip-kafka").record, RecordPart::Skip);
     assert_eq!((args.write, args.table), (SqlMode::Print, MissingTable::Expect));
+    assert_eq!(args.dead_letters, DeadLetterTables::Skip);
+    assert_eq!(setup("setup --dead-letters").dead_letters, DeadLetterTables::Make);
     assert_eq!((args.role, args.wait), (None, Duration::from_secs(60)));
     let args = setup("setup --apply --create-table --role r --wait 2m --admin-url canary");
     assert_eq!((args.write, args.table), (SqlMode::Apply, MissingTable::Create));
@@ -246,6 +248,27 @@ async fn setup_prints_the_sql_in_the_order_that_matters() {
     ];
     let places: Vec<_> = statements.iter().map(|text| out.find(text).expect(text)).collect();
     assert!(places.is_sorted(), "{out}");
+}
+
+#[tokio::test]
+async fn setup_prints_the_tables_of_dead_letters_with_the_grants_of_the_routers_role() {
+    let line = "setup --dead-letters --set postgres.url=postgres://own@h/shop";
+    for (role, granted) in [("", "own"), (" --role other", "other")] {
+        let (exit, out) = output_of(&format!("{line}{role}")).await;
+        assert_eq!(exit, Exit::Done);
+        let grant = format!(
+            "grant select, insert, update on table \"outbox_router\".\"held\" to \"{granted}\";"
+        );
+        let statements = [
+            "create schema if not exists \"outbox_router\";",
+            grant.as_str(),
+            "create publication",
+        ];
+        let places: Vec<_> = statements.iter().map(|text| out.find(text).expect(text)).collect();
+        assert!(places.is_sorted(), "{out}");
+    }
+    let (_, out) = output_of("setup --set postgres.url=postgres://own@h/shop").await;
+    assert!(!out.contains("outbox_router\".\"held"), "{out}");
 }
 
 #[tokio::test]

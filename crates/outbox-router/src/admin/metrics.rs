@@ -12,6 +12,7 @@ use relay::{
 
 use super::{
     exposition::{Page, Type, seconds},
+    held,
     status::epoch,
     view::View,
 };
@@ -42,6 +43,7 @@ pub fn encode(view: &View<'_>) -> String {
     of_lag(&mut pipeline, view);
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
+    held::metrics(&mut pipeline, &view.relay.snapshot.held);
     of_topics(&mut pipeline, &view.relay.snapshot.topics);
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")

@@ -14,6 +14,7 @@
 
 mod exposition;
 pub mod health;
+mod held;
 mod listener;
 pub mod metrics;
 mod pages;

@@ -10,7 +10,7 @@ use std::{
 use relay::Lsn;
 use serde::Serialize;
 
-use super::{reason::Reason, view::View, witness::WitnessView};
+use super::{held::HeldView, reason::Reason, view::View, witness::WitnessView};
 use crate::monitor::{
     Blame, SlotHealth,
     pins::{PinHolder, WalPin},
@@ -41,6 +41,8 @@ pub struct StatusDocument {
     pub lag: Option<LagBytes>,
     /// Counts since the start of the process.
     pub totals: TotalsView,
+    /// Dead letters, and the events that are held behind them.
+    pub held: HeldView,
     /// The witness, the record in the state topic.
     pub witness: WitnessView,
     /// The monitor itself.
@@ -218,6 +220,7 @@ impl StatusDocument {
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
+            held: HeldView::of(&snapshot.held),
             witness: WitnessView::of(view),
             monitor: MonitorView::of(view),
         }

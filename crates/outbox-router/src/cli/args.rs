@@ -10,7 +10,7 @@ use super::{
     compare::CompareArgs,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
-    flags::{AdminArgs, Overrides},
+    flags::{AdminArgs, DeadLetterTables, Overrides},
     form::Form,
     migrate::MigrateFrom,
 };
@@ -188,6 +188,10 @@ pub struct SetupArgs {
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
     pub table: MissingTable,
+    /// Create the tables that [on_error] needs, too, and let the router's role use them
+    #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
+    #[arg(default_missing_value = "make")]
+    pub dead_letters: DeadLetterTables,
     /// Create the role that the router runs as: it may log in, connect and replicate, and read no
     /// table
     #[arg(long, value_name = "NAME")]

@@ -63,6 +63,11 @@ impl<'a> Access<'a> {
         Ok(self.resolve(self.own)?.dbname)
     }
 
+    /// The role that the router connects as; `None` where the settings cannot be read.
+    pub(super) fn role_of_router(&self) -> Option<String> {
+        self.resolve(self.own).ok().map(|conninfo| conninfo.user)
+    }
+
     /// The database that the command connects to; `None` where the settings cannot be read.
     pub(super) fn database(&self) -> Option<String> {
         self.conninfo().ok().map(|conninfo| conninfo.dbname)

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::config::Secret;
 
@@ -21,6 +21,15 @@ pub struct AdminArgs {
     /// Connect as a role that may do what this needs, instead of by postgres.url
     #[arg(long, value_name = "URL", value_parser = secret)]
     pub admin_url: Option<Secret<String>>,
+}
+
+/// Whether `setup` also makes the tables of dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeadLetterTables {
+    /// It does not.
+    Skip,
+    /// It does.
+    Make,
 }
 
 fn secret(text: &str) -> Result<Secret<String>, Infallible> {

@@ -43,7 +43,7 @@ use connect::Access;
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
-pub use flags::{AdminArgs, Overrides};
+pub use flags::{AdminArgs, DeadLetterTables, Overrides};
 pub use form::Form;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,

@@ -5,6 +5,7 @@ use relay::{ColumnName, DEBEZIUM, DEFAULT, OutboxTable, Role, TableName};
 
 use crate::{
     config::Config,
+    held::schema,
     postgres::{quote_identifier, quote_table},
 };
 
@@ -133,11 +134,15 @@ pub(super) fn drop_publication(publication: &str) -> String {
     format!("drop publication {}", quote_identifier(publication))
 }
 
-/// Takes from a role the right to connect, and drops the role.
-pub(super) fn drop_role(database: &str, role: &str) -> [String; 2] {
+/// Takes from a role what `setup` has granted, and drops the role.
+pub(super) fn drop_role(database: &str, role: &str) -> [String; 3] {
     let name = quote_identifier(role);
     let database = quote_identifier(database);
-    [format!("revoke connect on database {database} from {name}"), format!("drop role {name}")]
+    [
+        format!("revoke connect on database {database} from {name}"),
+        schema::revoke(role),
+        format!("drop role {name}"),
+    ]
 }
 
 #[cfg(test)]

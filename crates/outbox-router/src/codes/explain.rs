@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use relay::{Class, Names};
+use relay::{Class, Code, ErrorClass, Names};
 
 use super::{CLOSING, explanation::Explanation, template::fill};
 
@@ -29,6 +29,24 @@ pub fn after_repair(explanation: &Explanation) -> Option<String> {
     })
 }
 
+/// What lets the events of other keys go on, where one event cannot be delivered.
+pub(super) fn dead_letter_option(class: ErrorClass) -> String {
+    let class = class.as_str();
+    format!(
+        "or set on_error.{class} = \"dead_letter\" and restart, so that the events of other keys go on"
+    )
+}
+
+/// The same, as a sentence of its own.
+pub fn meanwhile(explanation: &Explanation) -> Option<String> {
+    let class = ErrorClass::of(Code::parse(explanation.code)?)?.as_str();
+    Some(format!(
+        "With on_error.{class} = \"dead_letter\" the router does not stop at such an event: it goes \
+         into the table that outbox-router setup --dead-letters makes, and the events of other keys \
+         go on."
+    ))
+}
+
 /// Writes title, meaning and remedies of a code. Names that only a failure has stand in capitals.
 ///
 /// # Errors
@@ -45,6 +63,9 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     each(explanation, out)?;
     if let Some(closing) = after_repair(explanation) {
         writeln!(out, "\n{closing}")?;
+    }
+    if let Some(meanwhile) = meanwhile(explanation) {
+        writeln!(out, "\n{meanwhile}")?;
     }
     if runs_kafka_tool(explanation) {
         writeln!(out, "\n{KAFKA_TOOLS}")?;

@@ -19,9 +19,9 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Class, Failure};
+use relay::{Case, Class, ErrorClass, Failure};
 
-pub use explain::{KAFKA_TOOLS, after_repair, explain, typed};
+pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
 
 /// The tables, in the order in which they are documented.
@@ -88,7 +88,23 @@ fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
     }
 }
 
+/// What lets the other events go on, after the remedy of a failure that is one event's alone.
+fn dead_letter_option(failure: &Failure) -> Option<String> {
+    // The state topic's record is no event.
+    let is_of_event = failure.case != Some(Case::StateRecordTooLarge);
+    let class = ErrorClass::of(failure.code).filter(|_| is_of_event)?;
+    Some(explain::dead_letter_option(class))
+}
+
 fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {
+    let own = own_remedy(failure, closing);
+    match (own, dead_letter_option(failure)) {
+        (Some(own), Some(option)) => Some(format!("{own}; {option}")),
+        (own, option) => own.or(option),
+    }
+}
+
+fn own_remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {
     let explanation = explanation(failure.code.as_str())?;
     let of_case = |case| explanation.cases.iter().find(|remedy| remedy.case == case);
     let remedy = failure.case.and_then(of_case).map_or(explanation.remedy, |case| case.remedy);

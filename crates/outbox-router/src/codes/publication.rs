@@ -280,4 +280,30 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  had sent all of its rows",
         cases: &[],
     },
+    Explanation {
+        code: Code::HeldTable.as_str(),
+        title: "the table of dead letters is missing or cannot be used",
+        meaning: "With on_error = \"dead_letter\" for any class, an event that cannot be delivered \
+                  goes into outbox_router.held, in the outbox's database, before its position is \
+                  confirmed. Without the table no session begins; where it is lost while the router \
+                  runs, nothing is confirmed past the event that waits for it. The router tries \
+                  again every 30 s.",
+        remedy: "{setup} --dead-letters, which may be repeated and changes nothing that exists; if \
+                 the table was dropped with events in it, they are lost: restore it from a backup",
+        cases: &[
+            case_remedy(
+                Case::HeldTableForbidden,
+                "the router's role may not use the table",
+                "{setup} --dead-letters --role {role}, or in psql: grant usage on schema \
+                 outbox_router to {role}; grant select, insert, update on outbox_router.held to \
+                 {role}",
+            ),
+            case_remedy(
+                Case::HeldTableUnsuitable,
+                "the table has other columns, or values that this version does not know",
+                "compare the table with what outbox-router setup --dead-letters prints, and run the \
+                 version that wrote it, or a later one",
+            ),
+        ],
+    },
 ];

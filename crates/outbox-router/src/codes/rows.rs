@@ -212,4 +212,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  publish inserts only: alter publication {publication} set (publish = 'insert')",
         cases: &[],
     },
+    Explanation {
+        code: Code::HeldFull.as_str(),
+        title: "as many events are held as [dead_letters] allows",
+        meaning: "The event has to be held, since it cannot be delivered or its key is held, and \
+                  dead_letters.max_keys, max_events or max_bytes is reached. The router stops at \
+                  the row and tries it again every 30 s; nothing is lost.",
+        remedy: "outbox-router dead-letters list shows what is held and why; when its cause is \
+                 removed, outbox-router dead-letters requeue, or drop, makes room; or raise the \
+                 limit that is named, and restart",
+        cases: &[],
+    },
 ];

@@ -89,7 +89,8 @@ fn unknown_names_are_left_as_placeholders() {
     let failure = Failure::new(Code::RecordTooLarge, "a record is too large");
     let hint = hint(&failure).unwrap();
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
-                    --add-config max.message.bytes=BYTES";
+                    --add-config max.message.bytes=BYTES; or set on_error.too_large = \"dead_letter\" and \
+                    restart, so that the events of other keys go on";
     assert!(hint.ends_with(expected), "{hint}");
 }
 

@@ -12,10 +12,10 @@ use std::{
 };
 
 use relay::{
-    BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ExpandJson, ExtraHeader, Format,
-    HeaderNames, Intervals, JavaRegex, MissingColumns, OnMismatch, OnNotJson, OnUpdate,
-    OutboxTable, Outboxes, PRESETS, Preset, RowFilter, TableName, Times, Timestamp, TombstoneOn,
-    TopicName, TopicTemplate,
+    BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ErrorPolicy, ExpandJson,
+    ExtraHeader, Format, HeaderNames, HoldKeys, Intervals, JavaRegex, MissingColumns, OnError,
+    OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, RowFilter, TableName,
+    Times, Timestamp, TombstoneOn, TopicName, TopicTemplate,
 };
 
 use super::{
@@ -23,7 +23,7 @@ use super::{
     kinds::{
         Kind, Named, choice, connection, count, count_or_broker_default, duration, envelope,
         extra_headers, filter, group, inline, optional_text, properties, section, sections, size,
-        text, tombstones,
+        switch, text, tombstones,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -92,6 +92,8 @@ const ON_MISMATCH: &[(&str, OnMismatch)] =
 const MISSING_COLUMNS: &[(&str, MissingColumns)] =
     &[("error", MissingColumns::Error), ("ignore", MissingColumns::Ignore)];
 const ON_UPDATE: &[(&str, OnUpdate)] = &[("ignore", OnUpdate::Ignore), ("error", OnUpdate::Error)];
+const ON_ERROR: &[(&str, OnError)] =
+    &[("halt", OnError::Halt), ("dead_letter", OnError::DeadLetter)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -132,6 +134,15 @@ tables! {
             sections("every table of the publication, with the defaults");
         /// Where records go.
         kafka: KafkaSection = KafkaSection::defaults(), section();
+        /// What follows from an event that cannot be delivered, while the events around it can.
+        /// halt: the router stops at it, and nothing behind it is delivered. dead_letter: the event
+        /// goes into the table outbox_router.held, which `outbox-router setup --dead-letters`
+        /// makes, and the events of other keys go on. A topic that is missing or forbidden and a
+        /// broker that is down never make dead letters: they are waited for.
+        on_error: ErrorPolicy = ErrorPolicy::defaults(), section();
+        /// Events that wait in the table outbox_router.held. At a limit the router stops at the
+        /// next event to be held (R017).
+        dead_letters: DeadLettersSection = DeadLettersSection::defaults(), section();
         /// What may be in flight, and how long a shutdown may take.
         limits: LimitsSection = LimitsSection::defaults(), section();
         /// How often the slot is read, and from when on it is too far behind.
@@ -292,7 +303,7 @@ tables! {
         /// witness: then a slot that was moved, another server or another cluster is not noticed
         /// while no router runs, and a restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
-            text("a topic's name, or \"\"", parse::state_topic, parse::print_state_topic);
+            text("a topic's name, or \"\"", parse::state_topic, parse::print_optional_topic);
         /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
         /// fixed, and refused here).
         properties: Properties = Properties::default(), properties(&[
@@ -312,6 +323,37 @@ tables! {
         partitions: i32 = -1, count_or_broker_default(1..=10_000, 6);
         /// Copies of each partition. Left out, the broker decides (default.replication.factor).
         replication_factor: i16 = -1, count_or_broker_default(1..=100, 3);
+    }
+
+    impl ErrorPolicy {
+        /// A value of the row cannot be used: R001, R004, R009, R012, R013, R014.
+        bad_row: OnError = OnError::Halt, choice(ON_ERROR);
+        /// The row has no legal topic: R002, R003, R015.
+        unroutable: OnError = OnError::Halt, choice(ON_ERROR);
+        /// The row is larger than limits.row_bytes, or its record larger than the topic takes:
+        /// R005, K012.
+        too_large: OnError = OnError::Halt, choice(ON_ERROR);
+        /// The broker refuses the record: K013.
+        rejected: OnError = OnError::Halt, choice(ON_ERROR);
+    }
+
+    /// `[dead_letters]`
+    pub struct DeadLettersSection {
+        /// Where dead letters are shown to people and tools, with their key, value and headers, and
+        /// why they were not delivered. The table has them, too. "" writes no such records. Used
+        /// only when an error makes dead letters.
+        topic: Option<TopicName> = TopicName::new("outbox-router.dead-letters").ok(),
+            text("a topic's name, or \"\"", parse::dead_letter_topic, parse::print_optional_topic);
+        /// Whether later events of a dead letter's key are held behind it, so that the order within
+        /// the key stays. false delivers them although an earlier event of their key is missing.
+        hold_key: HoldKeys = HoldKeys::Yes, switch(HoldKeys::Yes, HoldKeys::No);
+        // The router remembers each key, in some 200 bytes.
+        /// The most keys of which events are held; an event without a key counts as one.
+        max_keys: u64 = 10_000, count(1..=1_000_000);
+        /// The most events that are held.
+        max_events: u64 = 1_000_000, count(1..=1_000_000_000);
+        /// Their bytes, as the table has them.
+        max_bytes: u64 = GIB, size(MIB..=16 * TIB);
     }
 
     /// `[limits]`

@@ -51,9 +51,20 @@ pub(super) fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
     })
 }
 
-/// Writes the topic as [`state_topic`] reads it.
+/// An empty text means that dead letters are in the table alone.
+pub(super) fn dead_letter_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    TopicName::new(text).map(Some).map_err(|error| {
+        let hint = format!("{error}; \"\" writes dead letters to the table alone");
+        Rejection::value("is no topic name").hint(hint)
+    })
+}
+
+/// Writes the topic as [`state_topic`] and [`dead_letter_topic`] read it.
 #[expect(clippy::ref_option, reason = "what a kind prints is a reference to the value")]
-pub(super) fn print_state_topic(topic: &Option<TopicName>) -> String {
+pub(super) fn print_optional_topic(topic: &Option<TopicName>) -> String {
     topic.as_ref().map_or_else(String::new, ToString::to_string)
 }
 

@@ -256,6 +256,37 @@ impl Section {
         None
     }
 
+    /// true or false.
+    pub(super) fn switch(
+        &mut self,
+        key: &'static str,
+        problems: &mut Problems<'_>,
+    ) -> Option<bool> {
+        let node = self.take(key)?;
+        let word = match &node.value {
+            Value::Literal { text, kind: "a boolean" } => text.as_str(),
+            // The environment, flags and placeholders give only texts.
+            Value::Text(text)
+                if !matches!(node.origin, Origin::File(_))
+                    || text.quoting == Quoting::Forbidden =>
+            {
+                text.text.as_str()
+            }
+            Value::Text(_) | Value::Literal { .. } | Value::List(_) | Value::Table(_) => {
+                self.wrong_type(key, &node, "true or false", None, problems);
+                return None;
+            }
+        };
+        match word {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                self.reject(key, &node, Rejection::value("is not true or false"), problems);
+                None
+            }
+        }
+    }
+
     /// A duration in milliseconds or a size in bytes.
     pub(super) fn quantity(
         &mut self,

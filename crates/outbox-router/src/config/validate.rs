@@ -32,6 +32,16 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
                 .hint("the warning must come before the error"),
         );
     }
+    let state_topic = config.kafka.state_topic.as_ref();
+    if let Some(topic) =
+        config.dead_letters.topic.as_ref().filter(|topic| Some(*topic) == state_topic)
+    {
+        let message = format!("dead_letters.topic is the kafka.state_topic ({topic})");
+        problems.push(
+            ConfigError::new(ConfigCode::Contradiction, message)
+                .hint("the state topic is compacted, and holds nothing but witnesses"),
+        );
+    }
     for (index, outbox) in config.outbox.iter().enumerate() {
         if let Some(first) = config.outbox.iter().take(index).position(|o| o.name == outbox.name) {
             let message =
@@ -42,6 +52,6 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             );
         }
         let table = format!("outbox[{index}]");
-        validate_table(&table, outbox, config.kafka.state_topic.as_ref(), problems);
+        validate_table(&table, outbox, state_topic, problems);
     }
 }

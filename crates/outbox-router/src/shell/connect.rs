@@ -11,7 +11,10 @@ use relay::{
 use super::ports::{Postgres, Started};
 
 use crate::{
-    monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
+    held::HeldStore,
+    monitor::{
+        self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
+    },
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, TextQuery,
         command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
@@ -124,6 +127,12 @@ impl Endpoint {
     }
 }
 
+impl Connect for Endpoint {
+    async fn connect(&self) -> Result<SqlSession, Failure> {
+        self.sql().await
+    }
+}
+
 impl Source {
     /// Reads everything that is checked, for commands, and disconnects. Tables of `remembered`, an
     /// earlier catalog, are found by their OIDs.
@@ -183,6 +192,7 @@ impl Source {
 
 impl Postgres for Source {
     type Connection = OpenConnection;
+    type HeldTable = HeldStore<Endpoint>;
 
     async fn open(&self) -> Result<(OpenConnection, Server), Failure> {
         self.endpoint.within(self.try_open()).await

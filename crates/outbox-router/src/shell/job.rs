@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Failure, StateTopicRead, TopicId, TopicName,
+    held::{HeldAnswer, HeldRequest},
     source::{Catalog, Server, SlotReading, TimelineHistory},
 };
 use tokio::task::JoinError;
@@ -28,6 +29,9 @@ pub(super) enum Job<K: Kafka> {
     ReadStateTopic(u64),
     /// The same, but only if another process has written to the topic.
     CheckStateTopic(u64),
+    /// Do this with the table of held events. The number is the core's, and comes back with the
+    /// answer.
+    Held(u64, HeldRequest),
     /// Look up one topic.
     LookUpTopic(TopicId, TopicName),
     /// Read the partition counts of all topics in use; with none in use, ask whether a broker
@@ -56,6 +60,8 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     SinkOpened(Box<Result<K::Sink, Failure>>),
     StateTopicRead(ProducerNumber, u64, Result<(StateTopicCache, StateTopicRead), Failure>),
     StateTopicUnchanged(u64),
+    /// With the table, for the next request.
+    Held(Box<P::HeldTable>, u64, Result<HeldAnswer, Failure>),
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
     TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.

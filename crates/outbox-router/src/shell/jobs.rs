@@ -32,6 +32,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Job::ReplaceSink(wait) => self.replace_sink(wait),
             Job::ReadStateTopic(number) => self.read_state_topic(number),
             Job::CheckStateTopic(number) => self.check_state_topic(number),
+            Job::Held(number, request) => self.ask_held(number, request),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::RefreshTopics(topic_client) => self.refresh_topics(topic_client),
         }
@@ -219,6 +220,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.announcer.state_topic_read(read.as_ref().map(drop), &condition);
                 self.input(Input::StateTopic(number, read));
             }
+            Done::Held(table, number, answer) => self.held_answered(table, number, answer),
             Done::SinkOpened(opened) => self.sink_opened(*opened),
             Done::Topic(producer_number, id, name, answer)
                 if producer_number == self.refresher.producer_number() =>

@@ -12,7 +12,7 @@
 //! never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pass` (frames), `jobs` (what runs beside the task). `ports` lists what the shell calls of
+//! `pass` (frames), `held` (events that leave their table), `jobs` (what runs beside the task). `ports` lists what the shell calls of
 //! PostgreSQL and Kafka.
 
 mod announce;
@@ -21,6 +21,7 @@ mod coalesce;
 mod connect;
 mod dry_stream;
 mod event;
+mod held;
 mod job;
 mod jobs;
 mod parts;
@@ -56,6 +57,7 @@ use self::{
     announce::Announcer,
     coalesce::Coalesce,
     event::ShellEvent,
+    held::HeldRequests,
     job::{ConnectStep, Done, Job},
     state_topic::StateTopicCache,
     topic_refresher::{RefreshDue, TopicRefresher},
@@ -65,7 +67,7 @@ pub use self::{
     connect::{Endpoint, Source},
     dry_stream::DryStream,
     parts::{Parts, Running},
-    ports::{Kafka, Postgres, Sink, Started, StateTopic, TopicClient},
+    ports::{HeldTable, Kafka, Postgres, Sink, Started, StateTopic, TopicClient},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},
@@ -84,6 +86,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     relay: Relay,
     clock: Clock,
     postgres: Arc<P>,
+    held: HeldRequests<P::HeldTable>,
     kafka: K,
     /// The present producer; `None` while it is being replaced.
     sink: Option<K::Sink>,
@@ -125,6 +128,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             relay: parts.relay,
             clock: parts.clock,
             postgres: Arc::new(parts.postgres),
+            held: HeldRequests::new(parts.held),
             kafka: parts.kafka,
             sink: None,
             refresher: TopicRefresher::new(),
@@ -220,6 +224,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.pass();
             self.coalesce.handed_on(self.relay.pace());
         }
+        self.release();
         self.check_kafka();
         self.input(Input::Tick);
     }
@@ -228,6 +233,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // Alterations are logged at once and not left to the monitor's next poll: the witness that
         // this session writes no longer shows them, and the session may be over by then.
         self.relay.take_alterations().iter().for_each(warn);
+        self.relay.take_letters().iter().for_each(announce::dead_letter);
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
         }
@@ -262,6 +268,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 }
             }
             Action::ReplaceSink { wait } => self.start(Job::ReplaceSink(wait)),
+            Action::Held(number, request) => self.start(Job::Held(number, request)),
             Action::LookUpTopic(id, name) => self.start(Job::LookUpTopic(id, name)),
             Action::Exit(outcome) => self.outcome = Some(outcome),
         }

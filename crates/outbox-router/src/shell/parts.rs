@@ -3,15 +3,17 @@
 use relay::{Relay, TopicName, witness::WitnessKey};
 use tokio::sync::{mpsc, watch};
 
-use super::Clock;
+use super::{Clock, ports::Postgres};
 use crate::monitor::{MonitorEvent, RelayReport};
 
 /// Everything that [`super::Shell::new`] takes.
-pub struct Parts<P, K> {
+pub struct Parts<P: Postgres, K> {
     /// The core.
     pub relay: Relay,
     /// How to connect to PostgreSQL, and what to read there.
     pub postgres: P,
+    /// The table of held events.
+    pub held: P::HeldTable,
     /// How to make a producer.
     pub kafka: K,
     /// The topic of the witness; `None` keeps no witness.

@@ -8,14 +8,17 @@ use std::future::Future;
 
 use relay::{
     Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
+    held::{HeldAnswer, HeldRequest},
     source::{Catalog, History, Server, SlotReading, TimelineHistory},
 };
 
 use crate::{
+    held::HeldStore,
     kafka::{
         self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
         TopicDescription, TopicReading, TopicUuid,
     },
+    monitor::Connect,
     postgres::ReplicationStream,
 };
 
@@ -25,6 +28,8 @@ use crate::{
 pub trait Postgres: Send + Sync + 'static {
     /// A connection between two steps, ready for a command.
     type Connection: Send + 'static;
+    /// The table of held events.
+    type HeldTable: HeldTable;
 
     /// Connects, and reads version, encoding and identity of the server.
     fn open(&self) -> impl Future<Output = Result<(Self::Connection, Server), Failure>> + Send;
@@ -65,6 +70,17 @@ pub trait Postgres: Send + Sync + 'static {
 
     /// Returns when the slot is free.
     fn watch_slot(&self) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// The table of held events. It has a connection of its own.
+pub trait HeldTable: Send + 'static {
+    /// Carries out a request on the server with this history. Dropping the future gives the request
+    /// up; the next one is carried out after it has ended.
+    fn answer(
+        &mut self,
+        request: &HeldRequest,
+        stream: &History,
+    ) -> impl Future<Output = Result<HeldAnswer, Failure>> + Send;
 }
 
 /// How `START_REPLICATION` ended.
@@ -148,6 +164,16 @@ pub trait StateTopic: Clone + Send + 'static {
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure>;
     /// The same, starting from `known`, an earlier result for that prefix.
     fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure>;
+}
+
+impl<C: Connect + Send + Sync + 'static> HeldTable for HeldStore<C> {
+    async fn answer(
+        &mut self,
+        request: &HeldRequest,
+        stream: &History,
+    ) -> Result<HeldAnswer, Failure> {
+        self.answer(request, stream).await
+    }
 }
 
 impl Kafka for KafkaSettings {

@@ -67,6 +67,49 @@ async fn the_printed_sql_creates_what_apply_would() {
 }
 
 #[tokio::test]
+async fn the_tables_of_dead_letters_are_made_once_and_the_role_may_use_them() {
+    let server = Server::start();
+    let line = [&APPLY[..], &["--dead-letters", "--role", "Ro'le\""]].concat();
+    for expected in ["created", "exists already"] {
+        let made = server.run_command(&line).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        let expected = format!("table outbox_router.held: {expected}, Ro'le\" may use it\n");
+        assert!(made.out.contains(&expected), "{made:?}");
+    }
+    let may = "select has_table_privilege(oid, 'outbox_router.held', 'select'), \
+               has_table_privilege(oid, 'outbox_router.held', 'insert'), \
+               has_table_privilege(oid, 'outbox_router.held', 'update'), \
+               has_table_privilege(oid, 'outbox_router.held', 'delete, truncate'), \
+               has_table_privilege(oid, 'outbox_router.decision', 'select'), \
+               has_table_privilege(oid, 'outbox_router.decision', 'insert, update, delete'), \
+               has_schema_privilege(oid, 'outbox_router', 'usage') \
+               from pg_roles where rolname = 'Ro''le\"'";
+    assert_eq!(server.sql(may), "t|t|t|f|t|f|t");
+    let undo = ["teardown", "--apply", "--yes", "--role", "Ro'le\""];
+    let undone = server.run_command(&undo).await;
+    assert_eq!(undone.exit, Exit::Done, "{undone:?}");
+    assert_eq!(server.sql("select count(*) from pg_roles where rolname like 'Ro%'"), "0");
+    assert_eq!(server.sql("select count(*) from outbox_router.held"), "0", "the table stays");
+}
+
+#[tokio::test]
+async fn the_printed_tables_of_dead_letters_are_those_of_apply() {
+    let server = Server::start();
+    let line = ["setup", "--create-table", "--dead-letters", "--role", "router"];
+    let printed = server.run_command(&line).await;
+    server.script(&printed.out);
+    let columns = "select string_agg(table_name || '.' || column_name || ' ' || data_type, ',' \
+                   order by table_name, ordinal_position) \
+                   from information_schema.columns where table_schema = 'outbox_router'";
+    let made = server.sql(columns);
+    assert!(made.contains("held.key_hash bytea"), "{made}");
+    server.sql("drop schema outbox_router cascade");
+    let applied = [&["setup", "--apply", "--dead-letters"], &line[3..]].concat();
+    assert_eq!(server.run_command(&applied).await.exit, Exit::Done);
+    assert_eq!(server.sql(columns), made);
+}
+
+#[tokio::test]
 async fn a_table_of_the_preset_takes_the_rows_it_is_for() {
     let server = Server::start();
     let debezium =

@@ -102,6 +102,27 @@ async fn what_the_router_reports_is_passed_on() {
 }
 
 #[tokio::test]
+async fn what_is_held_has_a_line_with_the_command_that_shows_it() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    for (held, line) in [
+        (
+            r#"{"keys":1,"events":12,"oldest_seconds":7300.5}"#,
+            "held      12 events of 1 key, the oldest for 2 h: outbox-router dead-letters list\n",
+        ),
+        (r#"{"keys":0,"events":0,"oldest_seconds":null}"#, ""),
+    ] {
+        let json = format!(r#"{{"state":"streaming","held":{held}}}"#);
+        let (address, request) = router(json.leak());
+        let listen = format!("admin.listen={address}");
+        let status = server.run_command(&["status", "--set", &listen]).await;
+        request.join().unwrap();
+        assert!(status.out.contains(line), "{}", status.out);
+        assert_eq!(status.out.contains("held  "), !line.is_empty(), "{}", status.out);
+    }
+}
+
+#[tokio::test]
 async fn a_router_of_another_slot_is_ignored() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");

@@ -1,6 +1,8 @@
 //! The page of error codes.
 
-use outbox_router::codes::{Explanation, KAFKA_TOOLS, after_repair, explanations, typed};
+use outbox_router::codes::{
+    Explanation, KAFKA_TOOLS, after_repair, explanations, meanwhile, typed,
+};
 
 const HEAD: &str = "\
 # Errors
@@ -63,6 +65,9 @@ fn entry(explanation: &Explanation) -> String {
     }
     if let Some(closing) = after_repair(explanation) {
         entry.push_str(&format!("\n{}\n", escaped(&closing)));
+    }
+    if let Some(meanwhile) = meanwhile(explanation) {
+        entry.push_str(&format!("\n{}\n", escaped(&meanwhile)));
     }
     entry
 }

@@ -138,6 +138,11 @@ cases! {
     /// The child is neither published nor configured.
     ChildUnknown = "child_unknown" of TableInherited,
 
+    /// The router's role may not use the table of held events.
+    HeldTableForbidden = "held_table_forbidden" of HeldTable,
+    /// The table of held events has other columns or rows than this version writes.
+    HeldTableUnsuitable = "held_table_unsuitable" of HeldTable,
+
     /// Records, or a look-up, wait for the brokers' answer.
     BrokersSilent = "brokers_silent" of KafkaUnreachable,
     /// Records wait for their acknowledgement.

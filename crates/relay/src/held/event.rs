@@ -54,10 +54,12 @@ pub struct HeldEvent {
 }
 
 impl HeldEvent {
+    /// What [`HeldEvent::bytes`] counts beside messages and key; the table's SQL counts it, too.
+    pub const OVERHEAD: usize = 256;
+
     /// The bytes that it takes in the table and in memory, roughly: what limits and the window
     /// count.
     pub fn bytes(&self) -> usize {
-        const OVERHEAD: usize = 256;
-        self.messages.len() + self.key.as_ref().map_or(0, Vec::len) + OVERHEAD
+        self.messages.len() + self.key.as_ref().map_or(0, Vec::len) + Self::OVERHEAD
     }
 }

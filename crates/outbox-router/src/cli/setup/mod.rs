@@ -6,6 +6,7 @@
 //! again: it checks what exists, and changes it only by adding a table to the publication. What
 //! does not fit is refused, with the statement that corrects it.
 
+mod dead_letters;
 mod first;
 mod preflight;
 mod print;
@@ -18,7 +19,7 @@ use relay::{Case, Failure, OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
-    Exit, MissingTable, SetupArgs, SqlMode, TaskError, Terminal,
+    DeadLetterTables, Exit, MissingTable, SetupArgs, SqlMode, TaskError, Terminal,
     connect::{Access, with_connection},
     sql,
 };
@@ -33,7 +34,7 @@ pub(super) async fn setup(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     match args.write {
-        SqlMode::Print => print::print(args, config, access.database().as_deref(), terminal.out)?,
+        SqlMode::Print => print::print(args, config, access, terminal.out)?,
         SqlMode::Apply => Box::pin(apply(args, config, access, terminal.out)).await?,
     }
     Ok(Exit::Done)
@@ -65,6 +66,9 @@ async fn apply(
         }
         if let Some(role) = &args.role {
             make_role(client, role, out).await?;
+        }
+        if args.dead_letters == DeadLetterTables::Make {
+            dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
         match known {
             None => publication::create(client, publication, &tables, out).await?,

@@ -1,13 +1,17 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
+use super::dead_letters;
 use crate::postgres::quote_identifier;
 use std::io;
 
 use relay::TableName;
 
 use crate::{
-    cli::{MissingTable, RecordPart, SetupArgs, sql, witness::Records},
+    cli::{
+        DeadLetterTables, MissingTable, RecordPart, SetupArgs, connect::Access, sql,
+        witness::Records,
+    },
     config::Config,
 };
 
@@ -15,7 +19,7 @@ use crate::{
 pub(super) fn print(
     args: &SetupArgs,
     config: &Config,
-    database: Option<&str>,
+    access: Access<'_>,
     out: &mut (dyn io::Write + Send),
 ) -> io::Result<()> {
     let outboxes = sql::outboxes(config);
@@ -31,11 +35,14 @@ pub(super) fn print(
         writeln!(out, "-- the role that the router runs as: it reads no table; set its password")?;
         writeln!(out, "{};", sql::create_role(role))?;
         // psql fills in its own database where the configuration does not name one.
-        let grant = database.map_or_else(
+        let grant = access.database().map_or_else(
             || format!("grant connect on database :\"DBNAME\" to {}", quote_identifier(role)),
-            |database| sql::grant_connect(database, role),
+            |database| sql::grant_connect(&database, role),
         );
         writeln!(out, "{grant};\n")?;
+    }
+    if args.dead_letters == DeadLetterTables::Make {
+        dead_letters::print(dead_letters::role(args, access).as_deref(), out)?;
     }
     let tables: Vec<TableName> = outboxes.into_iter().map(|outbox| outbox.name).collect();
     let publication = config.postgres.publication.as_str();

@@ -4,7 +4,9 @@ use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{finding::Finding, reading::StatusReading, sample::SlotSample, verdict::Verdict};
+use super::{
+    finding::Finding, reading::StatusReading, router, sample::SlotSample, verdict::Verdict,
+};
 use crate::{config::Config, wording};
 
 /// The text output: the four answers in their order, then what they are based on.
@@ -56,6 +58,9 @@ pub(super) fn text(
     match state {
         Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen)?,
         None => writeln!(out, "router    does not answer at http://{}", config.admin.listen)?,
+    }
+    if let Some(held) = router::held(status.router.as_ref()) {
+        writeln!(out, "held      {held}")?;
     }
     status.record.text(config, out)
 }

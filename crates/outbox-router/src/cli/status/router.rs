@@ -1,10 +1,13 @@
 //! What the router reports in its `/status.json`: why it does not continue, and what its monitor
 //! finds.
 
+use std::time::Duration;
+
 use relay::{Class, Code, State};
 use serde_json::Value;
 
 use super::finding::Finding;
+use crate::wording;
 
 /// Why the router does not continue; `None` unless its state is blocked or failed.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
@@ -43,6 +46,26 @@ pub(super) fn notes(router: Option<&Value>) -> Vec<Finding> {
     notes.retain(is_note_only);
     notes.extend(of_monitor(router, "alterations"));
     notes
+}
+
+/// What the router holds in the table of dead letters; `None` where it holds nothing.
+pub(super) fn held(router: Option<&Value>) -> Option<String> {
+    let held = router?.get("held")?;
+    let number = |key: &str| held.get(key)?.as_u64();
+    let (keys, events) = (number("keys")?, number("events")?);
+    let oldest = held.get("oldest_seconds")?.as_f64();
+    let oldest = oldest.map(|seconds| {
+        format!(", the oldest for {}", wording::roughly(Duration::from_secs_f64(seconds)))
+    });
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    (events > 0).then(|| {
+        format!(
+            "{events} event{} of {keys} key{}{}: outbox-router dead-letters list",
+            plural(events),
+            plural(keys),
+            oldest.unwrap_or_default()
+        )
+    })
 }
 
 /// The state, as the router names it.

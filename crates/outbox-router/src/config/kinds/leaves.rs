@@ -127,6 +127,15 @@ pub(in super::super) fn choice<T: Copy + PartialEq>(
     Leaf::new(takes, move |key, from, problems| from.text(key, problems, &parse), print)
 }
 
+/// true or false, each of which has a name in the code.
+pub(in super::super) fn switch<T: Copy + PartialEq + 'static>(yes: T, no: T) -> Leaf<T> {
+    Leaf::new(
+        "true or false",
+        move |key, from, problems| from.switch(key, problems).map(|is| if is { yes } else { no }),
+        move |value| Some((*value == yes).to_string()),
+    )
+}
+
 fn numbers(range: &RangeInclusive<u64>) -> String {
     format!("a whole number from {} to {}", range.start(), range.end())
 }

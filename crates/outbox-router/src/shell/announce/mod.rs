@@ -1,10 +1,13 @@
 //! Log lines about the router's state, written only when it changes, so that the log stays short
 //! enough to be read.
 
+mod letters;
 mod witness;
 
 use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
+
+pub(super) use letters::dead_letter;
 
 use crate::{codes::hint, warning::warn};
 

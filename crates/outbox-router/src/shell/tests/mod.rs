@@ -2,7 +2,7 @@
 //! test.
 //!
 //! [`postgres`] plays the server's answers, [`walsender`] the server's end of the stream's socket,
-//! and [`kafka`] the producer and the requests beside it. Each request can be answered
+//! [`kafka`] the producer and the requests beside it, and [`held`] the table of held events. Each request can be answered
 //! automatically, kept waiting, or answered by the test. Time is tokio's paused clock, which
 //! advances when no task is ready, so a test waits for days at once. [`Fixture::until`] runs the
 //! shell's turns until a condition is seen from outside.
@@ -10,6 +10,7 @@
 //! Only what measures its own work (a pass, a flood) runs in real time.
 
 mod floods;
+mod held;
 mod kafka;
 mod order;
 mod passes;
@@ -44,6 +45,7 @@ use relay::{
 };
 
 use self::{
+    held::ScriptedHeld,
     kafka::{Producer, ScriptedKafka},
     postgres::{Request, ScriptedPostgres},
     requests::TestWaker,
@@ -100,13 +102,14 @@ fn failure(code: Code) -> Failure {
 
 /// The shell, and the world around it.
 struct Fixture {
-    shell: Shell<ScriptedPostgres, ScriptedKafka>,
+    shell: Box<Shell<ScriptedPostgres, ScriptedKafka>>,
     world: World,
 }
 
 /// Everything outside.
 struct World {
     postgres: ScriptedPostgres,
+    held: ScriptedHeld,
     kafka: ScriptedKafka,
     monitor: mpsc::Sender<MonitorEvent>,
     reports: watch::Receiver<RelayReport>,
@@ -132,9 +135,11 @@ impl Fixture {
         let test_waker = TestWaker::default();
         let (postgres, kafka) =
             (ScriptedPostgres::new(test_waker.clone()), ScriptedKafka::new(test_waker.clone()));
+        let held = ScriptedHeld::new(test_waker.clone());
         let shell = Shell::new(Parts {
             relay,
             postgres: postgres.clone(),
+            held: held.clone(),
             kafka: kafka.clone(),
             state_topic,
             witness_key: witness_key(),
@@ -146,6 +151,7 @@ impl Fixture {
         let (watched, late) = watchdog(test_waker.clone());
         let world = World {
             postgres,
+            held,
             kafka,
             monitor,
             reports: seen,
@@ -155,7 +161,7 @@ impl Fixture {
             late,
             _watched: watched,
         };
-        Self { shell, world }
+        Self { shell: Box::new(shell), world }
     }
 
     /// The shell as `run` starts it.

@@ -11,6 +11,7 @@ use relay::{
 
 use super::{
     COLUMNS, OUTBOX,
+    held::ScriptedHeld,
     requests::{Requests, TestWaker, permission},
     walsender::{Ends, Walsender},
 };
@@ -112,6 +113,7 @@ impl ScriptedPostgres {
 
 impl Postgres for ScriptedPostgres {
     type Connection = Arc<usize>;
+    type HeldTable = ScriptedHeld;
 
     async fn open(&self) -> Result<(Arc<usize>, Server), Failure> {
         self.permitted(Request::Connect).await?;

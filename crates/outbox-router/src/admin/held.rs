@@ -1,0 +1,102 @@
+//! Dead letters and held events, in the metrics and in `/status.json`.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use relay::{Code, ErrorClass, HeldReport, PgTimestamp};
+use serde::Serialize;
+
+use super::{
+    exposition::{Page, Type},
+    status::epoch,
+};
+
+/// Events in the table of held events.
+#[derive(Debug, Serialize)]
+pub struct HeldView {
+    /// Keys, and events without one, that wait for a person or are being delivered.
+    pub keys: u64,
+    /// Their events: dead letters, and what is held behind them.
+    pub events: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long ago the oldest of them was committed; `null` where nothing is held.
+    pub oldest_seconds: Option<f64>,
+    /// Dead letters since the start of the process, by code.
+    pub dead_letters: BTreeMap<&'static str, u64>,
+    /// Events delivered out of the table since the start of the process.
+    pub delivered: u64,
+    /// Events dropped since the start of the process.
+    pub dropped: u64,
+}
+
+impl HeldView {
+    pub(super) fn of(report: &HeldReport) -> Self {
+        let HeldReport { held, oldest, totals } = report;
+        Self {
+            keys: held.keys,
+            events: held.events,
+            bytes: held.bytes,
+            oldest_seconds: oldest.map(|at| age(at, SystemTime::now()).as_secs_f64()),
+            dead_letters: totals.letters.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
+            delivered: totals.delivered,
+            dropped: totals.dropped,
+        }
+    }
+}
+
+/// All of these series exist from the start, also at zero, so that an alert sees their first
+/// increase.
+pub(super) fn metrics(page: &mut Page, report: &HeldReport) {
+    let HeldReport { held, oldest, totals } = report;
+    let mut letters = page.family(
+        "outbox_dead_letters_total",
+        Type::Counter,
+        "Events that cannot be delivered and went into the table of dead letters, by code.",
+    );
+    for code in Code::ALL.iter().filter(|code| ErrorClass::of(**code).is_some()) {
+        let count = totals.letters.get(code).copied().unwrap_or_default();
+        letters.whole(&[("code", code.as_str())], count);
+    }
+    page.gauge(
+        "outbox_held_keys",
+        "Keys of which events are held, and held events without a key.",
+        held.keys,
+    );
+    page.gauge("outbox_held_events", "Dead letters, and events held behind them.", held.events);
+    page.gauge("outbox_held_bytes", "Bytes of the events that are held.", held.bytes);
+    let oldest = oldest.map_or(Duration::ZERO, |at| age(at, SystemTime::now()));
+    page.gauge_float(
+        "outbox_held_oldest_seconds",
+        "How long ago the oldest event that is held was committed; 0 when nothing is held.",
+        oldest.as_secs_f64(),
+    );
+    let mut count = |name, help, value| page.family(name, Type::Counter, help).whole(&[], value);
+    count(
+        "outbox_held_delivered_total",
+        "Events that were held, and then delivered.",
+        totals.delivered,
+    );
+    count("outbox_held_dropped_total", "Events that were held, and then dropped.", totals.dropped);
+}
+
+/// The age at `now` of what the server's clock dates; clocks that differ give no negative age.
+fn age(at: PgTimestamp, now: SystemTime) -> Duration {
+    let at = Duration::from_millis(u64::try_from(at.unix_millis()).unwrap_or_default());
+    epoch(now).saturating_sub(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_never_negative() {
+        let at = PgTimestamp::from_unix_micros(5_000_000);
+        let now = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(age(at, now(9)), Duration::from_secs(4));
+        assert_eq!(age(at, now(2)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,40 @@
+//! The tables of dead letters, which `[on_error]` needs.
+
+use std::io;
+
+use tokio_postgres::Client;
+
+use crate::{
+    cli::{SetupArgs, TaskError, connect::Access},
+    held::schema::{self, Statement},
+};
+
+/// The router's role, which gets the grants.
+pub(super) fn role(args: &SetupArgs, access: Access<'_>) -> Option<String> {
+    args.role.clone().or_else(|| access.role_of_router())
+}
+
+/// Prints the statements.
+pub(super) fn print(role: Option<&str>, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    for Statement { purpose, sql } in schema::statements(role) {
+        writeln!(out, "-- {purpose}\n{sql};\n")?;
+    }
+    Ok(())
+}
+
+/// Runs the statements; what exists stays as it is.
+pub(super) async fn make(
+    client: &Client,
+    role: Option<&str>,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), TaskError> {
+    const FOUND: &str = "select to_regclass('outbox_router.held') is not null";
+    let existed: bool = client.query_one(FOUND, &[]).await?.try_get(0)?;
+    for Statement { sql, .. } in schema::statements(role) {
+        client.batch_execute(&sql).await?;
+    }
+    let made = if existed { "exists already" } else { "created" };
+    let may = role.map(|role| format!(", {role} may use it")).unwrap_or_default();
+    writeln!(out, "table outbox_router.held: {made}{may}")?;
+    Ok(())
+}

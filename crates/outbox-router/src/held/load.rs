@@ -1,0 +1,83 @@
+//! What is held when a session begins.
+
+use relay::{
+    Failure, Lsn,
+    held::{HeldAnswer, HeldEvent, KeyTotals, KnownAs, Loaded},
+};
+
+use super::{
+    failure::{held_failure, is_absent},
+    session::Sql,
+    store::Pipeline,
+    values::{Timestamptz, code, count, event_id, get, key_hash, lsn},
+};
+
+/// Each key that has open events. Both halves go through the index `held_open`, in its order.
+const KEYS: &str = "\
+    with open as not materialized ( \
+      select key_hash, commit_lsn, event_index, committed_at, \
+        code is not null and state = 'held' as undecided, \
+        length(messages)::int8 + coalesce(length(key), 0)::int8 + $3 as bytes \
+      from outbox_router.held \
+      where pipeline = $1 and slot = $2 and state in ('held', 'requeued', 'dropping')), \
+    first as ( \
+      select distinct on (key_hash) key_hash, committed_at, undecided \
+      from open order by key_hash, commit_lsn, event_index), \
+    totals as ( \
+      select key_hash, count(*) as events, sum(bytes)::int8 as bytes from open group by key_hash) \
+    select key_hash, events, bytes, committed_at, undecided \
+    from first join totals using (key_hash) order by key_hash";
+
+/// Events that the server may send again, and the code of those that are open dead letters.
+const KNOWN: &str = "\
+    select commit_lsn, event_index, \
+      case when state in ('held', 'requeued', 'dropping') then code end as code \
+    from outbox_router.held where pipeline = $1 and slot = $2 and commit_lsn >= $3 \
+    order by commit_lsn, event_index";
+
+/// Reads the table. What people decide between the two statements changes neither answer's
+/// meaning: a decision is read again every second, and a dead letter stays open until it is closed.
+pub(super) async fn load(
+    mut sql: Sql<'_>,
+    pipeline: &Pipeline,
+    since: Lsn,
+) -> Result<HeldAnswer, Failure> {
+    match read(&mut sql, pipeline, since).await {
+        Ok((keys, known)) => loaded(&keys, &known),
+        Err(error) if is_absent(&error) => Ok(HeldAnswer::Absent),
+        Err(error) => Err(held_failure(error, &sql.backend.role)),
+    }
+}
+
+type Rows = Vec<tokio_postgres::Row>;
+
+async fn read(
+    sql: &mut Sql<'_>,
+    Pipeline { name, slot }: &Pipeline,
+    since: Lsn,
+) -> Result<(Rows, Rows), tokio_postgres::Error> {
+    let overhead = i64::try_from(HeldEvent::OVERHEAD).unwrap_or(i64::MAX);
+    let statement = sql.prepared(KEYS).await?;
+    let keys = sql.client.query(&statement, &[name, slot, &overhead]).await?;
+    let statement = sql.prepared(KNOWN).await?;
+    let known = sql.client.query(&statement, &[name, slot, &lsn(since)]).await?;
+    Ok((keys, known))
+}
+
+fn loaded(keys: &Rows, known: &Rows) -> Result<HeldAnswer, Failure> {
+    let mut loaded = Loaded::default();
+    for row in keys {
+        let (key, Timestamptz(oldest)) = (key_hash(row)?, get(row, "committed_at")?);
+        let totals =
+            KeyTotals { events: count(row, "events")?, bytes: count(row, "bytes")?, oldest };
+        loaded.keys.push((key, totals));
+        if !get::<bool>(row, "undecided")? {
+            loaded.leaving.push(key);
+        }
+    }
+    for row in known {
+        let known_as = code(row)?.map_or(KnownAs::Settled, KnownAs::OpenLetter);
+        loaded.known.push((event_id(row)?, known_as));
+    }
+    Ok(HeldAnswer::Loaded(Box::new(loaded)))
+}

@@ -1,0 +1,18 @@
+//! The table of held events, `outbox_router.held`: its definition, and the requests of the core as
+//! SQL. [`relay::held`] says what is held, and why nothing is lost or reordered by it.
+//!
+//! One [`HeldStore`] belongs to one router. It has a connection of its own, and carries out one
+//! request at a time. `session` opens the connection and sees to it that no earlier one is still
+//! at work; `load`, `insert`, `release` and `close` are the requests.
+
+mod close;
+mod failure;
+mod insert;
+mod load;
+mod release;
+pub mod schema;
+mod session;
+mod store;
+mod values;
+
+pub use store::{HeldStore, Keep, Pipeline};

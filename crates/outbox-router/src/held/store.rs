@@ -1,0 +1,138 @@
+//! Carries out the core's requests, one after the other.
+
+use std::time::Duration;
+
+use relay::{
+    Code, Failure,
+    held::{HeldAnswer, HeldRequest},
+    source::History,
+};
+
+use super::{
+    close, insert, load, release,
+    session::{Session, Sql, Takes, drive},
+};
+use crate::monitor::Connect;
+
+/// How long a request may take, with connecting. A session begins with reading the table, while
+/// the walsender waits for status updates, so a longer wait would gain nothing.
+const REQUEST_LIMIT: Duration = Duration::from_secs(20);
+
+/// Whose rows of the table they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipeline {
+    /// `name` of the configuration.
+    pub name: String,
+    /// The slot.
+    pub slot: String,
+}
+
+/// Whether the connection stays open between requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It does: an event may become a dead letter at any time, and until then the lock shows that
+    /// nobody else writes.
+    Always,
+    /// Only while something is held: nothing else can follow from it.
+    WhileHeld,
+}
+
+/// The table, as one router uses it.
+pub struct HeldStore<C> {
+    connect: C,
+    pipeline: Pipeline,
+    keep: Keep,
+    session: Option<Session>,
+    /// The server process of the last connection, which may be at work still.
+    last_backend: Option<i32>,
+}
+
+impl<C: Connect> HeldStore<C> {
+    /// Opens no connection yet.
+    pub const fn new(connect: C, pipeline: Pipeline, keep: Keep) -> Self {
+        Self { connect, pipeline, keep, session: None, last_backend: None }
+    }
+
+    /// Carries out a request, on the server with this history. After an error, or if the answer is
+    /// not awaited, the next request has a new connection.
+    ///
+    /// # Errors
+    /// The table does not exist, or may not be used (P036); the server cannot be reached or does
+    /// not answer in time (P001), or is another one.
+    pub async fn answer(
+        &mut self,
+        request: &HeldRequest,
+        stream: &History,
+    ) -> Result<HeldAnswer, Failure> {
+        // The session is put back only after an answer.
+        let open = self.session.take();
+        let work = async {
+            let mut session = self.session_for(open, request, stream).await?;
+            self.last_backend = Some(session.pid());
+            let (sql, driver) = session.parts();
+            let answer = drive(driver, carry_out(sql, &self.pipeline, request)).await?;
+            Ok((session, answer))
+        };
+        let (session, answer) =
+            tokio::time::timeout(REQUEST_LIMIT, work).await.unwrap_or_else(|_| {
+                let seconds = REQUEST_LIMIT.as_secs();
+                let what = format!("outbox_router.held: no answer within {seconds} s");
+                Err(Failure::new(Code::ServerUnreachable, what))
+            })?;
+        if self.keeps(&answer) {
+            self.session = Some(session);
+        }
+        Ok(answer)
+    }
+
+    async fn session_for(
+        &mut self,
+        open: Option<Session>,
+        request: &HeldRequest,
+        stream: &History,
+    ) -> Result<Session, Failure> {
+        let is_first = matches!(request, HeldRequest::Load { .. });
+        // A session's first request gets a connection whose server was compared with the stream's.
+        if let Some(mut session) = open
+            && !is_first
+            && !session.is_closed().await
+        {
+            return Ok(session);
+        }
+        let takes = if is_first { Takes::All } else { Takes::Own(self.last_backend) };
+        let open = self.connect.connect().await?;
+        Session::begin(open, &self.pipeline, stream, takes).await
+    }
+
+    fn keeps(&self, answer: &HeldAnswer) -> bool {
+        match answer {
+            HeldAnswer::Absent => false,
+            HeldAnswer::Loaded(loaded) => self.keep == Keep::Always || !loaded.keys.is_empty(),
+            HeldAnswer::Done
+            | HeldAnswer::Decided(_)
+            | HeldAnswer::Next(_)
+            | HeldAnswer::Closed(_) => true,
+        }
+    }
+}
+
+async fn carry_out(
+    sql: Sql<'_>,
+    pipeline: &Pipeline,
+    request: &HeldRequest,
+) -> Result<HeldAnswer, Failure> {
+    match request {
+        HeldRequest::Load { since } => load::load(sql, pipeline, *since).await,
+        HeldRequest::Insert(events) => {
+            insert::insert(sql, pipeline, events).await.map(|()| HeldAnswer::Done)
+        }
+        HeldRequest::ReadDecided => release::decided(sql, pipeline).await.map(HeldAnswer::Decided),
+        HeldRequest::ReadNext { keys, events, bytes } => {
+            let limits = release::BatchLimits { events: *events, bytes: *bytes };
+            release::next(sql, pipeline, keys, limits).await.map(HeldAnswer::Next)
+        }
+        HeldRequest::Close(leaving) => {
+            close::close(sql, pipeline, leaving).await.map(HeldAnswer::Closed)
+        }
+    }
+}
