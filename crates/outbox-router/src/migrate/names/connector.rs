@@ -19,7 +19,7 @@ pub(in super::super) const BY_LEAF: &str = "if the outbox is partitioned, P025 s
                        that come under a partition's name, such as those from before, are routed, too";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
-const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
+const NO_PREFIX: &str = "EventRouter's topics do not have it";
 const TYPES: &str = "a column of hstore or money is refused where Debezium would write it (R008)";
 pub(super) const NAMES_STAY: &str = "names are written as they are";
 const ADJUSTED_COLUMNS: &str = "where a column's name has characters that Avro does not allow, \
