@@ -88,9 +88,15 @@ impl JavaRegex {
         self.first.capture_names().flatten().any(|known| known == name)
     }
 
-    /// The number of its groups.
-    pub fn groups(&self) -> usize {
-        self.first.captures_len() - 1
+    /// The group that Java reads in the digits after a `$`, and the digits that it takes for text: as
+    /// many as make a group that exists belong to its number.
+    pub fn numbered_group<'d>(&self, digits: &'d str) -> Option<(usize, &'d str)> {
+        let groups = self.first.captures_len() - 1;
+        (1..=digits.len()).rev().find_map(|length| {
+            let (number, rest) = digits.split_at_checked(length)?;
+            let number = number.parse().ok().filter(|number| *number <= groups)?;
+            Some((number, rest))
+        })
     }
 }
 
