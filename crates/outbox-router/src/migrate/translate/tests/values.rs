@@ -23,6 +23,7 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     let migration = migrate_with(expand, &json);
     writes(&migration, &["value_format = \"json\"", "expand_json = \"drop_both\""]);
     writes(&migration, &["on_not_json = \"as_text\""]);
+    differs(&migration, "transforms.outbox.table.expand.json.payload", "as null, those that only");
     let nulls = "transforms.outbox.table.json.payload.null.behavior=optional_bytes\n";
     let arrays = "transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n";
     for (keep, how) in [
@@ -73,9 +74,14 @@ fn modes_of_types_are_carried() {
     ] {
         writes_nothing_of(&migrated(mode), key);
     }
-    let connect = migrated("time.precision.mode=connect");
-    writes(&connect, &["times = \"connect\""]);
-    differs(&connect, "time.precision.mode", "R008");
+    for mode in ["connect", "isostring", "structured"] {
+        let migration = migrated(&format!("time.precision.mode={mode}"));
+        writes(&migration, &[&format!("times = \"{mode}\"")]);
+        differs(&migration, "time.precision.mode", "R008");
+    }
+    let structured = migrated("time.precision.mode=structured");
+    differs(&structured, "time.precision.mode", "an interval");
+    lacks(&migrated("time.precision.mode=iso"), "time.precision.mode", "refuses");
     lacks(&migrated("decimal.handling.mode=float"), "decimal.handling.mode", "refuses");
 }
 
