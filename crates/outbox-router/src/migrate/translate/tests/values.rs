@@ -263,3 +263,13 @@ fn columns_of_hstore_and_money_are_told() {
     differs(&migrate("hstore.handling.mode=map\n"), "hstore.handling.mode", "(R008)");
     differs(&migrate("money.fraction.digits=3\n"), "money.fraction.digits", "(R008)");
 }
+
+#[test]
+fn what_debezium_adds_to_a_row_is_told() {
+    let unknown = |value: &str| migrate(&format!("include.unknown.datatypes={value}\n"));
+    assert!(has(&unknown("false").carried, "include.unknown.datatypes", ""));
+    differs(&unknown("true"), "include.unknown.datatypes", "(R008)");
+    let reselect = "post.processors=r\npost.processors.r.type=x.ReselectColumnsPostProcessor\n";
+    lacks(&migrate(reselect), "post.processors", "values of columns are not changed");
+    lacks(&migrate(reselect), "post.processors.r.type", "values of columns are not changed");
+}
