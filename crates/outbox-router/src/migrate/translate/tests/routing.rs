@@ -111,10 +111,32 @@ fn placements_become_headers_envelope_and_partition() {
         ("a:b:c:d", "is not column:placement"),
         ("type:headers", "fails at the first row"),
         ("", "is not column:placement"),
+        ("x:envelope:payload", "member payload already"),
+        ("payload:envelope", "member payload already"),
+        ("x:envelope:kind, kind:envelope", "member kind already"),
     ] {
         let migration = outbox(&[("table.fields.additional.placement", placement)]);
         lacks(&migration, "transforms.outbox.table.fields.additional.placement", why);
     }
+    let twice = outbox(&[("table.fields.additional.placement", "x:envelope:kind,y:envelope:kind")]);
+    writes(&twice, &["envelope = [{ name = \"kind\", column = \"x\" }]"]);
+}
+
+#[test]
+fn placements_are_read_as_debezium_does() {
+    let placement = "type:HEADER:,p:partition,q:Partition,version:Envelope";
+    let migration = outbox(&[("table.fields.additional.placement", placement)]);
+    assert!(migration.is_complete(), "{:#?}", migration.unsupported);
+    writes(
+        &migration,
+        &[
+            "extra_headers = [{ name = \"type\", column = \"type\" }]",
+            "envelope = [{ name = \"version\", column = \"version\" }]",
+            // The last one decides.
+            "columns.partition = \"q\"",
+        ],
+    );
+    writes_nothing_of(&migration, "columns.partition = \"p\"");
 }
 
 #[test]

@@ -34,6 +34,17 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
         let migration = migrate_with(&format!("{expand}{keep}"), &json);
         writes(&migration, &[&format!("expand_json = \"{how}\"")]);
     }
+    for (option, words) in [
+        ("table.json.payload.null.behavior", "neither ignore nor optional_bytes"),
+        ("table.json.payload.empty.array.behavior", "neither ignore nor optional_string"),
+    ] {
+        let option = format!("transforms.outbox.{option}");
+        let with = |value: &str| migrate_with(&format!("{expand}{option}={value}\n"), &json);
+        lacks(&with("keep"), &option, words);
+        assert!(with("IGNORE").is_complete());
+        // Debezium reads it also where nothing is expanded.
+        lacks(&migrate(&format!("{option}=keep\n")), &option, words);
+    }
     let as_text = migrate(expand);
     writes_nothing_of(&as_text, "expand_json");
     differs(&as_text, "transforms.outbox.table.expand.json.payload", "Struct{…}");
