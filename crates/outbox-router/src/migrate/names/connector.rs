@@ -3,7 +3,6 @@
 use super::rule::{Outcome, Rule, by_value, carried, different, same, unsupported};
 
 const NO_SNAPSHOT: &str = "there is no snapshot";
-const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
 const NO_SIGNALS: &str = "there are no signals: setup, accept and teardown are commands";
 const SLOT_IS_POSITION: &str = "the slot is the position; no offset is stored beside it";
 const NOT_A_TASK: &str = "the router is one process without tasks";
@@ -172,7 +171,7 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     same(NO_SNAPSHOT, &["snapshot.*", "incremental.snapshot.*", "read.only", "min.row.count.*"]),
     same(NO_SNAPSHOT, &["legacy.snapshot.max.threads", "streaming.delay.ms"]),
     same("the columns are those of the stream's last Relation message", &["schema.refresh.mode"]),
-    same(NO_HEARTBEAT, &["heartbeat.*", "topic.heartbeat.prefix", "topic.heartbeat.name"]),
+    carried("", &["heartbeat.*", "topic.heartbeat.prefix", "topic.heartbeat.name"]),
     different(NO_SIGNALS, &["signal.*", "notification.*"]),
     same(SLOT_IS_POSITION, &["offset.*", "lsn.flush.*", "flush.lsn.source"]),
     same("it is monitored all the same", &["xmin.fetch.interval.ms"]),

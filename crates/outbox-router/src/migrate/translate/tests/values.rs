@@ -284,3 +284,26 @@ fn what_debezium_adds_to_a_row_is_told() {
     lacks(&migrate(reselect), "post.processors", "values of columns are not changed");
     lacks(&migrate(reselect), "post.processors.r.type", "values of columns are not changed");
 }
+
+#[test]
+fn heartbeats_end_with_the_connector() {
+    let interval = "heartbeat.interval.ms";
+    let query = "heartbeat.action.query=INSERT INTO beats VALUES (1)\n";
+    let topic = "topic.heartbeat.prefix=beats\n";
+    for off in ["", "heartbeat.interval.ms=0\n"] {
+        let migration = migrate(&format!("{off}{query}{topic}"));
+        assert!(has(&migration.carried, "heartbeat.action.query", "without heartbeats"));
+        assert!(has(&migration.carried, "topic.heartbeat.prefix", "without heartbeats"));
+        assert!(off.is_empty() || has(&migration.carried, interval, "without heartbeats"));
+    }
+    for on in ["10000", "${env:HEARTBEAT}"] {
+        let migration = migrate(&format!("{interval}={on}\n"));
+        differs(&migration, interval, "__debezium-heartbeat.PREFIX end with the connector");
+        let migration = migrate(&format!("{interval}={on}\n{query}{topic}"));
+        differs(&migration, interval, "beats.PREFIX end with the connector");
+        differs(&migration, "topic.heartbeat.prefix", "beats.PREFIX end with the connector");
+        differs(&migration, "heartbeat.action.query", "runs no SQL");
+        let named = format!("{interval}={on}\ntopic.heartbeat.name=pulse\n{topic}");
+        differs(&migrate(&named), interval, "in pulse end with the connector");
+    }
+}
