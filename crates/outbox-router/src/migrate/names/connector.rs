@@ -67,8 +67,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     unsupported("the client's key is read without a password", &["database.sslpassword"]),
     unsupported(JAVA_CLASS, &["database.sslfactory"]),
     unsupported(
-        "it is a Java class, such as the one for IAM on Amazon RDS; the router logs in with a password \
-         or a client certificate",
+        "it is a Java class, such as the one for IAM on Amazon RDS; the router logs in with a \
+         password or a client certificate",
         &["database.connection.factory.class"],
     ),
     same(
@@ -139,8 +139,8 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         &["false"],
         Outcome::Same("a column of a type that Debezium does not know is left out there"),
         Outcome::Different(
-            "of a type that Debezium does not know it writes the bytes; the router writes the text of \
-             a composite type, and refuses the others (R008)",
+            "of a type that Debezium does not know it writes the bytes; the router writes the text \
+             of a composite type, and refuses the others (R008)",
         ),
     ),
     same("EventRouter sets the key", &["message.key.columns"]),

@@ -49,8 +49,8 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
     let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
                 digits, and an array as the whole payload, arrays of elements of different types \
                 and single values pass, where Debezium fails or falls back to a text; what is no \
-                JSON is written as a text, as in Debezium; objects in an array keep their own members, \
-                where Debezium adds to each, as null, those that only others of them have";
+                JSON is written as a text, as in Debezium; objects in an array keep their own \
+                members, where Debezium adds to each, as null, those that only others of them have";
     let hint = "on_not_json = \"halt\" stops the router at such a row instead";
     context.report.different(PropertyFinding::of(&option, text).hint(hint));
 }

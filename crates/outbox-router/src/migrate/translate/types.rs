@@ -21,8 +21,8 @@ const MODES: [(&str, &str, &str, &[&str]); 3] = [
     ("interval.handling.mode", "intervals", "numeric", &["string"]),
 ];
 
-const CLOCKS: &str = "a timestamp, a date or a time is not written in this form: it is refused as an \
-                      id, a key, a payload, a header or in the envelope (R008)";
+const CLOCKS: &str = "a timestamp, a date or a time is not written in this form: it is refused as \
+                      an id, a key, a payload, a header or in the envelope (R008)";
 
 /// Values of `time.precision.mode` whose texts are not written, and what becomes of the columns.
 const NOT_WRITTEN: [(&str, &str); 3] = [
@@ -30,9 +30,9 @@ const NOT_WRITTEN: [(&str, &str); 3] = [
     ("isostring", CLOCKS),
     (
         "structured",
-        "a timestamp, a date, a time or an interval, with or without a time zone, is an object of its \
-         parts in Debezium, which is not written: it is refused as an id, a key, a payload, a header \
-         or in the envelope (R008)",
+        "a timestamp, a date, a time or an interval, with or without a time zone, is an object of \
+         its parts in Debezium, which is not written: it is refused as an id, a key, a payload, a \
+         header or in the envelope (R008)",
     ),
 ];
 
