@@ -12,7 +12,7 @@ page is generated from the tables in [`codes/`](../crates/outbox-router/src/code
 `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
 the page is not current.
 
-The word after a code's title is its class. *Transport*: the router keeps trying, with waits of seconds, and
+The word after a code's title is its class. *Transport*: the router keeps trying, with waits that grow to 5 s, and
 continues as soon as the cause is gone; where a person has to remove it, the entry says how. *Replay*: the session begins again from the slot; the third time at one position it counts as mendable.
 *Mendable*: somebody has to repair the cause; the router tries again every 30 s. *Gap*: rows may be missing; the
 router waits until somebody accepts that. *Note*: it is reported, and nothing stops. Codes of the configuration have
