@@ -359,23 +359,24 @@ impl Ledger {
 
     /// Moves the settled position over the prefix of acknowledged, complete transactions.
     fn settle(&mut self) {
-        while let Some(entry) = self.entries.front() {
-            match entry.progress {
-                EntryProgress::Complete(end) if entry.is_acked() => {
-                    failpoint::reached(Failpoint::BeforeAdvance);
-                    self.settled = end;
-                    self.last = Some(entry.identity());
-                    self.settled_unwritten.add(entry.load);
-                    self.entries.pop_front();
-                    self.front += 1;
-                    failpoint::reached(Failpoint::AfterAdvance);
-                }
-                EntryProgress::Open if entry.is_acked() && entry.load.events > 0 => {
-                    failpoint::reached(Failpoint::AckedButOpen);
-                    return;
-                }
-                EntryProgress::Complete(_) | EntryProgress::Open => return,
-            }
+        let moves = self.entries.front().is_some_and(|front| front.settled_end().is_some());
+        if moves {
+            failpoint::reached(Failpoint::BeforeAdvance);
+        }
+        while let Some(entry) = self.entries.front()
+            && let Some(end) = entry.settled_end()
+        {
+            self.settled = end;
+            self.last = Some(entry.identity());
+            self.settled_unwritten.add(entry.load);
+            self.entries.pop_front();
+            self.front += 1;
+        }
+        if moves {
+            failpoint::reached(Failpoint::AfterAdvance);
+        }
+        if self.entries.front().is_some_and(Entry::is_acked_but_open) {
+            failpoint::reached(Failpoint::AckedButOpen);
         }
     }
 
