@@ -67,9 +67,18 @@ fn columns_of(alternatives: &[&'static str]) -> Vec<&'static str> {
     columns.map(|name| name.split('#').next().unwrap_or(name)).collect()
 }
 
+/// By which keys a table is configured as the preset's text says.
+fn keys(preset: &Preset) -> Option<&'static str> {
+    (preset.name == "spring_modulith").then_some(
+        "The filter is `where = { column = \"listener_id\", in = [\"…\"] }`, and the template stands in \
+         `columns.aggregate_id`, for example `\"${serialized_event#/orderId}\"`.",
+    )
+}
+
 fn section(preset: &Preset) -> String {
     let Example { table, topic, row, record } = &preset.example;
-    let mut section = format!("\n## {}\n\n{}\n\n", preset.name, preset.about);
+    let keys = keys(preset).map_or_else(String::new, |keys| format!(" {keys}"));
+    let mut section = format!("\n## {}\n\n{}{keys}\n\n", preset.name, preset.about);
     section.push_str("| what | column |\n|---|---|\n");
     for (role, names) in preset.columns {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -10,7 +10,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use crate::codes::hint_of_open;
+use crate::codes::{self, hint_of_open};
 
 /// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
 /// logged.
@@ -124,7 +124,7 @@ impl WitnessChange {
     pub(super) fn log(&self) {
         match self {
             Self::NoneKept => tracing::warn!(
-                hint = "set kafka.state_topic",
+                hint = codes::NO_WITNESS_KEPT,
                 "kafka.state_topic is empty, so no witness (a record in that topic) is kept: what \
                  happens while no router runs (a slot that is moved, another server or Kafka cluster, a restored backup) \
                  is not noticed, a restart forgets every gap, and what PostgreSQL sends again \
@@ -140,7 +140,7 @@ impl WitnessChange {
             Self::GapUnwritten(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),
-                hint = "do not restart the router before the missing rows are inserted again",
+                hint = codes::GAP_UNWRITTEN,
                 "gap {} is open and not in the witness: a restart forgets it",
                 gap.name()
             ),
