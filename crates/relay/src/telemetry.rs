@@ -139,7 +139,7 @@ pub struct WitnessReport {
     /// reported and never written to the witness.
     pub other_server_gap: Option<Gap>,
     /// Whether no gap waits to be written to the state topic; always true without one.
-    pub are_gaps_recorded: bool,
+    pub are_gaps_written: bool,
     /// What a person has accepted, gaps and others.
     pub accepted: Vec<Acceptance>,
     /// Where the pipeline began, if there was no witness of it then.
@@ -155,7 +155,7 @@ impl Default for WitnessReport {
             generation: 0,
             gaps: Vec::new(),
             other_server_gap: None,
-            are_gaps_recorded: true,
+            are_gaps_written: true,
             accepted: Vec::new(),
             began_without: None,
         }
