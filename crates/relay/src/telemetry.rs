@@ -91,7 +91,8 @@ pub struct Snapshot {
     /// The settled position: everything before it is acknowledged by Kafka.
     pub settled: Lsn,
     /// The confirmed position: the greatest that a status update of this process has named, or with
-    /// which one of its sessions began (the slot's own, where the witness names that too); else 0/0.
+    /// which one of its sessions began (the slot's own, where the witness names that too); else
+    /// 0/0.
     pub confirmed: Lsn,
     /// Events in the window: past the confirmable position.
     pub window_events: u64,

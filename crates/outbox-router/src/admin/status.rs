@@ -112,7 +112,8 @@ pub struct Positions {
     /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: String,
     /// The confirmed position: the greatest that a status update of this process has named, or with
-    /// which one of its sessions began (the slot's own, where the witness names that too); else 0/0.
+    /// which one of its sessions began (the slot's own, where the witness names that too); else
+    /// 0/0.
     pub confirmed: String,
     /// Process id of the walsender that serves the router which holds the slot, while this one is a
     /// standby.

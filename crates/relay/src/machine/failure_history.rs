@@ -70,9 +70,9 @@ impl FailureHistory {
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        // A failure without an LSN of its own is counted at the confirmed position. The next session
-        // overcomes it twice, since an idle slot may never pass that position; when it needs a
-        // person, it stands until that position is passed.
+        // A failure without an LSN of its own is counted at the confirmed position. The next
+        // session overcomes it twice, since an idle slot may never pass that position; when it
+        // needs a person, it stands until that position is passed.
         let until_position = failure.lsn.or(lsn.filter(|_| class == Class::Mendable));
         let new = KnownFailure { failure, class, during };
         match until_position {

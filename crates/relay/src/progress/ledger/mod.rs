@@ -10,11 +10,11 @@
 //! What lies before the confirmed position PostgreSQL need not send again, and may discard once
 //! `restart_lsn` is past it. On reconnection it sends a transaction again if and only if the
 //! transaction's commit record *starts* at or after that position. So what is confirmed for a
-//! transaction is its `end_lsn`. With its `commit_lsn` the transaction would be sent again for ever;
-//! a position past its `end_lsn` would skip a commit record that begins exactly there. The next
-//! transaction's `commit_lsn`, where its commit record starts, is never before that `end_lsn`; so
-//! the confirmed position never passes the `commit_lsn` of a transaction that has an unacknowledged
-//! record (I1).
+//! transaction is its `end_lsn`. With its `commit_lsn` the transaction would be sent again for
+//! ever; a position past its `end_lsn` would skip a commit record that begins exactly there. The
+//! next transaction's `commit_lsn`, where its commit record starts, is never before that `end_lsn`;
+//! so the confirmed position never passes the `commit_lsn` of a transaction that has an
+//! unacknowledged record (I1).
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
