@@ -3,7 +3,7 @@
 # witness and topics before it starts again; holds the broker's responses, and checks slot and
 # witness.
 #
-#   scripts/crash-test.sh                              40 kills, 3 rounds of held responses; 1 minute
+#   scripts/crash-test.sh                              40 kills, 3 rounds of held responses (1 min)
 #   scripts/crash-test.sh --kills 500                  random instants and failpoints, alternately
 #   scripts/crash-test.sh --per-failpoint 20 --seed 7  kills at each failpoint; --seed repeats one
 #   scripts/crash-test.sh --hold 30 --kills 0          held responses only
