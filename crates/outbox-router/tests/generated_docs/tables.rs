@@ -7,16 +7,18 @@ const HEAD: &str = "\
 
 # Outbox tables
 
-A *preset* says which column of a table is what. With `preset = \"auto\"`, the default, the router takes the preset whose columns a
-table has, and refuses a table that fits several or none (R007), with what the nearest presets lack. A column that differs is named
-under `columns`, which also takes texts such as `\"${ordering_key|event_id}\"`; every key is in [configuration.md](configuration.md).
+A *preset* says which column of a table is what. With `preset = \"auto\"`, the default, the router
+takes the preset whose columns a table has, and refuses a table that fits several or none (R007),
+with what the nearest presets lack. A column that differs is named under `columns`, which also takes
+texts such as `\"${ordering_key|event_id}\"`; every key is in [configuration.md](configuration.md).
 
-Several tables may be followed on one slot: one `[[outbox]]` for each. A partitioned table is one table, under the name of its root
-(`publish_via_partition_root`, which `setup` sets). A publication FOR ALL TABLES or FOR TABLES IN SCHEMA, as Debezium makes them, is
-accepted when the outbox is in it; rows of other tables are then sent to the router, which ignores and counts them.
+Several tables may be followed on one slot: one `[[outbox]]` for each. A partitioned table is one
+table, under the name of its root (`publish_via_partition_root`, which `setup` sets). A publication
+FOR ALL TABLES or FOR TABLES IN SCHEMA, as Debezium makes them, is accepted when the outbox is in
+it; rows of other tables are then sent to the router, which ignores and counts them.
 
-Below, each preset has a table that it fits, a row of it, and the record that the router makes of the row with the defaults. A test
-runs each on PostgreSQL and Kafka (`tests/e2e/tables.rs`).
+Below, each preset has a table that it fits, a row of it, and the record that the router makes of
+the row with the defaults. A test runs each on PostgreSQL and Kafka (`tests/e2e/tables.rs`).
 ";
 
 /// The whole page.
