@@ -70,9 +70,9 @@ impl JavaRegex {
         })
     }
 
-    /// Whether the whole text matches. With a `$`, no text matches that ends with a line terminator:
-    /// Java's first match may end before that terminator, and [`Self::find`] would not. Such a text
-    /// can be no topic either.
+    /// Whether the whole text matches. With a `$`, no text matches that ends with a line
+    /// terminator: Java's first match may end before that terminator, and [`Self::find`] would not.
+    /// Such a text can be no topic either.
     pub fn matches(&self, text: &str) -> bool {
         let is_cut = self.has_end_of_line && text.ends_with(LINE_TERMINATORS);
         !is_cut && self.whole.is_match(text)
@@ -470,8 +470,8 @@ mod tests {
         assert!(unexpected.is_empty(), "{unexpected:#?}");
     }
 
-    /// What Java answered. Its absent groups are compared as empty ones, which is what they are in a
-    /// topic.
+    /// What Java answered. Its absent groups are compared as empty ones, which is what they are in
+    /// a topic.
     #[test]
     fn matches_and_groups_are_those_of_java() {
         let vectors = include_str!("../../../tests/java_regex/vectors.tsv");

@@ -41,10 +41,10 @@ pub enum IllegalTemplate {
     #[error("{0}")]
     Template(MalformedTemplate),
     /// `$1` without a regular expression.
-    #[error("${0} is a group of route_regex, and there is none")]
+    #[error("${0} is a group of the route expression, and there is none")]
     NoRegex(usize),
     /// A group that the regular expression does not have.
-    #[error("route_regex has no group {0}")]
+    #[error("the route expression has no group {0}")]
     NoGroup(String),
     /// The fixed parts are not legal in a topic name.
     #[error("the topic would not be legal: {0}")]
