@@ -3,10 +3,10 @@
 # them with what they cost before. Time on a shared machine cannot be compared to a few per cent;
 # instructions under callgrind can.
 #
-#   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1
-#                                                if a shape of event costs over 3 % more than there
-#   scripts/instructions.sh --update             writes what it counted there
-#   scripts/instructions.sh --functions SHAPE    also lists the costliest functions of one shape
+#   scripts/instructions.sh                    compares with crates/relay/instructions.toml; exit 1
+#                                              if a shape of event costs over 3 % more than there
+#   scripts/instructions.sh --update           writes what it counted there
+#   scripts/instructions.sh --functions SHAPE  also lists the costliest functions of one shape
 #
 # The program is crates/relay/examples/instructions, in the product's own profile (`release`:
 # thin LTO, one codegen unit) for the target's plain CPU, whatever RUSTFLAGS say. Each shape runs

@@ -47,8 +47,8 @@ async fn sent(events: u64) -> Fixture {
 }
 
 /// What a comparison takes at most, however many events there are: two million ids and keys that it
-/// remembers (210 MB), 64 MiB of events and of records that wait for each other, and what librdkafka
-/// has fetched ahead.
+/// remembers (210 MB), 64 MiB of events and of records that wait for each other, and what
+/// librdkafka has fetched ahead.
 const MEMORY_MAX: u64 = 450_000_000;
 
 /// What `compare` did.

@@ -10,12 +10,12 @@ use std::{
 use outbox_router::{
     app::App,
     block_on::block_on,
-    cli::{self, Audience, Cli, Command, Exit, OnFailed, Production, Terminal},
+    cli::{self, Audience, Cli, Command, Exit, ExitOnFatal, Production, Terminal},
     config::{Environment, Loaded},
     prepare::Prepared,
     telemetry,
 };
-use relay::ExitReason;
+use relay::{ExitReason, OnFailed};
 
 /// librdkafka allocates memory in one thread and frees it in another; mimalloc halves the cost of
 /// that. With mimalloc's feature `override`, librdkafka's C code uses mimalloc as well.
@@ -56,7 +56,7 @@ fn command(cli: &Cli) -> Exit {
             to_its_end(async |terminal| cli::migrate(cli, from, &environment, terminal).await)
         }
         Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
-            Production::Real => run(loaded, args.on_failed, &environment),
+            Production::Real => run(loaded, args.exit_on_fatal, &environment),
             Production::Dry => to_its_end(async |terminal| {
                 cli::dry_run(&args.dry_run, &loaded, &environment, terminal).await
             }),
@@ -69,15 +69,15 @@ fn command(cli: &Cli) -> Exit {
     }
 }
 
-fn run(loaded: Loaded, on_failed: OnFailed, environment: &Environment) -> Exit {
+fn run(loaded: Loaded, exit_on_fatal: ExitOnFatal, environment: &Environment) -> Exit {
     let prepared = match Prepared::build(loaded, environment) {
         Ok(prepared) => prepared,
         Err(errors) => return refuse(Exit::Configuration, &errors),
     };
     telemetry::start(&prepared.config.log);
-    let on_failed = match on_failed {
-        OnFailed::Stay => relay::OnFailed::Stay,
-        OnFailed::Exit => relay::OnFailed::Exit,
+    let on_failed = match exit_on_fatal {
+        ExitOnFatal::Stay => OnFailed::Stay,
+        ExitOnFatal::Exit => OnFailed::Exit,
     };
     match App::new(prepared, on_failed).run() {
         Ok(ExitReason::Drained) => Exit::Done,

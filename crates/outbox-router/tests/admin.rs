@@ -241,10 +241,10 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
     let gap = Gap::new(Failure::new(Code::SlotMissing, "gone"), interval);
     endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
     expect([1, 0, 0]).await;
-    let witness = |are_gaps_recorded, gaps, began_without| relay::WitnessReport {
+    let witness = |are_gaps_written, gaps, began_without| relay::WitnessReport {
         store: relay::witness::WitnessStore::Kafka,
         gaps,
-        are_gaps_recorded,
+        are_gaps_written,
         began_without,
         ..relay::WitnessReport::default()
     };

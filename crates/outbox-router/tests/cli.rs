@@ -6,8 +6,8 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, DeadLetterTables, Exit, Form, MissingTable,
-        OnFailed, Production, RecordPart, Repeat, SqlMode, Task, Terminal,
+        self, Audience, Cli, Command, Confirmation, DeadLetterTables, Exit, ExitOnFatal, Form,
+        MissingTable, Production, RecordPart, Repeat, SqlMode, Task, Terminal,
     },
     config::Environment,
 };
@@ -77,9 +77,10 @@ fn a_code_is_explained_without_a_configuration() {
 
 #[test]
 fn run_stays_up_by_default() {
-    for (line, expected) in [("run", OnFailed::Stay), ("run --exit-on-fatal", OnFailed::Exit)] {
+    for (line, expected) in [("run", ExitOnFatal::Stay), ("run --exit-on-fatal", ExitOnFatal::Exit)]
+    {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
-        assert_eq!((args.on_failed, args.dry_run.production), (expected, Production::Real));
+        assert_eq!((args.exit_on_fatal, args.dry_run.production), (expected, Production::Real));
     }
 }
 

@@ -135,10 +135,10 @@ fn placements_are_printed_as_they_are_read() {
 #[test]
 fn placements_that_contradict_each_other_are_refused() {
     for (keys, expected) in [
-        ("topic = \"a.$1\"", "C008: outbox[0].topic: $1 is a group of route_regex"),
+        ("topic = \"a.$1\"", "C008: outbox[0].topic: $1 is a group of the route expression"),
         (
             "topic = \"a.${b}\"\nroute_regex = \"(.*)\"",
-            "C008: outbox[0].topic: route_regex has no group b",
+            "C008: outbox[0].topic: the route expression has no group b",
         ),
         ("route_regex = \"a(?=b)\"", "has what is not supported here"),
         ("route_regex = \"a*+\"", "has a possessive quantifier, or a second one at"),

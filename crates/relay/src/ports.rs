@@ -13,8 +13,9 @@ use crate::{
 /// * `Ok` means *enqueued*, never acknowledged. The ticket comes back through [`Acks`], or as a
 ///   failure, or never (the sink was closed). A ticket that never comes back never counts as a
 ///   success.
-/// * Records reach each partition in the order of the calls, and none is left out: after the first record
-///   that fails, for whatever reason, the sink is closed and refuses everything that follows.
+/// * Records reach each partition in the order of the calls, and none is left out: after the first
+///   record that fails, for whatever reason, the sink is closed and refuses everything that
+///   follows.
 /// * The call does not wait and does not keep a reference to the record.
 pub trait RecordSink {
     /// Enqueues one record, or returns the ticket.

@@ -91,8 +91,9 @@ pub struct Snapshot {
     pub received: Lsn,
     /// The settled position: everything before it is acknowledged by Kafka.
     pub settled: Lsn,
-    /// The confirmed position: what the last status update has named, or the slot's own, at the
-    /// start of the session.
+    /// The confirmed position: the greatest that a status update of this process has named, or with
+    /// which one of its sessions began (the slot's own, where the witness names that too); else
+    /// 0/0.
     pub confirmed: Lsn,
     /// Events in the window: past the confirmable position.
     pub window_events: u64,
@@ -142,7 +143,7 @@ pub struct WitnessReport {
     /// reported and never written to the witness.
     pub other_server_gap: Option<Gap>,
     /// Whether no gap waits to be written to the state topic; always true without one.
-    pub are_gaps_recorded: bool,
+    pub are_gaps_written: bool,
     /// What a person has accepted, gaps and others.
     pub accepted: Vec<Acceptance>,
     /// Where the pipeline began, if there was no witness of it then.
@@ -158,7 +159,7 @@ impl Default for WitnessReport {
             generation: 0,
             gaps: Vec::new(),
             other_server_gap: None,
-            are_gaps_recorded: true,
+            are_gaps_written: true,
             accepted: Vec::new(),
             began_without: None,
         }

@@ -7,8 +7,8 @@ use std::fmt;
 pub enum Invariant {
     /// Every committed event is in Kafka, or the router has stopped and reports why.
     S1Complete,
-    /// Nothing is confirmed that is not in Kafka, or before the witness with its position is stored;
-    /// the witness names no position before which an event is missing.
+    /// Nothing is confirmed that is not in Kafka, or before the witness with its position is
+    /// stored; the witness names no position before which an event is missing.
     S2NeverAhead,
     /// First occurrences of a key are its events in commit order; what a session produces of a key
     /// is contiguous, and in the partition where the key belongs.

@@ -3,8 +3,8 @@
 //! This crate uses no code of the product: it checks what the database and Kafka say. A test whose
 //! server is missing *fails*.
 //!
-//! * [`postgres`], [`kafka`], [`router`], [`debezium`]: real processes that can be stopped, killed and
-//!   started again.
+//! * [`postgres`], [`kafka`], [`router`], [`debezium`]: real processes that can be stopped, killed
+//!   and started again.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed or black-holed, or whose
 //!   responses can be held back.
 //! * [`tap`]: the positions that a router confirms, read off the wire.

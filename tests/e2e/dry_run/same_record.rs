@@ -1,5 +1,5 @@
-//! `run --dry-run`, `explain --id` and `explain --row` read a row in three ways: from the stream, by
-//! a query, and from its JSON. Random rows of many types become the same records, or are refused
+//! `run --dry-run`, `explain --id` and `explain --row` read a row in three ways: from the stream,
+//! by a query, and from its JSON. Random rows of many types become the same records, or are refused
 //! with the same code. `OUTBOX_SEED` gives other rows than the default run has.
 
 use rand::rngs::StdRng;
@@ -11,8 +11,8 @@ use super::*;
 /// How many rows each configuration sees.
 const ROWS: usize = 8;
 
-/// A column: its name, its type, what `--type` says of it (nothing where JSON tells the type, or the
-/// type has a text like any other), and texts of values.
+/// A column: its name, its type, what `--type` says of it (nothing where JSON tells the type, or
+/// the type has a text like any other), and texts of values.
 type Column = (&'static str, &'static str, Option<&'static str>, &'static [&'static str]);
 
 const COLUMNS: [Column; 26] = [

@@ -126,7 +126,7 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
     // A gap that the monitor has found counts before the streaming task has acted on it.
     let gaps = witness.gaps.len().max(usize::from(view.gap().is_some()));
     let is_recorded = witness.store == WitnessStore::Kafka
-        && witness.are_gaps_recorded
+        && witness.are_gaps_written
         && gaps > 0
         && witness.gaps.len() == gaps;
     page.gauge(

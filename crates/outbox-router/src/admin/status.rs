@@ -111,9 +111,11 @@ pub struct PinView {
 pub struct Positions {
     /// The last position that was received.
     pub received: String,
-    /// The position up to which everything was acknowledged by Kafka.
+    /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: String,
-    /// The position that the last status update named, or the slot's own before the first.
+    /// The confirmed position: the greatest that a status update of this process has named, or with
+    /// which one of its sessions began (the slot's own, where the witness names that too); else
+    /// 0/0.
     pub confirmed: String,
     /// Process id of the walsender that serves the router which holds the slot, while this one is a
     /// standby.

@@ -61,7 +61,7 @@ impl WitnessView {
             position: witness.position.map(|lsn| lsn.to_string()),
             began_without: witness.began_without.as_ref().map(MarkView::of),
             gaps: witness.gaps.iter().chain(&witness.other_server_gap).map(OpenGap::of).collect(),
-            gaps_recorded: witness.are_gaps_recorded,
+            gaps_recorded: witness.are_gaps_written,
             accepted: witness.accepted.iter().map(AcceptedView::of).collect(),
         }
     }

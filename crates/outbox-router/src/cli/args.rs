@@ -159,7 +159,7 @@ pub struct RunArgs {
     /// be delivered is delivered first. Without it the process stays up and reports the state
     #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
     #[arg(default_missing_value = "exit")]
-    pub on_failed: OnFailed,
+    pub exit_on_fatal: ExitOnFatal,
     /// Whether anything is produced.
     #[command(flatten)]
     pub dry_run: DryRunArgs,
@@ -170,7 +170,7 @@ pub struct RunArgs {
 
 /// What `run` does where its state would become `failed`: a person is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnFailed {
+pub enum ExitOnFatal {
     /// Stay up, not ready, and say why.
     Stay,
     /// End with exit code 79.

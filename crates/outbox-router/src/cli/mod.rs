@@ -34,8 +34,8 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName, MissingTable,
-    OnFailed, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
+    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExitOnFatal, ExplainArgs, GapName,
+    MissingTable, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
     TeardownArgs,
 };
 pub use compare::CompareArgs;

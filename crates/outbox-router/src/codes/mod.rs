@@ -60,6 +60,13 @@ pub fn typed_code(text: &str) -> Result<&'static Explanation, String> {
 /// back, and the router waits for the acceptance.
 const CLOSING: &str = "{rewrite}, then {accept}";
 
+/// What to type where no state topic is configured, so that no witness is kept.
+pub const NO_WITNESS_KEPT: &str = "set kafka.state_topic";
+
+/// What to observe while a gap is open that is not in the witness, besides the remedy of the gap.
+pub const GAP_UNWRITTEN: &str =
+    "do not restart the router before the missing rows are inserted again";
+
 /// What to type about a failure, with the names filled in; `None` where nothing helps but waiting.
 /// What a failure below needs comes first; what a case above it needs follows.
 pub fn hint(failure: &Failure) -> Option<String> {

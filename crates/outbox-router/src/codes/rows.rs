@@ -105,8 +105,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::BytesType,
                 "key_format or value_format excludes the column's type",
-                "set key_format = \"auto\" or value_format = \"auto\", whichever the message names, in \
-                 the table's [[outbox]] block and restart",
+                "set key_format = \"auto\" or value_format = \"auto\", as the message names the key's \
+                 or the value's, in the table's [[outbox]] block and restart",
             ),
         ],
     },

@@ -84,6 +84,7 @@ const TIMES: &[(&str, Times)] = &[
     ("nanoseconds", Times::Nanoseconds),
     ("connect", Times::Connect),
     ("isostring", Times::IsoString),
+    ("structured", Times::Structured),
 ];
 const INTERVALS: &[(&str, Intervals)] =
     &[("numeric", Intervals::Number), ("string", Intervals::Text)];
@@ -232,7 +233,8 @@ tables! {
         /// stands in the value as a string; as_is: as it is written in the row; compact:
         /// without the white space between its tokens; drop_nulls, drop_empty_arrays, drop_both:
         /// compact, and without members that are null or empty arrays, of which Debezium drops both
-        /// by default.
+        /// by default. In an array such a member stays where another object of the array has a value
+        /// for it, as in Debezium.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
         /// A payload that expand_json would expand and that is no JSON. halt: the router stops at
         /// that row; as_text: it stands in the value as a string, as in Debezium, so that consumers
@@ -258,7 +260,8 @@ tables! {
         /// With format = "debezium": how a time without a time zone is written, as Debezium's
         /// time.precision.mode says. adaptive: a number of ms where at most three digits of a
         /// second's fraction are declared, else of us. With connect and isostring a timestamp, a
-        /// date or a time is refused as a key, a header or in the envelope.
+        /// date or a time is refused as a key, a header or in the envelope; with structured, also a
+        /// timestamptz and an interval.
         times: Times = Times::Adaptive, choice(TIMES);
         /// With format = "debezium": how an interval is written, as Debezium's
         /// interval.handling.mode says. numeric: a number of us, a month having 30.4375 days;

@@ -2,8 +2,8 @@
 //! depends on the table's columns is known only with its Relation message.
 
 use relay::{
-    BytesFormat, Decimals, ExpandJson, Format, Intervals, OnMismatch, OnNotJson, OutboxTable, Role,
-    Times, Timestamp, TopicName, is_role_required,
+    BytesFormat, Decimals, ExpandJson, Format, IllegalTemplate, Intervals, OnMismatch, OnNotJson,
+    OutboxTable, Role, Times, Timestamp, TopicName, is_role_required,
 };
 
 use super::{
@@ -64,7 +64,12 @@ fn time_column_unread(outbox: &OutboxTable) -> Option<Contradiction> {
 fn topic_illegal(outbox: &OutboxTable) -> Vec<Contradiction> {
     let mut found = Vec::new();
     if let Err(why) = outbox.check_topic() {
-        found.push((format!(".topic: {why}"), None));
+        let hint = match why {
+            IllegalTemplate::NoRegex(_) => Some("set route_regex, or take the group out"),
+            IllegalTemplate::NoGroup(_) => Some("give route_regex this group, or take it out"),
+            IllegalTemplate::Template(_) | IllegalTemplate::Topic(_) => None,
+        };
+        found.push((format!(".topic: {why}"), hint));
     }
     if outbox.route_regex.is_none() && outbox.on_route_mismatch == OnMismatch::Value {
         let what = ".on_route_mismatch needs route_regex".to_owned();

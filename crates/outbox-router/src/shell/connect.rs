@@ -73,17 +73,6 @@ enum Pids {
     OfPooler,
 }
 
-/// Turns "the slot is missing or lost" into a transport failure. An earlier step has just read the
-/// slot, so this connection may have reached a standby; whether the slot is gone is decided when
-/// everything is read again.
-fn as_transport(failure: Failure) -> Failure {
-    if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
-        return failure;
-    }
-    let what = format!("the slot that was there a moment ago: {}", failure.message_with_causes());
-    Failure::new(Code::ServerUnreachable, what)
-}
-
 fn pid_of(pid: Option<u32>) -> Option<i32> {
     pid.and_then(|pid| i32::try_from(pid).ok())
 }
@@ -288,7 +277,7 @@ impl Postgres for Source {
                     Some(ServerErrorKind::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
                     }
-                    _ => Err(as_transport(command_failure(error))),
+                    _ => Err(command_failure(error)),
                 },
             }
         };

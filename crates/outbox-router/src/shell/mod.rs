@@ -393,8 +393,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 
-    /// Destroying a producer flushes for up to half a second and joins its threads, so it runs on a
-    /// blocking thread and with a limit.
+    /// Destroying a producer joins librdkafka's threads, so it runs on a blocking thread and with a
+    /// limit.
     async fn leave(mut self) {
         const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
         self.report(Instant::now());

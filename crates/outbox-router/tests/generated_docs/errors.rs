@@ -7,26 +7,29 @@ use outbox_router::codes::{
 const HEAD: &str = "\
 # Errors
 
-Every error code, with what it means and what to type. Logs, `/status.json`, `outbox-router status` and the
-commands print the same remedies with the names filled in; here, words in capitals stand for them.
-`outbox-router explain CODE` prints one of these entries, without a configuration and without connecting. This
-page is generated from the tables in [`codes/`](../crates/outbox-router/src/codes/mod.rs) by
-`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
-the page is not current.
+Every error code, with what it means and what to type. Logs, `/status.json`, `outbox-router status`
+and the commands print the same remedies with the names filled in; here, words in capitals stand for
+them. `outbox-router explain CODE` prints one of these entries, without a configuration and without
+connecting. This page is generated from the tables in
+[`codes/`](../crates/outbox-router/src/codes/mod.rs) by
+`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same
+command fails when the page is not current.
 
-The word after a code's title is its class. *Transport*: the router keeps trying, with waits of seconds, and
-continues as soon as the cause is gone; where a person has to remove it, the entry says how. *Replay*: the session begins again from the slot; the third time at one position it counts as mendable.
-*Mendable*: somebody has to repair the cause; the router tries again every 30 s. *Gap*: rows may be missing; the
-router waits until somebody accepts that. *Note*: it is reported, and nothing stops. Codes of the configuration have
-no class: the command ends with exit code 78.
+The word after a code's title is its class. *Transport*: the router keeps trying, with waits that
+grow to 5 s, and continues as soon as the cause is gone; where a person has to remove it, the entry
+says how. *Replay*: the session begins again from the slot; the third time at one position it counts
+as mendable. *Mendable*: somebody has to repair the cause; the router tries again every 30 s. *Gap*:
+rows may be missing; the router waits until somebody accepts that. *Note*: it is reported, and
+nothing stops. Codes of the configuration have no class: the command ends with exit code 78.
 
-*Stops* means that nothing more is sent: the state is failed, and a person is needed. The process stays up and
-tries again every 30 s; at a gap it continues only after `outbox-router accept` (without a state topic, also
-after a restart). With `--exit-on-fatal` it exits with code 79 instead. The *witness* is the record in the state topic that says what is acknowledged; *pipeline*
-is what one router, and its standbys, move under one `name`.
+*Stops* means that nothing more is sent: the state is failed, and a person is needed. The process
+stays up and tries again every 30 s; at a gap it continues only after `outbox-router accept`
+(without a state topic, also after a restart). With `--exit-on-fatal` it exits with code 79 instead.
+The *witness* is the record in the state topic that says what is acknowledged; *pipeline* is what
+one router, and its standbys, move under one `name`.
 
-`P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a
-code that was removed is not used again.
+`P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its
+meaning, and a code that was removed is not used again.
 ";
 
 /// The whole page.

@@ -8,23 +8,23 @@ const HEAD: &str = "\
 Every key, with what it takes, its default and the environment variable that sets it. This page and
 [the example file](../config/outbox-router.example.toml) are generated from the table in
 [`config/keys.rs`](../crates/outbox-router/src/config/keys.rs) by
-`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails
-when either is not current.
+`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same
+command fails when either is not current.
 
-A value comes from a flag (`--set limits.row_bytes=8MiB`), else from the environment, else from the file
-(`--config FILE`, `OUTBOX_ROUTER_CONFIG`, `./outbox-router.toml` or
-`/etc/outbox-router/outbox-router.toml`), else it is the default. No file is needed. `outbox-router check`
-shows every value in force, secrets as `***`, and refuses what `run` would refuse, without
-connecting.
+A value comes from a flag (`--set limits.row_bytes=8MiB`), else from the environment, else from the
+file (`--config FILE`, `OUTBOX_ROUTER_CONFIG`, `./outbox-router.toml` or
+`/etc/outbox-router/outbox-router.toml`), else it is the default. No file is needed.
+`outbox-router check` shows every value in force, secrets as `***`, and refuses what `run` would
+refuse, without connecting.
 
 * A key that does not exist is an error, with its place and the likely key.
 * In a variable's name two underscores separate the parts, and tables of a list count from 0:
-  `OUTBOX_ROUTER__OUTBOX__1__TABLE`. Below `OUTBOX_ROUTER__KAFKA__PROPERTIES__` one underscore is a dot in
-  librdkafka's name: `…__SASL_PASSWORD` is `sasl.password`.
-* In texts, `${env:NAME}` and `${file:/path}` are replaced by the variable or the file's content; `$${` is a
-  literal `${`.
-* A duration is written `\"500ms\"`, `\"5s\"`, `\"2m\"` or `\"1h\"`, a size `\"1000B\"`, `\"512KiB\"`, `\"64MiB\"` or `\"2GiB\"`. A
-  bare number is an error.
+  `OUTBOX_ROUTER__OUTBOX__1__TABLE`. Below `OUTBOX_ROUTER__KAFKA__PROPERTIES__` one underscore is a
+  dot in librdkafka's name: `…__SASL_PASSWORD` is `sasl.password`.
+* In texts, `${env:NAME}` and `${file:/path}` are replaced by the variable or the file's content;
+  `$${` is a literal `${`.
+* A duration is written `\"500ms\"`, `\"5s\"`, `\"2m\"` or `\"1h\"`, a size `\"1000B\"`, `\"512KiB\"`, `\"64MiB\"`
+  or `\"2GiB\"`. A bare number is an error.
 ";
 
 /// The whole page.

@@ -8,11 +8,13 @@ mod errors;
 mod example;
 mod keys;
 mod tables;
+mod wrap;
 
 use std::path::{Path, PathBuf};
 
 use outbox_router::config::{self, Config, Environment, KEYS, PREFIX};
 use relay::OutboxTable;
+use wrap::wrapped;
 
 const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs";
 
@@ -29,17 +31,17 @@ fn assert_current(name: &str, wanted: &str) {
 
 #[test]
 fn the_page_of_keys_is_current() {
-    assert_current("docs/configuration.md", &keys::page(&KEYS));
+    assert_current("docs/configuration.md", &wrapped(&keys::page(&KEYS)));
 }
 
 #[test]
 fn the_page_of_errors_is_current() {
-    assert_current("docs/errors.md", &errors::page());
+    assert_current("docs/errors.md", &wrapped(&errors::page()));
 }
 
 #[test]
 fn the_page_of_tables_is_current() {
-    assert_current("docs/tables.md", &tables::page());
+    assert_current("docs/tables.md", &wrapped(&tables::page()));
 }
 
 #[test]

@@ -7,16 +7,18 @@ const HEAD: &str = "\
 
 # Outbox tables
 
-A *preset* says which column of a table is what. With `preset = \"auto\"`, the default, the router takes the preset whose columns a
-table has, and refuses a table that fits several or none (R007), with what the nearest presets lack. A column that differs is named
-under `columns`, which also takes texts such as `\"${ordering_key|event_id}\"`; every key is in [configuration.md](configuration.md).
+A *preset* says which column of a table is what. With `preset = \"auto\"`, the default, the router
+takes the preset whose columns a table has, and refuses a table that fits several or none (R007),
+with what the nearest presets lack. A column that differs is named under `columns`, which also takes
+texts such as `\"${ordering_key|event_id}\"`; every key is in [configuration.md](configuration.md).
 
-Several tables may be followed on one slot: one `[[outbox]]` for each. A partitioned table is one table, under the name of its root
-(`publish_via_partition_root`, which `setup` sets). A publication FOR ALL TABLES or FOR TABLES IN SCHEMA, as Debezium makes them, is
-accepted when the outbox is in it; rows of other tables are then sent to the router, which ignores and counts them.
+Several tables may be followed on one slot: one `[[outbox]]` for each. A partitioned table is one
+table, under the name of its root (`publish_via_partition_root`, which `setup` sets). A publication
+FOR ALL TABLES or FOR TABLES IN SCHEMA, as Debezium makes them, is accepted when the outbox is in
+it; rows of other tables are then sent to the router, which ignores and counts them.
 
-Below, each preset has a table that it fits, a row of it, and the record that the router makes of the row with the defaults. A test
-runs each on PostgreSQL and Kafka (`tests/e2e/tables.rs`).
+Below, each preset has a table that it fits, a row of it, and the record that the router makes of
+the row with the defaults. A test runs each on PostgreSQL and Kafka (`tests/e2e/tables.rs`).
 ";
 
 /// The whole page.
@@ -67,9 +69,18 @@ fn columns_of(alternatives: &[&'static str]) -> Vec<&'static str> {
     columns.map(|name| name.split('#').next().unwrap_or(name)).collect()
 }
 
+/// By which keys a table is configured as the preset's text says.
+fn keys(preset: &Preset) -> Option<&'static str> {
+    (preset.name == "spring_modulith").then_some(
+        "The filter is `where = { column = \"listener_id\", in = [\"…\"] }`, and the template stands in \
+         `columns.aggregate_id`, for example `\"${serialized_event#/orderId}\"`.",
+    )
+}
+
 fn section(preset: &Preset) -> String {
     let Example { table, topic, row, record } = &preset.example;
-    let mut section = format!("\n## {}\n\n{}\n\n", preset.name, preset.about);
+    let keys = keys(preset).map_or_else(String::new, |keys| format!(" {keys}"));
+    let mut section = format!("\n## {}\n\n{}{keys}\n\n", preset.name, preset.about);
     section.push_str("| what | column |\n|---|---|\n");
     for (role, names) in preset.columns {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -1,5 +1,6 @@
 //! The cases of a code that have remedies of their own. A failure without a case has the code's
-//! usual remedy.
+//! usual remedy. The texts stand in stored witnesses, so they never change; some have words that
+//! the names no longer have.
 
 use super::Code;
 

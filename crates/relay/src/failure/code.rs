@@ -10,9 +10,9 @@ use std::fmt;
 /// letter is held by [`crate::held`] before its failure has a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A fault between the router and PostgreSQL or Kafka: the router keeps trying, with waits of
-    /// seconds, and continues as soon as the cause is gone, though a person may have to remove the
-    /// cause. Kafka's word is *retriable*.
+    /// A fault between the router and PostgreSQL or Kafka: the router keeps trying, with waits that
+    /// grow to 5 s, and continues as soon as the cause is gone, though a person may have to remove
+    /// the cause. Kafka's word is *retriable*.
     Transport,
     /// End the session and replay from the slot; the third time at the same LSN it becomes
     /// [`Class::Mendable`].

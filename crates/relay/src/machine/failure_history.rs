@@ -27,20 +27,20 @@ pub(super) enum During {
 #[derive(Debug, Default)]
 pub(super) struct FailureHistory {
     /// Overcome when a session begins.
-    until_session: Option<RecordedFailure>,
+    until_session: Option<KnownFailure>,
     /// Overcome by a confirmed position past its position.
-    until_position: Option<(RecordedFailure, Lsn)>,
+    until_position: Option<(KnownFailure, Lsn)>,
     repeated: Option<Repeated>,
 }
 
 #[derive(Debug)]
-struct RecordedFailure {
+struct KnownFailure {
     failure: Failure,
     class: Class,
     during: During,
 }
 
-impl RecordedFailure {
+impl KnownFailure {
     fn needs_person(&self) -> bool {
         self.class == Class::Mendable
     }
@@ -70,18 +70,17 @@ impl FailureHistory {
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        // A confirmed position that was used as the position for counting is not waited for: an
-        // idle slot may never pass it.
+        // A failure without an LSN of its own is counted at the confirmed position. The next
+        // session overcomes it twice, since an idle slot may never pass that position; when it
+        // needs a person, it stands until that position is passed.
         let until_position = failure.lsn.or(lsn.filter(|_| class == Class::Mendable));
-        let recorded = RecordedFailure { failure, class, during };
+        let new = KnownFailure { failure, class, during };
         match until_position {
-            Some(lsn)
-                if supersedes(&recorded, self.until_position.as_ref().map(|(known, _)| known)) =>
-            {
-                self.until_position = Some((recorded, lsn));
+            Some(lsn) if supersedes(&new, self.until_position.as_ref().map(|(known, _)| known)) => {
+                self.until_position = Some((new, lsn));
             }
-            None if supersedes(&recorded, self.until_session.as_ref()) => {
-                self.until_session = Some(recorded);
+            None if supersedes(&new, self.until_session.as_ref()) => {
+                self.until_session = Some(new);
             }
             Some(_) | None => {}
         }
@@ -112,36 +111,30 @@ impl FailureHistory {
     /// Why there is no session, or why this one cannot pass a position: first what a person is
     /// needed for, then the failure that a session will overcome.
     pub(super) fn reason(&self) -> Option<&Failure> {
-        let all = || {
-            self.until_session
-                .iter()
-                .chain(self.until_position.iter().map(|(recorded, _)| recorded))
-        };
-        all()
-            .find(|recorded| recorded.needs_person())
-            .or(all().next())
-            .map(|recorded| &recorded.failure)
+        let all =
+            || self.until_session.iter().chain(self.until_position.iter().map(|(known, _)| known));
+        all().find(|known| known.needs_person()).or(all().next()).map(|known| &known.failure)
     }
 
     /// Whether a person is needed.
     pub(super) fn need_person(&self) -> bool {
-        self.until_session.as_ref().is_some_and(RecordedFailure::needs_person)
-            || self.until_position.as_ref().is_some_and(|(recorded, _)| recorded.needs_person())
+        self.until_session.as_ref().is_some_and(KnownFailure::needs_person)
+            || self.until_position.as_ref().is_some_and(|(known, _)| known.needs_person())
     }
 
     /// The failure of Kafka that keeps the next session from beginning: the state topic cannot be
     /// read.
     pub(super) fn of_kafka(&self) -> Option<&Failure> {
-        let recorded = self.until_session.as_ref()?;
-        let is_it = recorded.during == During::Connecting && recorded.failure.code.is_of_kafka();
-        is_it.then_some(&recorded.failure)
+        let known = self.until_session.as_ref()?;
+        let is_it = known.during == During::Connecting && known.failure.code.is_of_kafka();
+        is_it.then_some(&known.failure)
     }
 
     /// What Kafka refuses at a position that is not passed yet; `None` while another failure keeps
     /// a session from beginning.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.until_session, &self.until_position) {
-            (None, Some((RecordedFailure { failure, class: Class::Transport, .. }, _)))
+            (None, Some((KnownFailure { failure, class: Class::Transport, .. }, _)))
                 if failure.code.is_of_kafka() =>
             {
                 Some(failure)
@@ -153,8 +146,8 @@ impl FailureHistory {
 
 /// Whether `new` replaces `known`: a failure that needs a person is replaced only by another such
 /// failure.
-fn supersedes(new: &RecordedFailure, known: Option<&RecordedFailure>) -> bool {
-    new.needs_person() || !known.is_some_and(RecordedFailure::needs_person)
+fn supersedes(new: &KnownFailure, known: Option<&KnownFailure>) -> bool {
+    new.needs_person() || !known.is_some_and(KnownFailure::needs_person)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Relay {
             Input::Slot(reading) => self.slot_read(reading, at),
             Input::Catalog(catalog) => self.catalog_read(catalog, at),
             Input::ReplicationStarted(walsender) => self.replication_started(walsender, at),
-            Input::Disconnected(failure) => self.disconnect(failure, at),
+            Input::Disconnected(failure) => self.connection_failed(failure, at),
             Input::BytesArrived => {
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.received_from_server(now);

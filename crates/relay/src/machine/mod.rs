@@ -143,8 +143,8 @@ pub struct Relay {
     backoff: Backoff,
     /// The deadline of a shutdown; `None` if none was asked for.
     drain_by: Option<Moment>,
-    /// Since when Kafka has owed an acknowledgement of the oldest record or of a write of the witness,
-    /// or an answer about a topic.
+    /// Since when Kafka has owed an acknowledgement of the oldest record or of a write of the
+    /// witness, or an answer about a topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// The greatest position that a status update of any session has named, or with which one

@@ -35,7 +35,7 @@ impl Relay {
             Phase::Halted(halt) => {
                 let may_leave = stopping && {
                     let halt = &*halt;
-                    self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
+                    self.keeper.are_gaps_written() || Self::has_waited(halt, now.at)
                 };
                 if may_leave {
                     self.exit_without_session();
@@ -163,9 +163,7 @@ impl Relay {
         let sink_needs_person =
             self.failure_of_sink(now.at).is_some_and(|failure| failure.class() == Class::Mendable);
         let has_failed = match &self.phase {
-            Phase::Halted(halt) => {
-                self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
-            }
+            Phase::Halted(halt) => self.keeper.are_gaps_written() || Self::has_waited(halt, now.at),
             Phase::Waiting { .. } => self.failures.need_person() || sink_needs_person,
             Phase::Streaming(_) if sink_needs_person => true,
             Phase::Streaming(session) => {

@@ -141,7 +141,7 @@ impl Relay {
             generation: known.map_or(0, |known| known.generation),
             gaps: known.map_or_else(Vec::new, |known| known.gaps.clone()),
             other_server_gap: self.other_server_gap.as_deref().cloned(),
-            are_gaps_recorded: self.keeper.has_recorded_gaps(),
+            are_gaps_written: self.keeper.are_gaps_written(),
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),
         }

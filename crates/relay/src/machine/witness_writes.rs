@@ -136,7 +136,7 @@ impl Relay {
             return;
         }
         let Phase::Halted(halt) = &mut self.phase else { return };
-        if self.keeper.has_recorded_gaps()
+        if self.keeper.are_gaps_written()
             && halt.check_at.is_some_and(|check_at| check_at <= now.at)
         {
             halt.check_at = None;
@@ -153,8 +153,8 @@ impl Relay {
     pub(super) fn halt_deadline(&self, halt: &Halt) -> Option<Moment> {
         let leaves = self.drain_by.is_some() || self.on_failed == OnFailed::Exit;
         let patience =
-            (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_TIMEOUT);
-        let reading = halt.check_at.filter(|_| self.keeper.has_recorded_gaps());
+            (leaves && !self.keeper.are_gaps_written()).then(|| halt.since + RECORD_TIMEOUT);
+        let reading = halt.check_at.filter(|_| self.keeper.are_gaps_written());
         let work = [self.keeper.deadline(), reading];
         // While the sink is being replaced nothing can be written or read;
         // [`crate::Input::SinkReady`] is an input of its own.

@@ -33,7 +33,8 @@ pub(crate) struct Feedback {
     reply_requested_at: Option<Moment>,
 }
 
-/// Intervals of status updates and silence, both well within `wal_sender_timeout`.
+/// Intervals of status updates and silence: updates well within `wal_sender_timeout`, silence at
+/// most as long.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// An update is sent at least this often.

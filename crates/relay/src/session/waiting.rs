@@ -177,8 +177,8 @@ impl Session {
     }
 
     /// The partition count of a topic in use has changed. A larger count moves keys to other
-    /// partitions, so it takes effect only when everything that any session produced under the
-    /// old count is acknowledged. If two topics grow at once, the next read of the metadata finds the
+    /// partitions, so it takes effect only when everything that any session produced under the old
+    /// count is acknowledged. If two topics grow at once, the next read of the metadata finds the
     /// other.
     ///
     /// # Errors

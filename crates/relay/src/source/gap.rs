@@ -73,8 +73,8 @@ impl Gap {
         self.failure.code.leaves_rows_out()
     }
 
-    /// Extends the interval of a defect that was seen again at `to`: no reading shows when between
-    /// the two it was repaired. A gap without a beginning is named by its end, so that end stays.
+    /// If the defect leaves rows out, extends the interval to `to`: no reading shows when the
+    /// defect was repaired. A gap without a beginning is named by its end, so its end stays.
     pub(crate) fn lasted_until(&mut self, to: &Mark) {
         let has_name = self.interval.from.is_some();
         if !self.leaves_rows_out() || !has_name || to.lsn <= self.interval.to.lsn {

@@ -11,7 +11,8 @@ use crate::{
     wording,
 };
 
-/// One record of a pipeline; see [`super`] for what it shows.
+/// One record of a pipeline, or the witness that its records make together; see [`super`] for what
+/// it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Witness {
     /// Incremented when a new history begins, when a gap opens, when a person accepts a gap, and
@@ -26,8 +27,8 @@ pub struct Witness {
     pub cluster: String,
     /// Every event whose commit record begins before this position is acknowledged.
     pub position: Lsn,
-    /// The last transaction with events before that position; `None` when none was seen since the
-    /// pipeline's baseline.
+    /// The last transaction with events before that position. `None` when none was seen since the
+    /// pipeline began, or since an acceptance after which it no longer holds.
     pub last: Option<LastTransaction>,
     /// When slot and publication were last found free of defects: the server's clock, and the end
     /// of WAL then.
@@ -60,7 +61,8 @@ pub struct Witness {
 pub struct Former {
     /// The configured name under which its rows were events.
     pub table: TableName,
-    /// The table that took the name. The former table is configured as whatever this one is.
+    /// The table that took the name. Rows of the former table are routed by this table's
+    /// configuration, even if it was renamed since.
     pub successor: Oid,
     /// The end of WAL when that was accepted: the former table's rows before it are events.
     pub until: Lsn,

@@ -12,7 +12,7 @@ pub struct DryRunArgs {
     /// Print what would be produced, and produce nothing: it reads a temporary copy of the slot up
     /// to where WAL ends now, and leaves the slot where it is
     #[arg(long = "dry-run", num_args = 0, default_value = "real")]
-    #[arg(default_missing_value = "dry", conflicts_with = "on_failed")]
+    #[arg(default_missing_value = "dry", conflicts_with = "exit_on_fatal")]
     pub production: Production,
     /// Follow the copy of the slot until so many records are printed, instead of ending where WAL
     /// ends now

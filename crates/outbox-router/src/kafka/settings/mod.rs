@@ -44,8 +44,8 @@ pub struct TopicCreation {
     pub replication_factor: i32,
 }
 
-/// These cannot be changed: a guarantee of the router depends on each but the last, which only saves
-/// work.
+/// These cannot be changed: a guarantee of the router depends on each but the last, which only
+/// saves work.
 const REQUIRED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),

@@ -3,7 +3,6 @@
 use super::rule::{Outcome, Rule, by_value, carried, different, same, unsupported};
 
 const NO_SNAPSHOT: &str = "there is no snapshot";
-const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
 const NO_SIGNALS: &str = "there are no signals: setup, accept and teardown are commands";
 const SLOT_IS_POSITION: &str = "the slot is the position; no offset is stored beside it";
 const NOT_A_TASK: &str = "the router is one process without tasks";
@@ -19,7 +18,10 @@ pub(in super::super) const BY_LEAF: &str = "if the outbox is partitioned, P025 s
                        that come under a partition's name, such as those from before, are routed, too";
 const ONLY_INSERT: &str = "only INSERTs become records";
 const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks";
-const NO_PREFIX: &str = "EventRouter's topics do not have it, and there are no other topics";
+const NO_PREFIX: &str = "EventRouter's topics do not have it";
+const JAVA_CLASS: &str = "it is a Java class";
+const NO_TRANSACTIONS: &str = "transaction metadata is not written";
+const NO_SCHEMAS: &str = "there are no Connect schemas";
 const TYPES: &str = "a column of hstore or money is refused where Debezium would write it (R008)";
 pub(super) const NAMES_STAY: &str = "names are written as they are";
 const ADJUSTED_COLUMNS: &str = "where a column's name has characters that Avro does not allow, \
@@ -63,7 +65,12 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     // PostgreSQL.
     unsupported("the router runs no SQL of yours", &["database.initial.statements"]),
     unsupported("the client's key is read without a password", &["database.sslpassword"]),
-    unsupported("it is a Java class", &["database.sslfactory"]),
+    unsupported(JAVA_CLASS, &["database.sslfactory"]),
+    unsupported(
+        "it is a Java class, such as the one for IAM on Amazon RDS; the router logs in with a \
+         password or a client certificate",
+        &["database.connection.factory.class"],
+    ),
     same(
         "the router sets its own limits for connections",
         &["database.tcpKeepAlive", "database.query.timeout.ms", "database.connectionTimeoutMs"],
@@ -105,12 +112,14 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         Outcome::Different(BY_LEAF),
     ),
     same(ONLY_INSERT, &["replica.identity.autoset.values", "skipped.operations"]),
+    same(ONLY_INSERT, &["skip.messages.without.change"]),
     same(ONLY_INSERT, &["tombstones.on.delete", "unavailable.value.placeholder"]),
     same(
         "the outbox's table says it",
         &["schema.include.list", "schema.whitelist", "schema.exclude.list", "schema.blacklist"],
     ),
-    same(ONLY_OUTBOX, &["table.exclude.list", "table.blacklist"]),
+    same(ONLY_OUTBOX, &["table.exclude.list", "table.blacklist", "table.ignore.builtin"]),
+    same(ONLY_OUTBOX, &["guardrail.collections.*"]),
     by_value(
         &["message.prefix.exclude.list"],
         &[".*"],
@@ -124,11 +133,26 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     ),
     unsupported("values of columns are not changed", &["column.mask.*", "column.truncate.*"]),
     unsupported("values of columns are not changed", &["column.propagate.*", "converters"]),
+    unsupported("values of columns are not changed", &["post.processors", "post.processors.*"]),
+    by_value(
+        &["include.unknown.datatypes"],
+        &["false"],
+        Outcome::Same("a column of a type that Debezium does not know is left out there"),
+        Outcome::Different(
+            "of a type that Debezium does not know it writes the bytes; the router writes the text \
+             of a composite type, and refuses the others (R008)",
+        ),
+    ),
     same("EventRouter sets the key", &["message.key.columns"]),
     different(TYPES, &["hstore.handling.mode", "money.fraction.digits"]),
     same(
-        "there are no Connect schemas",
-        &["datatype.propagate.source.type", "schema.name.adjustment.mode"],
+        NO_SCHEMAS,
+        &[
+            "datatype.propagate.source.type",
+            "schema.name.adjustment.mode",
+            "include.schema.comments",
+            "sourceinfo.struct.maker",
+        ],
     ),
     by_value(
         &["field.name.adjustment.mode"],
@@ -145,7 +169,9 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     ),
     // Reading, and the position.
     same(NO_SNAPSHOT, &["snapshot.*", "incremental.snapshot.*", "read.only", "min.row.count.*"]),
-    same(NO_HEARTBEAT, &["heartbeat.*", "topic.heartbeat.prefix", "topic.heartbeat.name"]),
+    same(NO_SNAPSHOT, &["legacy.snapshot.max.threads", "streaming.delay.ms"]),
+    same("the columns are those of the stream's last Relation message", &["schema.refresh.mode"]),
+    carried("", &["heartbeat.*", "topic.heartbeat.prefix", "topic.heartbeat.name"]),
     different(NO_SIGNALS, &["signal.*", "notification.*"]),
     same(SLOT_IS_POSITION, &["offset.*", "lsn.flush.*", "flush.lsn.source"]),
     same("it is monitored all the same", &["xmin.fetch.interval.ms"]),
@@ -153,13 +179,14 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     // A name before 2.0 that tutorials still show.
     same("records are sent as they arrive", &["poll.interval"]),
     same(OWN_QUEUE, &["max.batch.size", "max.queue.size", "max.queue.size.in.bytes"]),
+    same(OWN_QUEUE, &["query.fetch.size", "queue.provider.type"]),
     by_value(
         &["provide.transaction.metadata"],
         &["false"],
-        Outcome::Same("transaction metadata is not written"),
-        Outcome::Unsupported("transaction metadata is not written"),
+        Outcome::Same(NO_TRANSACTIONS),
+        Outcome::Unsupported(NO_TRANSACTIONS),
     ),
-    same("transaction metadata is not written", &["transaction.*"]),
+    same(NO_TRANSACTIONS, &["transaction.*", "topic.transaction"]),
     by_value(
         &["exactly.once.support"],
         &["requested"],
@@ -193,6 +220,7 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         OWN_LOOP,
         &["errors.retry.*", "errors.max.retries", "retriable.restart.connector.wait.ms"],
     ),
+    same(OWN_LOOP, &["executor.shutdown.timeout.ms", "connection.validation.timeout.ms"]),
     // Kafka Connect.
     same(NOT_A_TASK, &["tasks.max", "tasks.max.enforce", "config.action.reload"]),
     same(NOT_A_TASK, &["spec.pause", "spec.state", "spec.autoRestart", "spec.version"]),

@@ -42,6 +42,54 @@ mod tests {
 
     use super::*;
 
+    /// Every property that Debezium documents for its PostgreSQL connector, or declares for it.
+    const DOCUMENTED: &str = "binary.handling.mode column.exclude.list column.include.list \
+        column.mask.hash._hashAlgorithm_.with.salt._salt_ column.mask.with._length_.chars \
+        column.propagate.source.type column.truncate.to._length_.chars \
+        connection.validation.timeout.ms connector.class converters custom.metric.tags \
+        custom.sanitize.pattern database.connection.factory.class database.dbname \
+        database.hostname database.initial.statements database.password database.port \
+        database.query.timeout.ms database.sslcert database.sslfactory database.sslkey \
+        database.sslmode database.sslpassword database.sslrootcert database.tcpKeepAlive \
+        database.user datatype.propagate.source.type decimal.handling.mode errors.max.retries \
+        event.processing.failure.handling.mode executor.shutdown.timeout.ms \
+        extended.headers.enabled field.name.adjustment.mode flush.lsn.source \
+        guardrail.collections.limit.action guardrail.collections.max heartbeat.action.query \
+        heartbeat.interval.ms hstore.handling.mode include.schema.comments \
+        include.unknown.datatypes incremental.snapshot.chunk.size \
+        incremental.snapshot.watermarking.strategy interval.handling.mode \
+        legacy.snapshot.max.threads lsn.flush.mode max.batch.size max.queue.size \
+        max.queue.size.in.bytes message.key.columns message.prefix.exclude.list \
+        message.prefix.include.list money.fraction.digits name notification.enabled.channels \
+        offset.mismatch.strategy plugin.name poll.dispatch.interval.ms poll.interval.ms \
+        post.processors post.processors.reselector.type provide.transaction.metadata \
+        publication.name publish.via.partition.root query.fetch.size queue.provider.type \
+        retriable.restart.connector.wait.ms schema.exclude.list schema.include.list \
+        schema.name.adjustment.mode schema.refresh.mode signal.data.collection \
+        signal.enabled.channels skip.messages.without.change skipped.operations \
+        slot.drop.on.stop slot.failover slot.max.retries slot.name slot.retry.delay.ms \
+        slot.stream.params snapshot.delay.ms snapshot.fetch.size \
+        snapshot.include.collection.list snapshot.isolation.mode snapshot.lock.timeout.ms \
+        snapshot.locking.mode snapshot.locking.mode.custom.name snapshot.max.threads \
+        snapshot.mode snapshot.mode.configuration.based.snapshot.data \
+        snapshot.mode.configuration.based.snapshot.on.data.error \
+        snapshot.mode.configuration.based.snapshot.on.schema.error \
+        snapshot.mode.configuration.based.snapshot.schema \
+        snapshot.mode.configuration.based.start.stream snapshot.mode.custom.name \
+        snapshot.query.mode snapshot.query.mode.custom.name snapshot.select.statement.overrides \
+        sourceinfo.struct.maker statistics.metrics.enabled status.update.interval.ms \
+        streaming.delay.ms table.exclude.list table.ignore.builtin table.include.list tasks.max \
+        time.precision.mode tombstones.on.delete topic.cache.size topic.delimiter \
+        topic.heartbeat.name topic.heartbeat.prefix topic.naming.strategy topic.prefix \
+        topic.transaction unavailable.value.placeholder xmin.fetch.interval.ms";
+
+    #[test]
+    fn every_property_of_debeziums_connector_is_known() {
+        let unknown: Vec<&str> =
+            DOCUMENTED.split(' ').filter(|name| treatment(CONNECTOR, name).is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
     #[test]
     fn no_name_has_two_treatments() {
         for table in [CONNECTOR, EVENT_ROUTER_OPTIONS, PRODUCER] {

@@ -8,6 +8,7 @@ use super::{
         report::PropertyFinding,
     },
     context::Context,
+    predicate::{Predicates, TopicPattern},
 };
 
 const EVENT_ROUTER_CLASS: &str = "io.debezium.transforms.outbox.EventRouter";
@@ -37,6 +38,7 @@ const OTHERS: [(&str, &str); 12] = [
 /// EventRouter's options, without the prefix of its alias.
 pub(super) struct EventRouter {
     options: Properties,
+    topics: Option<TopicPattern>,
 }
 
 impl EventRouter {
@@ -57,6 +59,11 @@ impl EventRouter {
     /// Looks at an option.
     pub(super) fn get(&self, name: &str) -> Option<&Property> {
         self.options.get(name)
+    }
+
+    /// The topics whose records reach it, where a predicate chooses them.
+    pub(super) fn topics(&self) -> Option<&TopicPattern> {
+        self.topics.as_ref()
     }
 
     /// Says what becomes of the options that no translation has taken.
@@ -91,7 +98,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, PropertyFin
     let aliases: Vec<&str> =
         list.iter().flat_map(|list| list.value.split(',')).map(str::trim).collect();
     let mut options = context.input.take_below("transforms.");
-    let predicates = predicates(context);
+    let predicates = Predicates::take(context);
     let mut router: Option<EventRouter> = None;
     for alias in aliases.iter().filter(|alias| !alias.is_empty()) {
         let prefix = format!("transforms.{alias}.");
@@ -118,7 +125,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, PropertyFin
             context.report.unsupported(PropertyFinding::of(class, text));
         } else {
             context.report.carried(class, "outbox.format = \"debezium\"");
-            router = Some(EventRouter { options: stripped(own, &prefix) });
+            router = Some(EventRouter { options: stripped(own, &prefix), topics: None });
         }
     }
     for option in options {
@@ -126,7 +133,7 @@ pub(super) fn take(context: &mut Context<'_>) -> Result<EventRouter, PropertyFin
         context.report.different(PropertyFinding::of(&option, text));
     }
     let Some(mut router) = router else { return Err(without_router(list.as_ref())) };
-    apply_predicate(context, &mut router, &predicates);
+    router.topics = predicates.apply(context, &mut router.options);
     Ok(router)
 }
 
@@ -168,43 +175,4 @@ fn without_router(list: Option<&Property>) -> PropertyFinding {
                 io.debezium.transforms.outbox.EventRouter";
     let finding = list.map(|list| PropertyFinding::of(list, text));
     finding.unwrap_or_else(|| PropertyFinding::absent("transforms", text)).hint(hint)
-}
-
-/// The predicates: name, and all that belongs to each.
-fn predicates(context: &mut Context<'_>) -> Vec<Property> {
-    let mut all: Vec<Property> = context.input.take("predicates").into_iter().collect();
-    all.extend(context.input.take_below("predicates."));
-    all
-}
-
-/// A predicate that selects one topic, or excludes tombstones, excludes no row of the outbox; so
-/// nothing replaces it.
-fn apply_predicate(context: &mut Context<'_>, router: &mut EventRouter, predicates: &[Property]) {
-    const HARMLESS: &str = "the router reads the rows of the outbox and nothing else";
-    let negate = router.options.take("negate");
-    let Some(predicate) = router.options.take("predicate") else {
-        for property in predicates.iter().chain(&negate) {
-            context.report.carried(property, "EventRouter has no predicate");
-        }
-        return;
-    };
-    let class = format!("predicates.{}.type", predicate.value);
-    let class = predicates.iter().find(|property| property.name == class);
-    let is_negated = negate.as_ref().is_some_and(|negate| negate.is("true"));
-    let short = class.and_then(|class| class.value.rsplit('.').next());
-    let is_harmless = match short {
-        Some("TopicNameMatches") => !is_negated,
-        Some("RecordIsTombstone") => is_negated,
-        _ => false,
-    };
-    if is_harmless {
-        let all = [&predicate].into_iter().chain(&negate).chain(predicates);
-        all.for_each(|property| context.report.carried(property, HARMLESS));
-        return;
-    }
-    let text = "a predicate that is no topic's name: the router routes every row of the outbox";
-    let hint = "outbox.where chooses rows by the value of a column";
-    let others: Vec<Property> = negate.iter().chain(predicates).cloned().collect();
-    let text = format!("{text}{}", with_it(&others, &predicate));
-    context.report.unsupported(PropertyFinding::of(&predicate, text).hint(hint));
 }

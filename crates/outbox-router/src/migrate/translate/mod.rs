@@ -14,6 +14,7 @@ mod kafka;
 mod payload;
 mod placement;
 mod position;
+mod predicate;
 mod refuse;
 mod regex;
 mod rest;
@@ -73,7 +74,7 @@ fn everything(context: &mut Context<'_>, mut router: chain::EventRouter) {
     position::translate(context);
     connection::translate(context);
     position::slot(context);
-    tables::translate(context);
+    tables::translate(context, router.topics());
     context.draft.outbox.raw("preset", "\"debezium\"");
     context.draft.outbox.raw("format", "\"debezium\"");
     let columns = columns::translate(context, &mut router);

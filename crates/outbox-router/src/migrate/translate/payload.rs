@@ -1,7 +1,7 @@
 //! What the value is made of: tombstones, the expansion of JSON, and what an UPDATE means.
 
 use super::{
-    super::{draft::Text, report::PropertyFinding},
+    super::{draft::Text, properties::Property, report::PropertyFinding},
     chain::EventRouter,
     context::Context,
     converters::Converters,
@@ -20,8 +20,9 @@ pub(super) fn translate(
 
 fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {
     let option = router.carry(context, "table.expand.json.payload");
-    let nulls = router.carry(context, "table.json.payload.null.behavior");
-    let arrays = router.carry(context, "table.json.payload.empty.array.behavior");
+    let keeps_nulls = keeps(context, router, "table.json.payload.null.behavior", "optional_bytes");
+    let keeps_arrays =
+        keeps(context, router, "table.json.payload.empty.array.behavior", "optional_string");
     let Some(option) = option.filter(|option| option.is("true")) else { return };
     match converters.value {
         GivenConverter::Json => {}
@@ -37,8 +38,6 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
             return;
         }
     }
-    let keeps_nulls = nulls.is_some_and(|nulls| nulls.is("optional_bytes"));
-    let keeps_arrays = arrays.is_some_and(|arrays| arrays.is("optional_string"));
     let how = match (keeps_nulls, keeps_arrays) {
         (true, true) => "compact",
         (false, true) => "drop_nulls",
@@ -50,9 +49,23 @@ fn expansion(context: &mut Context<'_>, router: &mut EventRouter, converters: Co
     let text = "the payload is embedded as it is, without inferring a schema: numbers keep their \
                 digits, and an array as the whole payload, arrays of elements of different types \
                 and single values pass, where Debezium fails or falls back to a text; what is no \
-                JSON is written as a text, as in Debezium";
+                JSON is written as a text, as in Debezium; objects in an array keep their own \
+                members, where Debezium adds to each, as null, those that only others of them have";
     let hint = "on_not_json = \"halt\" stops the router at such a row instead";
     context.report.different(PropertyFinding::of(&option, text).hint(hint));
+}
+
+/// Whether the option has the word with which Debezium keeps such members.
+fn keeps(context: &mut Context<'_>, router: &mut EventRouter, name: &str, word: &str) -> bool {
+    let is_known = |option: &Property| option.is("ignore") || option.is(word);
+    if router.get(name).is_none_or(is_known) {
+        return router.carry(context, name).is_some_and(|option| option.is(word));
+    }
+    if let Some(option) = router.take(name) {
+        let text = format!("neither ignore nor {word}: Debezium refuses it");
+        context.report.unsupported(PropertyFinding::of(&option, text));
+    }
+    false
 }
 
 fn tombstones(context: &mut Context<'_>, router: &mut EventRouter, converters: Converters) {

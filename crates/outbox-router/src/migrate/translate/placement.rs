@@ -15,9 +15,12 @@ struct AdditionalField<'p> {
 }
 
 impl AdditionalField<'_> {
+    fn name(&self) -> &str {
+        self.alias.unwrap_or(self.column)
+    }
+
     fn toml(&self) -> String {
-        let name = self.alias.unwrap_or(self.column);
-        format!("{{ name = {}, column = {} }}", quoted(name), quoted(self.column))
+        format!("{{ name = {}, column = {} }}", quoted(self.name()), quoted(self.column))
     }
 }
 
@@ -25,7 +28,7 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     missing(context, router);
     version(context, router);
     let Some(option) = router.carry(context, "table.fields.additional.placement") else { return };
-    let (mut headers, mut envelope) = (Vec::new(), Vec::new());
+    let (mut headers, mut envelope, mut partition) = (Vec::new(), Vec::new(), None);
     for item in option.value.split(',') {
         let Some(field) = field_of(item) else {
             let text =
@@ -33,20 +36,32 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
             context.report.unsupported(PropertyFinding::of(&option, text));
             continue;
         };
-        match field.placement {
+        match field.placement.to_ascii_lowercase().as_str() {
             "header" => headers.push(field),
-            "envelope" => envelope.push(field),
-            "partition" => partition(context, &option, &field),
-            other => {
+            "envelope" if is_member(&envelope, field.name()) => {
                 let text = format!(
-                    "{other:?} is no placement (header, envelope or partition); Debezium fails at \
-                     the first row"
+                    "the envelope has a member {} already, so Debezium fails at the first row",
+                    field.name()
+                );
+                let hint = "give the column another alias";
+                context.report.unsupported(PropertyFinding::of(&option, text).hint(hint));
+            }
+            "envelope" => envelope.push(field),
+            "partition" => partition = Some(field),
+            _ => {
+                let text = format!(
+                    "{:?} is no placement (header, envelope or partition); Debezium fails at the \
+                     first row",
+                    field.placement
                 );
                 context.report.unsupported(PropertyFinding::of(&option, text));
             }
         }
     }
-    if headers.iter().any(|field| field.alias.unwrap_or(field.column) == "id") {
+    if let Some(field) = partition {
+        self::partition(context, &option, &field);
+    }
+    if headers.iter().any(|field| field.name() == "id") {
         let text = "a second header id, beside the one with the event's id, as in Debezium";
         context.report.different(PropertyFinding::of(&option, text));
     }
@@ -59,6 +74,11 @@ pub(super) fn translate(context: &mut Context<'_>, router: &mut EventRouter) {
     }
     list(context, "extra_headers", &headers);
     list(context, "envelope", &envelope);
+}
+
+/// Whether the envelope has a member of this name, beside the payload that it always has.
+fn is_member(envelope: &[AdditionalField<'_>], name: &str) -> bool {
+    name == "payload" || envelope.iter().any(|field| field.name() == name)
 }
 
 /// A comment, since a record of Debezium has no such header, and `compare` would report it.
@@ -77,6 +97,8 @@ fn version(context: &mut Context<'_>, router: &mut EventRouter) {
 fn field_of(item: &str) -> Option<AdditionalField<'_>> {
     let mut parts = item.trim().split(':').map(str::trim);
     let (column, placement, alias) = (parts.next()?, parts.next()?, parts.next());
+    // Java's split leaves out what is empty at the end.
+    let alias = alias.filter(|alias| !alias.is_empty());
     let is_whole = parts.next().is_none() && !column.is_empty() && !placement.is_empty();
     is_whole.then_some(AdditionalField { column, placement, alias })
 }

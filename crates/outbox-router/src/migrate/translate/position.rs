@@ -66,7 +66,7 @@ fn snapshot(context: &mut Context<'_>) {
 
 /// The prefix names nothing that EventRouter writes, except for headers of Debezium 3.
 fn prefix(context: &mut Context<'_>) {
-    const NOWHERE: &str = "EventRouter's topics do not have it, and there are no other topics";
+    const NOWHERE: &str = "EventRouter's topics do not have it";
     let server = context.input.take("database.server.name");
     let prefix = context.input.take("topic.prefix");
     for property in server.iter().chain(&prefix) {

@@ -11,6 +11,7 @@ use super::{
 
 pub(super) fn translate(context: &mut Context<'_>) {
     binary(context);
+    heartbeats(context);
     let left = std::mem::take(&mut context.input);
     for property in left.into_rest() {
         let treatment = names::treatment(names::CONNECTOR, &property.name);
@@ -53,4 +54,32 @@ fn binary(context: &mut Context<'_>) {
     };
     let hint = "--accept, if no column of the outbox is a bytea";
     context.report.unsupported(PropertyFinding::of(&mode, text).hint(hint));
+}
+
+/// Without an interval Debezium sends none, whatever the other properties are.
+fn heartbeats(context: &mut Context<'_>) {
+    const NO_HEARTBEAT: &str = "an idle slot advances without heartbeats";
+    let interval = context.input.take("heartbeat.interval.ms");
+    let query = context.input.take("heartbeat.action.query");
+    let mut names = context.input.take_below("heartbeat.");
+    names.extend(context.input.take_below("topic.heartbeat."));
+    let all = || interval.iter().chain(&query).chain(&names);
+    let is_on = interval.as_ref().is_some_and(|interval| interval.value.parse() != Ok(0));
+    if !is_on {
+        all().for_each(|property| context.report.carried(property, NO_HEARTBEAT));
+        return;
+    }
+    let of = |name: &str| names.iter().find(|property| property.name == name);
+    let prefix = of("topic.heartbeat.prefix").or_else(|| of("heartbeat.topics.prefix"));
+    let prefix = prefix.map_or("__debezium-heartbeat", |prefix| prefix.value.as_str());
+    let topic = of("topic.heartbeat.name").map(|name| name.value.clone());
+    let topic = topic.unwrap_or_else(|| format!("{prefix}.PREFIX"));
+    let text = format!("{NO_HEARTBEAT}; the records in {topic} end with the connector");
+    for property in interval.iter().chain(&names) {
+        context.report.different(PropertyFinding::of(property, text.as_str()));
+    }
+    if let Some(query) = &query {
+        let text = format!("{NO_HEARTBEAT}; the router runs no SQL of yours, so its rows end");
+        context.report.different(PropertyFinding::of(query, text));
+    }
 }

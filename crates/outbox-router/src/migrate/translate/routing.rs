@@ -42,16 +42,18 @@ fn topic(
 ) -> (Text, usize) {
     let value = replacement.map_or(REPLACEMENT, |replacement| replacement.value.as_str());
     let single = unescaped(context, value, replacement);
-    let parts = regex::replacement(&single);
     // An expression that `JavaRegex` refuses has unknown groups: each group of the replacement
     // counts as existing.
     let regex = java_regex(pattern).ok();
+    let parts = regex::replacement(&single);
+    let parts: Vec<Part> =
+        parts.into_iter().flat_map(|part| with_own_digits(part, regex.as_ref())).collect();
     let is_group = |part: &Part| match part {
         Part::Literal(_) => false,
         Part::Named(name) => regex.as_ref().is_none_or(|regex| regex.has_group(name)),
-        Part::Numbered(number) => regex
-            .as_ref()
-            .is_none_or(|regex| number.parse().is_ok_and(|number: usize| number <= regex.groups())),
+        Part::Numbered(number) => {
+            regex.as_ref().is_none_or(|regex| regex.numbered_group(number).is_some())
+        }
     };
     let groups = parts.iter().filter(|part| is_group(part)).count();
     let by_value = groups <= 1 && regex::takes_all(pattern);
@@ -82,6 +84,17 @@ fn topic(
         }
     }
     (topic, filled)
+}
+
+/// `$12` is the group 1 and the text "2" where the expression has fewer than twelve groups.
+fn with_own_digits(part: Part, regex: Option<&JavaRegex>) -> Vec<Part> {
+    let Part::Numbered(digits) = &part else { return vec![part] };
+    match regex.and_then(|regex| regex.numbered_group(digits)) {
+        Some((_, "")) | None => vec![part],
+        Some((number, rest)) => {
+            vec![Part::Numbered(number.to_string()), Part::Literal(rest.to_owned())]
+        }
+    }
 }
 
 fn java_regex(pattern: &str) -> Result<JavaRegex, UnsupportedRegex> {

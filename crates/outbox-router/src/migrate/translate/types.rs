@@ -9,13 +9,32 @@ const MODES: [(&str, &str, &str, &[&str]); 3] = [
         "time.precision.mode",
         "times",
         "adaptive",
-        &["adaptive_time_microseconds", "microseconds", "nanoseconds", "connect", "isostring"],
+        &[
+            "adaptive_time_microseconds",
+            "microseconds",
+            "nanoseconds",
+            "connect",
+            "isostring",
+            "structured",
+        ],
     ),
     ("interval.handling.mode", "intervals", "numeric", &["string"]),
 ];
 
-/// Values of `time.precision.mode` whose texts are not written.
-const NOT_WRITTEN: [&str; 2] = ["connect", "isostring"];
+const CLOCKS: &str = "a timestamp, a date or a time is not written in this form: it is refused as \
+                      an id, a key, a payload, a header or in the envelope (R008)";
+
+/// Values of `time.precision.mode` whose texts are not written, and what becomes of the columns.
+const NOT_WRITTEN: [(&str, &str); 3] = [
+    ("connect", CLOCKS),
+    ("isostring", CLOCKS),
+    (
+        "structured",
+        "a timestamp, a date, a time or an interval, with or without a time zone, is an object of \
+         its parts in Debezium, which is not written: it is refused as an id, a key, a payload, a \
+         header or in the envelope (R008)",
+    ),
+];
 
 pub(super) fn translate(context: &mut Context<'_>) {
     for (name, key, default, others) in MODES {
@@ -31,10 +50,8 @@ pub(super) fn translate(context: &mut Context<'_>) {
             continue;
         };
         context.draft.outbox.raw(key, &format!("\"{other}\""));
-        if NOT_WRITTEN.contains(other) {
-            let text = "a timestamp, a date or a time is not written in this form: it is refused as \
-                        an id, a key, a payload, a header or in the envelope (R008)";
-            context.report.different(PropertyFinding::of(&mode, text));
+        if let Some((_, text)) = NOT_WRITTEN.iter().find(|(mode, _)| mode == other) {
+            context.report.different(PropertyFinding::of(&mode, *text));
         } else {
             context.report.carried(&mode, format!("outbox.{key}"));
         }

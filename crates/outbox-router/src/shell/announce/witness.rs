@@ -10,7 +10,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use crate::codes::hint_of_open;
+use crate::codes::{self, hint_of_open};
 
 /// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
 /// logged.
@@ -48,7 +48,7 @@ pub(super) enum WitnessChange {
     /// A gap is open and not in the state topic, so a restart forgets it.
     GapUnwritten(Gap),
     /// Every open gap is now in the state topic.
-    GapRecorded,
+    GapsWritten,
     /// A person has accepted a gap, or the beginning of the pipeline, that was open.
     Accepted(Acceptance),
 }
@@ -72,11 +72,11 @@ impl LoggedWitness {
     }
 
     fn gaps(&mut self, report: &WitnessReport, now: Instant, changes: &mut Vec<WitnessChange>) {
-        let is_written = report.store == WitnessStore::Kafka && report.are_gaps_recorded;
+        let is_written = report.store == WitnessStore::Kafka && report.are_gaps_written;
         let Some(last) = report.gaps.last().filter(|_| !is_written) else {
             let was_late = matches!(std::mem::take(&mut self.unwritten), UnwrittenGap::Logged);
             let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
-            changes.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::GapRecorded));
+            changes.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::GapsWritten));
             return;
         };
         let since = match self.unwritten {
@@ -94,7 +94,7 @@ impl LoggedWitness {
     }
 
     fn accepted(&mut self, report: &WitnessReport, changes: &mut Vec<WitnessChange>) {
-        let is_written = report.store == WitnessStore::Memory || report.are_gaps_recorded;
+        let is_written = report.store == WitnessStore::Memory || report.are_gaps_written;
         let mut open: BTreeSet<String> = report.gaps.iter().map(Gap::name).collect();
         open.extend(
             report
@@ -124,7 +124,7 @@ impl WitnessChange {
     pub(super) fn log(&self) {
         match self {
             Self::NoneKept => tracing::warn!(
-                hint = "set kafka.state_topic",
+                hint = codes::NO_WITNESS_KEPT,
                 "kafka.state_topic is empty, so no witness (a record in that topic) is kept: what \
                  happens while no router runs (a slot that is moved, another server or Kafka cluster, a restored backup) \
                  is not noticed, a restart forgets every gap, and what PostgreSQL sends again \
@@ -140,11 +140,11 @@ impl WitnessChange {
             Self::GapUnwritten(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),
-                hint = "do not restart the router before the missing rows are inserted again",
+                hint = codes::GAP_UNWRITTEN,
                 "gap {} is open and not in the witness: a restart forgets it",
                 gap.name()
             ),
-            Self::GapRecorded => {
+            Self::GapsWritten => {
                 tracing::info!(
                     "the open gap is in the witness, the record in the state topic: it outlives a restart"
                 );
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn a_gap_is_logged_as_recorded_and_then_as_accepted() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
-        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
+        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_written: false, ..kept() };
         assert_eq!(logged.changes(&unwritten, now), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(logged.changes(&written, now), [WitnessChange::GapRecorded]);
+        assert_eq!(logged.changes(&written, now), [WitnessChange::GapsWritten]);
         assert_eq!(logged.changes(&written, now), []);
         let accepted = acceptance("P014", 5);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn a_gap_that_cannot_be_recorded_is_logged_once() {
         let (mut logged, now) = (LoggedWitness::default(), Instant::now());
-        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
+        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_written: false, ..kept() };
         logged.changes(&unwritten, now);
         let later = now + WRITE_TIMEOUT;
         assert_eq!(logged.changes(&unwritten, later), [WitnessChange::GapUnwritten(gap())]);
         assert_eq!(logged.changes(&unwritten, later + WRITE_TIMEOUT), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(logged.changes(&written, later), [WitnessChange::GapRecorded]);
+        assert_eq!(logged.changes(&written, later), [WitnessChange::GapsWritten]);
     }
 
     #[test]

@@ -288,6 +288,23 @@ impl Relay {
         }
     }
 
+    /// The connection failed, or a request was answered with an error. If the slot is missing or
+    /// lost in the answer to `START_REPLICATION`, that counts as a transport failure: an earlier
+    /// step has just read the slot, so this connection may have reached a standby. Whether the slot
+    /// is gone is decided when everything is read again.
+    pub(super) fn connection_failed(&mut self, failure: Failure, at: Moment) {
+        let is_transport = self.awaits(Awaited::StartReplication)
+            && matches!(failure.code, Code::SlotMissing | Code::SlotLost);
+        let failure = if is_transport {
+            let what =
+                format!("the slot that was there a moment ago: {}", failure.message_with_causes());
+            Failure::new(Code::ServerUnreachable, what)
+        } else {
+            failure
+        };
+        self.disconnect(failure, at);
+    }
+
     /// The server is streaming, so this router holds the slot.
     pub(super) fn replication_started(&mut self, walsender: Option<i32>, at: Moment) {
         if !self.awaits(Awaited::StartReplication) {

@@ -42,6 +42,26 @@ fn a_position_confirmed_by_another_router_is_not_taken_for_a_moved_slot() {
 }
 
 #[test]
+fn a_slot_that_is_gone_at_the_start_of_the_stream_is_no_gap_before_it_is_read_again() {
+    for code in [Code::SlotMissing, Code::SlotLost] {
+        let mut world = World::streaming();
+        world.restart();
+        world.script.run_for(Duration::from_secs(1));
+        answer_until(&mut world, &Action::StartReplication);
+        // The connection of the stream has reached a standby.
+        world.script.actions.clear();
+        world.script.handle(Input::Disconnected(failure(code)));
+        assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerUnreachable)));
+        let snapshot = world.script.relay.snapshot(world.script.at);
+        let why = snapshot.condition.reason.unwrap();
+        assert_eq!(why.message, "the slot that was there a moment ago: it failed");
+        world.settle_down();
+        assert_eq!(world.script.state(), (State::Streaming, None));
+        assert!(world.witness().gaps.is_empty());
+    }
+}
+
+#[test]
 fn no_session_begins_on_a_stream_that_was_left_unanswered_for_long() {
     let mut world = World::streaming();
     world.restart();

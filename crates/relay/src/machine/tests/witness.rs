@@ -175,7 +175,7 @@ fn a_process_that_exits_for_a_gap_records_it_first() {
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     world.script.run_for(Duration::from_secs(9));
     let report = world.script.relay.snapshot(world.script.at).witness;
-    assert!(!report.are_gaps_recorded);
+    assert!(!report.are_gaps_written);
     assert!(!world.script.actions().contains(&Action::Exit(ExitReason::Failed)));
     world.script.run_for(Duration::from_secs(2));
     assert!(world.script.actions().contains(&Action::Exit(ExitReason::Failed)));

@@ -73,6 +73,19 @@ impl Entry {
     pub(super) fn is_acked(&self) -> bool {
         self.unacked.events == 0
     }
+
+    /// Where the transaction ends, if it is complete and acknowledged.
+    pub(super) fn settled_end(&self) -> Option<Lsn> {
+        match self.progress {
+            EntryProgress::Complete(end) if self.is_acked() => Some(end),
+            EntryProgress::Complete(_) | EntryProgress::Open => None,
+        }
+    }
+
+    /// Whether everything so far is acknowledged, of a transaction whose commit has not been seen.
+    pub(super) fn is_acked_but_open(&self) -> bool {
+        self.progress == EntryProgress::Open && self.is_acked() && self.load.events > 0
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

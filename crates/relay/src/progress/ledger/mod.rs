@@ -7,13 +7,14 @@
 //! of a keepalive after it), and, with a state topic, only after the witness with that position is
 //! acknowledged.
 //!
-//! PostgreSQL discards WAL up to the confirmed position. On reconnection it sends a transaction
-//! again if and only if the transaction's commit record *starts* at or after that position. So what
-//! is confirmed for a transaction is its `end_lsn`. With its `commit_lsn` the transaction would be
-//! sent again for ever; a position past its `end_lsn` would skip a commit record that begins
-//! exactly there. The next transaction's `commit_lsn`, where its commit record starts, is never
-//! before that `end_lsn`; so the confirmed position never passes the `commit_lsn` of a transaction
-//! that has an unacknowledged record (I1).
+//! What lies before the confirmed position PostgreSQL need not send again, and may discard once
+//! `restart_lsn` is past it. On reconnection it sends a transaction again if and only if the
+//! transaction's commit record *starts* at or after that position. So what is confirmed for a
+//! transaction is its `end_lsn`. With its `commit_lsn` the transaction would be sent again for
+//! ever; a position past its `end_lsn` would skip a commit record that begins exactly there. The
+//! next transaction's `commit_lsn`, where its commit record starts, is never before that `end_lsn`;
+//! so the confirmed position never passes the `commit_lsn` of a transaction that has an
+//! unacknowledged record (I1).
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
@@ -375,23 +376,24 @@ impl Ledger {
 
     /// Moves the settled position over the prefix of acknowledged, complete transactions.
     fn settle(&mut self) {
-        while let Some(entry) = self.entries.front() {
-            match entry.progress {
-                EntryProgress::Complete(end) if entry.is_acked() => {
-                    failpoint::reached(Failpoint::BeforeAdvance);
-                    self.settled = end;
-                    self.last = Some(entry.identity());
-                    self.settled_unwritten.add(entry.load);
-                    self.entries.pop_front();
-                    self.front += 1;
-                    failpoint::reached(Failpoint::AfterAdvance);
-                }
-                EntryProgress::Open if entry.is_acked() && entry.load.events > 0 => {
-                    failpoint::reached(Failpoint::AckedButOpen);
-                    return;
-                }
-                EntryProgress::Complete(_) | EntryProgress::Open => return,
-            }
+        let moves = self.entries.front().is_some_and(|front| front.settled_end().is_some());
+        if moves {
+            failpoint::reached(Failpoint::BeforeAdvance);
+        }
+        while let Some(entry) = self.entries.front()
+            && let Some(end) = entry.settled_end()
+        {
+            self.settled = end;
+            self.last = Some(entry.identity());
+            self.settled_unwritten.add(entry.load);
+            self.entries.pop_front();
+            self.front += 1;
+        }
+        if moves {
+            failpoint::reached(Failpoint::AfterAdvance);
+        }
+        if self.entries.front().is_some_and(Entry::is_acked_but_open) {
+            failpoint::reached(Failpoint::AckedButOpen);
         }
     }
 

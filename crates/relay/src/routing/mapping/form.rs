@@ -178,7 +178,7 @@ impl Form {
             700 => Self::Float(Width::Single),
             701 => Self::Float(Width::Double),
             1082 => match table.times {
-                Times::Connect | Times::IsoString => Self::UnclearTime,
+                Times::Connect | Times::IsoString | Times::Structured => Self::UnclearTime,
                 Times::Adaptive
                 | Times::AdaptiveTimeMicroseconds
                 | Times::Microseconds
@@ -188,10 +188,13 @@ impl Form {
             1114 => {
                 timestamp_unit(modifier, table.times).map_or(Self::UnclearTime, Self::Timestamp)
             }
+            // Objects of their parts.
+            1184 if table.times == Times::Structured => Self::UnclearTime,
+            1186 if table.times == Times::Structured => Self::Other,
             1184 => Self::TimestampTz(u8::try_from(modifier).unwrap_or(6)),
             1186 => Self::Interval(table.intervals),
             1266 => match table.times {
-                Times::Connect | Times::IsoString => Self::Other,
+                Times::Connect | Times::IsoString | Times::Structured => Self::Other,
                 Times::Adaptive
                 | Times::AdaptiveTimeMicroseconds
                 | Times::Microseconds
@@ -221,7 +224,7 @@ impl Form {
                 Decimals::Text => Self::Decimal(DecimalAs::Text),
                 Decimals::Double => Self::Decimal(DecimalAs::Double),
             },
-            b"interval" => Self::Interval(table.intervals),
+            b"interval" => Self::built_in(1186, -1, table),
             _ => Self::Other,
         }
     }
@@ -233,7 +236,7 @@ fn timestamp_unit(modifier: i32, times: Times) -> Option<Unit> {
         Times::Adaptive | Times::AdaptiveTimeMicroseconds => Some(finest(modifier)),
         Times::Microseconds => Some(Unit::Microseconds),
         Times::Nanoseconds => Some(Unit::Nanoseconds),
-        Times::Connect | Times::IsoString => None,
+        Times::Connect | Times::IsoString | Times::Structured => None,
     }
 }
 
@@ -244,7 +247,8 @@ fn clock_unit(modifier: i32, times: Times) -> Option<Unit> {
         | Times::Microseconds
         | Times::Nanoseconds
         | Times::Connect
-        | Times::IsoString => timestamp_unit(modifier, times),
+        | Times::IsoString
+        | Times::Structured => timestamp_unit(modifier, times),
     }
 }
 

@@ -139,7 +139,7 @@ impl<'f> PlanInput<'f> {
         let Some(filter) = &self.table.filter else { return Ok(None) };
         let position = self
             .position(&filter.column)
-            .ok_or_else(|| self.lacking(&format!("{} for where", filter.column)))?;
+            .ok_or_else(|| self.lacking(&format!("{} for the filter", filter.column)))?;
         Ok(Some(Filter { position, values: filter.values.clone(), kind: filter.kind }))
     }
 
@@ -195,7 +195,7 @@ impl<'f> PlanInput<'f> {
             rendered.push(Rendered { role: Role::Id, source: self.id, form, written_as });
         }
         let form = self.form_of(self.key);
-        let is_json = self.check_bytes("key_format", self.table.key_format, form)?;
+        let is_json = self.check_bytes("key", self.table.key_format, form)?;
         if is_written(self.table, Role::AggregateId, form) {
             let written_as = if is_json { WrittenAs::Json } else { WrittenAs::Characters };
             rendered.push(Rendered { role: Role::AggregateId, source: self.key, form, written_as });
@@ -206,7 +206,7 @@ impl<'f> PlanInput<'f> {
     fn value(&self) -> Result<Option<(TextSource, ValueRule)>, Failure> {
         let table = self.table;
         let form = self.form_of(self.payload);
-        let is_json = self.check_bytes("value_format", table.value_format, form)?;
+        let is_json = self.check_bytes("value", table.value_format, form)?;
         let shape = if !table.envelope.is_empty() {
             if !render::can_write(form, table.format) {
                 let what = format!(
@@ -249,10 +249,11 @@ impl<'f> PlanInput<'f> {
     }
 
     /// Whether the bytes are JSON.
-    fn check_bytes(&self, key: &str, format: BytesFormat, form: Form) -> Result<bool, Failure> {
+    fn check_bytes(&self, part: &str, format: BytesFormat, form: Form) -> Result<bool, Failure> {
         let name = &self.table.name;
-        let wrong =
-            |what: &str| Failure::new(Code::ColumnType, format!("{key} of {name} is {what}"));
+        let wrong = |what: &str| {
+            Failure::new(Code::ColumnType, format!("the {part} format of {name} is {what}"))
+        };
         let excluded = |what: &str| Err(wrong(what).with_case(Case::BytesType));
         match (format, form) {
             (BytesFormat::Auto, _) => Ok(false),

@@ -196,7 +196,7 @@ fn the_topic_may_name_groups_of_a_regular_expression() {
     let failure = refusal(&strict, &[]);
     assert_eq!(failure.code, Code::RouteMismatch);
     let expected = "the row with id da8d6de6 of public.outbox: column aggregate_type (5 characters) \
-                    does not match route_regex";
+                    does not match the route expression";
     assert_eq!(failure.message, expected);
     let lenient = OutboxTable { on_route_mismatch: OnMismatch::Value, ..strict };
     assert_eq!(with(&lenient, &[]).unwrap().unwrap().1, "order");

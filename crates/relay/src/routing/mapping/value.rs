@@ -121,7 +121,7 @@ impl ValueRule {
             }
             (OnNotJson::AsText, Err(_)) => Err("its payload is not UTF-8".to_owned()),
             (OnNotJson::Halt, _) => {
-                Err("its payload is no JSON, which expand_json needs".to_owned())
+                Err("its payload is no JSON, so it cannot be expanded".to_owned())
             }
         }
     }

@@ -224,7 +224,9 @@ impl TableRouter {
             NoTopic::Illegal(why) => {
                 (Code::TopicIllegal, format!("makes an illegal topic name: {why}"))
             }
-            NoTopic::Mismatch => (Code::RouteMismatch, "does not match route_regex".to_owned()),
+            NoTopic::Mismatch => {
+                (Code::RouteMismatch, "does not match the route expression".to_owned())
+            }
         };
         self.refuse(event, code, &format!("column {column} ({length} characters) {what}"))
     }

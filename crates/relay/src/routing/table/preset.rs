@@ -307,9 +307,9 @@ const STREAM: Preset = Preset {
 const SPRING_MODULITH: Preset = Preset {
     name: "spring_modulith",
     about: "Spring Modulith's event_publication. It holds one row for each listener of an event, so \
-            an event with two listeners becomes two records; where = { column = \"listener_id\", \
-            in = [\"…\"] } takes those of one. It has no key, so the key is the id, unless \
-            columns.aggregate_id names one within the event: \"${serialized_event#/orderId}\".",
+            an event with two listeners becomes two records, unless a filter on listener_id takes \
+            those of one. It has no key, so the key is the id, unless a template names one within \
+            the event.",
     columns: &[
         (Role::Id, &["id"]),
         (Role::AggregateType, &["event_type"]),

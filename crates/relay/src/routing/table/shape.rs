@@ -76,7 +76,8 @@ pub enum Decimals {
     Double,
 }
 
-/// How a time without a time zone is written (`time.precision.mode`).
+/// How a time is written, of which all but the last mode change only those without a time zone
+/// (`time.precision.mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
     /// A number of milliseconds or microseconds, by the declared precision.
@@ -91,6 +92,8 @@ pub enum Times {
     Connect,
     /// As ISO 8601: refused.
     IsoString,
+    /// As an object of its parts, also an interval and a time with a time zone: refused.
+    Structured,
 }
 
 /// How an interval is written (`interval.handling.mode`).

@@ -70,10 +70,10 @@ impl JavaRegex {
         })
     }
 
-    /// Whether the whole text matches. With a `$`, no text matches that ends with a line terminator:
-    /// Java's first match may end before that terminator, and [`Self::find`] would not. Such a text
-    /// can be no topic either.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    /// Whether the whole text matches. With a `$`, no text matches that ends with a line
+    /// terminator: Java's first match may end before that terminator, and [`Self::find`] would not.
+    /// Such a text can be no topic either.
+    pub fn matches(&self, text: &str) -> bool {
         let is_cut = self.has_end_of_line && text.ends_with(LINE_TERMINATORS);
         !is_cut && self.whole.is_match(text)
     }
@@ -88,9 +88,15 @@ impl JavaRegex {
         self.first.capture_names().flatten().any(|known| known == name)
     }
 
-    /// The number of its groups.
-    pub fn groups(&self) -> usize {
-        self.first.captures_len() - 1
+    /// The group that Java reads in the digits after a `$`, and the digits that it takes for text: as
+    /// many as make a group that exists belong to its number.
+    pub fn numbered_group<'d>(&self, digits: &'d str) -> Option<(usize, &'d str)> {
+        let groups = self.first.captures_len() - 1;
+        (1..=digits.len()).rev().find_map(|length| {
+            let (number, rest) = digits.split_at_checked(length)?;
+            let number = number.parse().ok().filter(|number| *number <= groups)?;
+            Some((number, rest))
+        })
     }
 }
 
@@ -464,8 +470,8 @@ mod tests {
         assert!(unexpected.is_empty(), "{unexpected:#?}");
     }
 
-    /// What Java answered. Its absent groups are compared as empty ones, which is what they are in a
-    /// topic.
+    /// What Java answered. Its absent groups are compared as empty ones, which is what they are in
+    /// a topic.
     #[test]
     fn matches_and_groups_are_those_of_java() {
         let vectors = include_str!("../../../tests/java_regex/vectors.tsv");

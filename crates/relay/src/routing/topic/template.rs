@@ -41,10 +41,10 @@ pub enum IllegalTemplate {
     #[error("{0}")]
     Template(MalformedTemplate),
     /// `$1` without a regular expression.
-    #[error("${0} is a group of route_regex, and there is none")]
+    #[error("${0} is a group of the route expression, and there is none")]
     NoRegex(usize),
     /// A group that the regular expression does not have.
-    #[error("route_regex has no group {0}")]
+    #[error("the route expression has no group {0}")]
     NoGroup(String),
     /// The fixed parts are not legal in a topic name.
     #[error("the topic would not be legal: {0}")]
@@ -101,19 +101,12 @@ impl TopicTemplate {
                 RawPart::Placeholder(name) if name == AGGREGATE_TYPE => parts.push(Part::Type),
                 RawPart::Placeholder(name) => return Err(IllegalTemplate::NoGroup(name)),
                 RawPart::Number(digits) => {
-                    // As Java reads it: as many digits as make a group that exists.
-                    let lengths = (1..=digits.len()).rev();
-                    let found = lengths.clone().find_map(|length| {
-                        let (number, rest) = digits.split_at_checked(length)?;
-                        let number = number.parse().ok().filter(|n| *n <= regex.groups())?;
-                        Some((number, rest.to_owned()))
-                    });
-                    let Some((number, rest)) = found else {
+                    let Some((number, rest)) = regex.numbered_group(&digits) else {
                         return Err(IllegalTemplate::NoGroup(digits));
                     };
                     parts.push(Part::Group(Group::Number(number)));
                     if !rest.is_empty() {
-                        parts.push(Part::Text(rest));
+                        parts.push(Part::Text(rest.to_owned()));
                     }
                 }
             }

@@ -73,7 +73,7 @@ impl Keeper {
     }
 
     /// Whether no gap waits to be written; always true without a state topic.
-    pub(crate) fn has_recorded_gaps(&self) -> bool {
+    pub(crate) fn are_gaps_written(&self) -> bool {
         self.unwritten.is_none()
     }
 

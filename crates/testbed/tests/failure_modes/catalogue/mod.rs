@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::sources::{self, Sources};
 
-/// The modes that must be there, in this order. The letter says where it starts: A positions and
+/// The modes that must be there, in this order. The letter says what it concerns: A positions and
 /// acknowledgements, B contents of the stream, C slot and publication, D events of the server, K
 /// producer, T exactly-once, H process and host.
 const IDS: [&str; 44] = [

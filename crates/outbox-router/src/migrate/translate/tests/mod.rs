@@ -1,4 +1,5 @@
 mod any;
+mod predicates;
 mod refusals;
 mod routing;
 mod values;

@@ -1,6 +1,8 @@
 //! Tables, columns, topics and placements.
 
-use super::{CONNECTOR, Given, debezium, differs, given, lacks, outbox, writes, writes_nothing_of};
+use super::{
+    CONNECTOR, Given, debezium, differs, given, has, lacks, outbox, writes, writes_nothing_of,
+};
 
 #[test]
 fn debeziums_defaults_need_no_columns() {
@@ -67,6 +69,9 @@ fn topics_follow_regex_and_replacement() {
             ],
         ),
         (Some("(order)"), "x.$1", &["topic = \"x.$1\"", "route_regex = \"(order)\""]),
+        // Java reads as many digits as make a group that exists.
+        (Some("(.*)"), "a.$12", &["topic = \"a.${aggregate_type}2\""]),
+        (Some("(order)"), "x.$10", &["topic = \"x.$10\"", "route_regex = \"(order)\""]),
         (
             None,
             "${routedByValue}.${routedByValue}",
@@ -75,7 +80,10 @@ fn topics_follow_regex_and_replacement() {
     ] {
         let mut options = vec![("route.topic.replacement", replacement)];
         options.extend(regex.map(|regex| ("route.topic.regex", regex)));
-        writes(&outbox(&options), lines);
+        let migration = outbox(&options);
+        writes(&migration, lines);
+        let option = "transforms.outbox.route.topic.replacement";
+        assert!(!has(&migration.different, option, "has no group"), "{replacement}");
     }
 }
 
@@ -103,10 +111,32 @@ fn placements_become_headers_envelope_and_partition() {
         ("a:b:c:d", "is not column:placement"),
         ("type:headers", "fails at the first row"),
         ("", "is not column:placement"),
+        ("x:envelope:payload", "member payload already"),
+        ("payload:envelope", "member payload already"),
+        ("x:envelope:kind, kind:envelope", "member kind already"),
     ] {
         let migration = outbox(&[("table.fields.additional.placement", placement)]);
         lacks(&migration, "transforms.outbox.table.fields.additional.placement", why);
     }
+    let twice = outbox(&[("table.fields.additional.placement", "x:envelope:kind,y:envelope:kind")]);
+    writes(&twice, &["envelope = [{ name = \"kind\", column = \"x\" }]"]);
+}
+
+#[test]
+fn placements_are_read_as_debezium_does() {
+    let placement = "type:HEADER:,p:partition,q:Partition,version:Envelope";
+    let migration = outbox(&[("table.fields.additional.placement", placement)]);
+    assert!(migration.is_complete(), "{:#?}", migration.unsupported);
+    writes(
+        &migration,
+        &[
+            "extra_headers = [{ name = \"type\", column = \"type\" }]",
+            "envelope = [{ name = \"version\", column = \"version\" }]",
+            // The last one decides.
+            "columns.partition = \"q\"",
+        ],
+    );
+    writes_nothing_of(&migration, "columns.partition = \"p\"");
 }
 
 #[test]

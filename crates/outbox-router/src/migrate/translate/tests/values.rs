@@ -23,6 +23,7 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     let migration = migrate_with(expand, &json);
     writes(&migration, &["value_format = \"json\"", "expand_json = \"drop_both\""]);
     writes(&migration, &["on_not_json = \"as_text\""]);
+    differs(&migration, "transforms.outbox.table.expand.json.payload", "as null, those that only");
     let nulls = "transforms.outbox.table.json.payload.null.behavior=optional_bytes\n";
     let arrays = "transforms.outbox.table.json.payload.empty.array.behavior=optional_string\n";
     for (keep, how) in [
@@ -32,6 +33,17 @@ fn expansion_keeps_debeziums_defaults_and_its_options() {
     ] {
         let migration = migrate_with(&format!("{expand}{keep}"), &json);
         writes(&migration, &[&format!("expand_json = \"{how}\"")]);
+    }
+    for (option, words) in [
+        ("table.json.payload.null.behavior", "neither ignore nor optional_bytes"),
+        ("table.json.payload.empty.array.behavior", "neither ignore nor optional_string"),
+    ] {
+        let option = format!("transforms.outbox.{option}");
+        let with = |value: &str| migrate_with(&format!("{expand}{option}={value}\n"), &json);
+        lacks(&with("keep"), &option, words);
+        assert!(with("IGNORE").is_complete());
+        // Debezium reads it also where nothing is expanded.
+        lacks(&migrate(&format!("{option}=keep\n")), &option, words);
     }
     let as_text = migrate(expand);
     writes_nothing_of(&as_text, "expand_json");
@@ -73,9 +85,14 @@ fn modes_of_types_are_carried() {
     ] {
         writes_nothing_of(&migrated(mode), key);
     }
-    let connect = migrated("time.precision.mode=connect");
-    writes(&connect, &["times = \"connect\""]);
-    differs(&connect, "time.precision.mode", "R008");
+    for mode in ["connect", "isostring", "structured"] {
+        let migration = migrated(&format!("time.precision.mode={mode}"));
+        writes(&migration, &[&format!("times = \"{mode}\"")]);
+        differs(&migration, "time.precision.mode", "R008");
+    }
+    let structured = migrated("time.precision.mode=structured");
+    differs(&structured, "time.precision.mode", "an interval");
+    lacks(&migrated("time.precision.mode=iso"), "time.precision.mode", "refuses");
     lacks(&migrated("decimal.handling.mode=float"), "decimal.handling.mode", "refuses");
 }
 
@@ -256,4 +273,37 @@ fn names_that_debezium_adjusts_are_told() {
 fn columns_of_hstore_and_money_are_told() {
     differs(&migrate("hstore.handling.mode=map\n"), "hstore.handling.mode", "(R008)");
     differs(&migrate("money.fraction.digits=3\n"), "money.fraction.digits", "(R008)");
+}
+
+#[test]
+fn what_debezium_adds_to_a_row_is_told() {
+    let unknown = |value: &str| migrate(&format!("include.unknown.datatypes={value}\n"));
+    assert!(has(&unknown("false").carried, "include.unknown.datatypes", ""));
+    differs(&unknown("true"), "include.unknown.datatypes", "(R008)");
+    let reselect = "post.processors=r\npost.processors.r.type=x.ReselectColumnsPostProcessor\n";
+    lacks(&migrate(reselect), "post.processors", "values of columns are not changed");
+    lacks(&migrate(reselect), "post.processors.r.type", "values of columns are not changed");
+}
+
+#[test]
+fn heartbeats_end_with_the_connector() {
+    let interval = "heartbeat.interval.ms";
+    let query = "heartbeat.action.query=INSERT INTO beats VALUES (1)\n";
+    let topic = "topic.heartbeat.prefix=beats\n";
+    for off in ["", "heartbeat.interval.ms=0\n"] {
+        let migration = migrate(&format!("{off}{query}{topic}"));
+        assert!(has(&migration.carried, "heartbeat.action.query", "without heartbeats"));
+        assert!(has(&migration.carried, "topic.heartbeat.prefix", "without heartbeats"));
+        assert!(off.is_empty() || has(&migration.carried, interval, "without heartbeats"));
+    }
+    for on in ["10000", "${env:HEARTBEAT}"] {
+        let migration = migrate(&format!("{interval}={on}\n"));
+        differs(&migration, interval, "__debezium-heartbeat.PREFIX end with the connector");
+        let migration = migrate(&format!("{interval}={on}\n{query}{topic}"));
+        differs(&migration, interval, "beats.PREFIX end with the connector");
+        differs(&migration, "topic.heartbeat.prefix", "beats.PREFIX end with the connector");
+        differs(&migration, "heartbeat.action.query", "runs no SQL");
+        let named = format!("{interval}={on}\ntopic.heartbeat.name=pulse\n{topic}");
+        differs(&migrate(&named), interval, "in pulse end with the connector");
+    }
 }
