@@ -160,6 +160,7 @@ impl App {
             shutdown_limit: limits.shutdown,
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
+            held: relay::HeldSettings::default(),
         }
     }
 

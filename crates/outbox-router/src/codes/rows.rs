@@ -212,4 +212,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  publish inserts only: alter publication {publication} set (publish = 'insert')",
         cases: &[],
     },
+    Explanation {
+        code: Code::HeldFull.as_str(),
+        title: "too much is held",
+        meaning: "A limit of [dead_letters] is reached.",
+        remedy: "outbox-router dead-letters list",
+        cases: &[],
+    },
 ];

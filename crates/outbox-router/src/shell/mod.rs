@@ -264,6 +264,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Action::ReplaceSink { wait } => self.start(Job::ReplaceSink(wait)),
             Action::LookUpTopic(id, name) => self.start(Job::LookUpTopic(id, name)),
             Action::Exit(outcome) => self.outcome = Some(outcome),
+            Action::Held(number, _) => {
+                self.input(Input::Held(number, Ok(relay::held::HeldAnswer::Absent)));
+            }
         }
     }
 

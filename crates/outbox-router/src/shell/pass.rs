@@ -99,7 +99,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Ok(None) => return None,
                 Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
                 Ok(Some(Incoming::Oversized { announced, prefix })) => {
-                    relay.oversized(announced, prefix, now)
+                    relay.oversized(announced, prefix, now, sink)
                 }
                 Ok(Some(Incoming::Notice(notice))) => {
                     relay.handle(Input::Notice(&translate::notice(notice)), now);
