@@ -13,6 +13,7 @@ use super::{
     flags::{AdminArgs, Overrides},
     form::Form,
     migrate::MigrateFrom,
+    person,
 };
 use crate::{
     codes::{Explanation, typed_code},
@@ -290,7 +291,7 @@ pub struct AcceptArgs {
     #[arg(long = "gap", value_name = "CODE@LSN")]
     pub gaps: Vec<GapName>,
     /// Who accepts it, as it is written to the witness [default: the user and the host]
-    #[arg(long, value_name = "NAME", value_parser = person)]
+    #[arg(long, value_name = "NAME", value_parser = person::parse)]
     pub by: Option<String>,
     /// Do not ask
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
@@ -329,16 +330,6 @@ impl fmt::Display for GapName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.code, self.lsn)
     }
-}
-
-/// Reads `--by`. The name is shown in logs and on terminals, so it must not hold control
-/// characters.
-fn person(text: &str) -> Result<String, &'static str> {
-    const LENGTH_MAX: usize = 100;
-    if text.trim().is_empty() || text.len() > LENGTH_MAX || text.chars().any(char::is_control) {
-        return Err("write a name of 1 to 100 characters, none of them a control character");
-    }
-    Ok(text.trim().to_owned())
 }
 
 /// `check`

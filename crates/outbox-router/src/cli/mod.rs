@@ -17,6 +17,7 @@ mod flags;
 mod form;
 mod http;
 mod migrate;
+mod person;
 mod print_failure;
 mod setup;
 mod shown_bytes;
