@@ -8,6 +8,7 @@ use relay::{Code, Lsn};
 
 use super::{
     compare::CompareArgs,
+    dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
     flags::{AdminArgs, Overrides},
@@ -70,6 +71,7 @@ impl Cli {
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
+            Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -136,6 +138,17 @@ pub enum Task {
         It shows what is given up and asks. Before that, insert the missing rows again\n\
         (README, \"Operations\", step 2).")]
     Accept(AcceptArgs),
+    /// List and show the events that could not be delivered, and what is held behind them; deliver
+    /// them after all, or give them up
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  outbox-router dead-letters list\n  \
+        outbox-router dead-letters show --key order-7\n  \
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n\n\
+        It works on PostgreSQL alone, whether or not a router runs (README, \"When a row cannot be\n\
+        delivered\")."
+    )]
+    DeadLetters(DeadLetters),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
