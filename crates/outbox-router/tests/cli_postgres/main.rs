@@ -3,6 +3,7 @@
 //! cluster.
 
 mod accept;
+mod dead_letters;
 mod kafka;
 mod record;
 mod server;
