@@ -33,7 +33,7 @@ pub enum DeadLetters {
     /// Deliver dead letters after all: the router routes each again, by the configuration that it
     /// runs with then
     #[command(after_help = "Examples:\n  \
-        outbox-router dead-letters requeue --code R003 --reason \"TICKET-12: the regex is extended\"\n  \
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n  \
         outbox-router dead-letters requeue --all --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected, or one was refused.")]
     Requeue(DecideArgs),
@@ -86,8 +86,8 @@ pub struct SelectArgs {
     /// By what they are.
     #[command(flatten)]
     pub named: NamedArgs,
-    /// Committed at this time or later: a time as PostgreSQL reads it (in UTC, if it names no zone),
-    /// or a duration before now, such as 2h
+    /// Committed at this time or later: a time as PostgreSQL reads it (in UTC, if it names no
+    /// zone), or a duration before now, such as 2h
     #[arg(long, value_name = "TIME")]
     pub since: Option<Since>,
     /// Dead letters with this code; may be given several times

@@ -63,13 +63,13 @@ impl Decision {
     const fn consequence(self) -> &'static str {
         match self {
             Self::Requeue => {
-                "The router routes each of them again, by the configuration that it runs with then, \
-                 and\ndelivers it before what is held behind it. What still cannot be delivered \
-                 becomes a dead\nletter again."
+                "The router routes each of them again, by the configuration that it runs with \
+                 then, and\ndelivers it before what is held behind it. What still cannot be \
+                 delivered becomes a dead\nletter again."
             }
             Self::Drop => {
-                "They are never delivered; what is held behind them is, in its order. If an event is \
-                 needed,\ninsert a corrected row."
+                "They are never delivered; what is held behind them is, in its order. If an \
+                 event is needed,\ninsert a corrected row."
             }
         }
     }

@@ -36,11 +36,12 @@ pub(super) async fn list(
         }
         Form::Json => writeln!(terminal.out, "{:#}", document(&keys, table))?,
     }
-    Ok(exit(keys.iter().any(|line| line.undecided > 0)))
+    Ok(exit(Totals::of(&keys).undecided))
 }
 
-const fn exit(is_undecided: bool) -> Exit {
-    if is_undecided { Exit::Failure } else { Exit::Done }
+/// Dead letters about which nobody has decided are findings.
+const fn exit(undecided: i64) -> Exit {
+    if undecided > 0 { Exit::Failure } else { Exit::Done }
 }
 
 fn text(keys: &[KeyLine]) -> Vec<String> {
@@ -147,14 +148,14 @@ async fn events(
 ) -> Result<Exit, TaskError> {
     // All pages show the table at one time.
     table.client.batch_execute("begin isolation level repeatable read read only").await?;
-    let (mut after, mut letters, mut behind, mut undecided) = (None, 0_i64, 0_i64, false);
+    let (mut after, mut letters, mut behind, mut undecided) = (None, 0_i64, 0_i64, 0_i64);
     loop {
         let page = table.events(selection, after).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.place);
         for event in &page {
             *(if event.code.is_some() { &mut letters } else { &mut behind }) += 1;
-            undecided |= event.is_undecided();
+            undecided += i64::from(event.is_undecided());
         }
         match form {
             Form::Json => {

@@ -155,7 +155,8 @@ impl Table<'_> {
         let lsn = after.map(|place| place.commit_lsn.to_string());
         let index = after.map(|place| place.index);
         let mut parameters = self.with(selection);
-        parameters.extend([&lsn as &(dyn ToSql + Sync), &index]);
+        let after: [&(dyn ToSql + Sync); 2] = [&lsn, &index];
+        parameters.extend(after);
         self.query(&query, &parameters).await?.iter().map(event).collect()
     }
 

@@ -48,7 +48,8 @@ pub(super) async fn decide(
     table.query(&update, &parameters).await?;
     let action = decision.verb();
     parameters.pop();
-    parameters.extend([&action as &(dyn ToSql + Sync), &decider.reason, &decider.by]);
+    let decided: [&(dyn ToSql + Sync); 3] = [&action, &decider.reason, &decider.by];
+    parameters.extend(decided);
     let record = format!(
         "insert into outbox_router.decision \
          (pipeline, slot, commit_lsn, event_index, event_id, action, reason, decided_by) \
