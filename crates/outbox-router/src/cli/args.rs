@@ -1,10 +1,9 @@
 //! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
-use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use relay::{Code, Lsn};
 
 use super::{
     compare::CompareArgs,
@@ -13,6 +12,7 @@ use super::{
     explain_row::RowArgs,
     flags::{AdminArgs, Overrides},
     form::Form,
+    gap_name::GapName,
     migrate::MigrateFrom,
     person,
 };
@@ -316,33 +316,6 @@ pub struct AcceptArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// The name of an open gap or beginning, written `CODE@LSN`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GapName {
-    /// The code of its failure.
-    pub code: Code,
-    /// The position at which it begins.
-    pub lsn: Lsn,
-}
-
-impl FromStr for GapName {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (code, lsn) = text.split_once('@').ok_or("write CODE@LSN, such as P010@0/16B3748")?;
-        let code = Code::parse(&code.to_ascii_uppercase())
-            .ok_or("no such code; status shows what is open")?;
-        let lsn = lsn.parse().map_err(|_| "an LSN is written like 0/16B3748")?;
-        Ok(Self { code, lsn })
-    }
-}
-
-impl fmt::Display for GapName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.code, self.lsn)
-    }
 }
 
 /// `check`

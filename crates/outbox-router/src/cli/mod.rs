@@ -16,6 +16,7 @@ mod exit;
 mod explain_row;
 mod flags;
 mod form;
+mod gap_name;
 mod http;
 mod migrate;
 mod person;
@@ -36,9 +37,8 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, GapName, MissingTable,
-    OnFailed, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
-    TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, MissingTable, OnFailed,
+    OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
 pub use compare::CompareArgs;
 use connect::Access;
@@ -51,6 +51,7 @@ pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
 pub use flags::{AdminArgs, Overrides};
 pub use form::Form;
+pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };

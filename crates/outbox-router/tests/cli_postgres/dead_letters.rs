@@ -276,9 +276,10 @@ fn of_two_people_who_decide_at_once_one_changes_everything() {
         (requeue.join().expect("an end"), dropping.join().expect("an end"))
     });
     std::mem::drop(session);
-    let (first, second, state, action) = match requeue.exit {
-        Exit::Done => (requeue, drop, "requeued", "requeue"),
-        _ => (drop, requeue, "dropping", "drop"),
+    let (first, second, state, action) = if requeue.exit == Exit::Done {
+        (requeue, drop, "requeued", "requeue")
+    } else {
+        (drop, requeue, "dropping", "drop")
     };
     assert_eq!((first.exit, second.exit), (Exit::Done, Exit::Failure), "{first:?} {second:?}");
     assert!(first.out.contains("ed 2 dead letters\n"), "{first:?}");

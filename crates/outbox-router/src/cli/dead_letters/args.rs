@@ -75,7 +75,7 @@ pub struct NamedArgs {
     /// Of this key, in hexadecimal: list shows a key that is no text as \x…
     #[arg(long = "key-hex", value_name = "HEX")]
     pub hex_keys: Vec<HexKey>,
-    /// With this id, or at this place, as list shows it; may be given several times
+    /// With this id, or at this place, as list --events shows it; may be given several times
     #[arg(long = "id", value_name = "EVENT_ID|LSN:INDEX")]
     pub ids: Vec<EventRef>,
 }
