@@ -290,12 +290,14 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
                 letters: [(Code::NotJson, 3)].into(),
                 delivered: 7,
                 dropped: 1,
+                skipped: 4,
             },
         };
     });
     let page = endpoint.get("/metrics").await;
     for line in [
         r#"outbox_dead_letters_total{pipeline="shop",code="R014"} 3"#,
+        r#"outbox_rows_skipped_total{pipeline="shop"} 4"#,
         r#"outbox_held_keys{pipeline="shop"} 2"#,
         r#"outbox_held_events{pipeline="shop"} 5"#,
         r#"outbox_held_bytes{pipeline="shop"} 999"#,

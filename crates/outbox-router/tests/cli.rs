@@ -6,8 +6,9 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, DeadLetterTables, Exit, ExitOnFatal, Form,
-        MissingTable, Production, RecordPart, Repeat, SqlMode, Task, Terminal,
+        self, Audience, Cli, Command, Confirmation, DeadLetterTables, DeadLetters, Effect, Exit,
+        ExitOnFatal, Form, MissingTable, Production, RecordPart, Repeat, Scope, SqlMode, Task,
+        Terminal,
     },
     config::Environment,
 };
@@ -144,6 +145,25 @@ fn accept_takes_everything_unless_something_is_named_and_asks_for_confirmation()
 }
 
 #[test]
+fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
+    for (line, scope, confirmation, effect) in [
+        ("requeue --all", Scope::All, Confirmation::Ask, Effect::Real),
+        ("drop --key a --id 7 --yes", Scope::Selected, Confirmation::Yes, Effect::Real),
+        ("requeue --key-hex ff --dry-run", Scope::Selected, Confirmation::Ask, Effect::Dry),
+        ("drop --since 2h", Scope::Selected, Confirmation::Ask, Effect::Real),
+        ("drop --code R003", Scope::Selected, Confirmation::Ask, Effect::Real),
+    ] {
+        let command = read(&format!("dead-letters {line}")).unwrap().command;
+        let Command::Task(Task::DeadLetters(DeadLetters::Requeue(args) | DeadLetters::Drop(args))) =
+            command
+        else {
+            panic!("{line}")
+        };
+        assert_eq!((args.scope, args.confirmation, args.effect), (scope, confirmation, effect));
+    }
+}
+
+#[test]
 fn status_is_text_and_printed_once_by_default() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
@@ -167,6 +187,15 @@ fn wrong_usage_ends_with_code_two() {
         "accept --gap P999@0/1",
         "accept --gap P010@one",
         "accept --by  --yes",
+        "dead-letters",
+        "dead-letters show",
+        "dead-letters requeue",
+        "dead-letters drop --yes --reason x",
+        "dead-letters drop --all --key a",
+        "dead-letters requeue --all --since 2h",
+        "dead-letters list --key-hex f",
+        "dead-letters list --code R999",
+        "dead-letters list --yes",
     ] {
         assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
     }

@@ -30,6 +30,8 @@ pub struct HeldView {
     pub delivered: u64,
     /// Events dropped since the start of the process.
     pub dropped: u64,
+    /// Rows skipped since the start of the process.
+    pub skipped: u64,
 }
 
 impl HeldView {
@@ -43,6 +45,7 @@ impl HeldView {
             dead_letters: totals.letters.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             delivered: totals.delivered,
             dropped: totals.dropped,
+            skipped: totals.skipped,
         }
     }
 }
@@ -79,6 +82,7 @@ pub(super) fn metrics(page: &mut Page, report: &HeldReport) {
         "Events that were held, and then delivered.",
         totals.delivered,
     );
+    count("outbox_rows_skipped_total", "Rows that a person has skipped.", totals.skipped);
     count("outbox_held_dropped_total", "Events that were held, and then dropped.", totals.dropped);
 }
 

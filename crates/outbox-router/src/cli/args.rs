@@ -1,18 +1,20 @@
 //! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
-use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use relay::{Code, Lsn};
 
 use super::{
     compare::CompareArgs,
+    dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
     flags::{AdminArgs, DeadLetterTables, Overrides},
     form::Form,
+    gap_name::GapName,
     migrate::MigrateFrom,
+    person,
 };
 use crate::{
     codes::{Explanation, typed_code},
@@ -69,6 +71,7 @@ impl Cli {
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
+            Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -135,6 +138,17 @@ pub enum Task {
         It shows what is given up and asks. Before that, insert the missing rows again\n\
         (README, \"Operations\", step 2).")]
     Accept(AcceptArgs),
+    /// List and show the events that could not be delivered, and what is held behind them; deliver
+    /// them after all, or give them up
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  outbox-router dead-letters list\n  \
+        outbox-router dead-letters show --key order-7\n  \
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n\n\
+        It works on PostgreSQL alone, whether or not a router runs (README, \"When a row cannot be\n\
+        delivered\")."
+    )]
+    DeadLetters(DeadLetters),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
@@ -294,7 +308,7 @@ pub struct AcceptArgs {
     #[arg(long = "gap", value_name = "CODE@LSN")]
     pub gaps: Vec<GapName>,
     /// Who accepts it, as it is written to the witness [default: the user and the host]
-    #[arg(long, value_name = "NAME", value_parser = person)]
+    #[arg(long, value_name = "NAME", value_parser = person::parse)]
     pub by: Option<String>,
     /// Do not ask
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
@@ -306,43 +320,6 @@ pub struct AcceptArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// The name of an open gap or beginning, written `CODE@LSN`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GapName {
-    /// The code of its failure.
-    pub code: Code,
-    /// The position at which it begins.
-    pub lsn: Lsn,
-}
-
-impl FromStr for GapName {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (code, lsn) = text.split_once('@').ok_or("write CODE@LSN, such as P010@0/16B3748")?;
-        let code = Code::parse(&code.to_ascii_uppercase())
-            .ok_or("no such code; status shows what is open")?;
-        let lsn = lsn.parse().map_err(|_| "an LSN is written like 0/16B3748")?;
-        Ok(Self { code, lsn })
-    }
-}
-
-impl fmt::Display for GapName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.code, self.lsn)
-    }
-}
-
-/// Reads `--by`. The name is shown in logs and on terminals, so it must not hold control
-/// characters.
-fn person(text: &str) -> Result<String, &'static str> {
-    const LENGTH_MAX: usize = 100;
-    if text.trim().is_empty() || text.len() > LENGTH_MAX || text.chars().any(char::is_control) {
-        return Err("write a name of 1 to 100 characters, none of them a control character");
-    }
-    Ok(text.trim().to_owned())
 }
 
 /// `check`

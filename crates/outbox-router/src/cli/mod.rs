@@ -10,13 +10,16 @@ mod args;
 mod check;
 mod compare;
 mod connect;
+mod dead_letters;
 mod dry_run;
 mod exit;
 mod explain_row;
 mod flags;
 mod form;
+mod gap_name;
 mod http;
 mod migrate;
+mod person;
 mod print_failure;
 mod setup;
 mod shown_bytes;
@@ -34,17 +37,21 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExitOnFatal, ExplainArgs, GapName,
-    MissingTable, OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task,
-    TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExitOnFatal, ExplainArgs, MissingTable,
+    OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
 pub use compare::CompareArgs;
 use connect::Access;
+pub use dead_letters::{
+    DeadLetters, DecideArgs, Effect, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
+    SelectArgs, ShowArgs, Since,
+};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
 pub use flags::{AdminArgs, DeadLetterTables, Overrides};
 pub use form::Form;
+pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
@@ -128,6 +135,7 @@ pub async fn execute(
         Task::Teardown(args) => args.admin.admin_url.as_ref(),
         Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Compare(args) => args.admin.admin_url.as_ref(),
+        Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -136,6 +144,9 @@ pub async fn execute(
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
         Task::Accept(args) => Box::pin(accept::accept(args, config, access, terminal)).await,
+        Task::DeadLetters(command) => {
+            Box::pin(dead_letters::dead_letters(command, config, access, terminal)).await
+        }
         Task::Check(_) => {
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)

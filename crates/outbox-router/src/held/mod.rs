@@ -12,6 +12,7 @@ mod load;
 mod release;
 pub mod schema;
 mod session;
+mod skip;
 mod store;
 mod values;
 

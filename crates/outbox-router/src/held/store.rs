@@ -11,6 +11,7 @@ use relay::{
 use super::{
     close, insert, load, release,
     session::{Session, Sql, Takes, drive},
+    skip,
 };
 use crate::monitor::Connect;
 
@@ -112,6 +113,7 @@ impl<C: Connect> HeldStore<C> {
             | HeldAnswer::Decided(_)
             | HeldAnswer::Next(_)
             | HeldAnswer::Closed(_) => true,
+            HeldAnswer::Skipped(_) => self.keep == Keep::Always,
         }
     }
 }
@@ -130,6 +132,9 @@ async fn carry_out(
         HeldRequest::ReadNext { keys, events, bytes } => {
             let limits = release::BatchLimits { events: *events, bytes: *bytes };
             release::next(sql, pipeline, keys, limits).await.map(HeldAnswer::Next)
+        }
+        HeldRequest::ReadSkip { id, event_id } => {
+            skip::read(sql, pipeline, *id, event_id.as_deref()).await
         }
         HeldRequest::Close(leaving) => {
             close::close(sql, pipeline, leaving).await.map(HeldAnswer::Closed)

@@ -3,6 +3,8 @@
 //! cluster.
 
 mod accept;
+mod dead_letters;
+mod held;
 mod kafka;
 mod record;
 mod server;

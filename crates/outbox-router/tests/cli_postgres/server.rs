@@ -143,15 +143,28 @@ impl Server {
 
     /// A session that sits in a transaction which has written something.
     pub(crate) fn open_transaction(&self, application: &str) -> Running {
-        let sql = "create table held (); select pg_sleep(600)";
+        self.transaction(application, "create table held ()")
+    }
+
+    /// A session that sits in a transaction which has done this, which must be a change or a lock.
+    pub(crate) fn transaction(&self, application: &str, done: &str) -> Running {
+        let sql = format!("{done}; select pg_sleep(600)");
         let mut process = self.psql();
-        process.env("PGAPPNAME", application).args(["-1", "-c", sql]).stdout(Stdio::null());
+        process.env("PGAPPNAME", application).args(["-1", "-c", &sql]).stdout(Stdio::null());
         let running = Running(process.stderr(Stdio::null()).spawn().expect("psql"));
         self.wait_until(&format!(
-            "select exists (select from pg_stat_activity \
-             where application_name = '{application}' and backend_xid is not null)"
+            "select exists (select from pg_stat_activity where application_name = '{application}' \
+             and backend_xid is not null and wait_event = 'PgSleep')"
         ));
         running
+    }
+
+    /// Ends the sessions of [`Server::transaction`], and rolls back what they have done.
+    pub(crate) fn end_transaction(&self, application: &str) {
+        self.sql(&format!(
+            "select pg_terminate_backend(pid) from pg_stat_activity \
+             where application_name = '{application}'"
+        ));
     }
 
     /// A reader that holds a slot.

@@ -115,7 +115,10 @@ async fn follow(fixture: &Fixture, store: &mut Store, steps: &[Step], seen: &mut
                     HeldAnswer::Next(next) => seen[0] += next.len(),
                     HeldAnswer::Loaded(loaded) => seen[1] += loaded.leaving.len(),
                     HeldAnswer::Closed(keys) => seen[2] += keys.len(),
-                    HeldAnswer::Absent | HeldAnswer::Done | HeldAnswer::Decided(_) => {}
+                    HeldAnswer::Absent
+                    | HeldAnswer::Done
+                    | HeldAnswer::Decided(_)
+                    | HeldAnswer::Skipped(_) => {}
                 }
             }
             Step::Decide(number, decision) => {

@@ -8,7 +8,7 @@
 mod rows;
 mod show;
 
-use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
+use std::time::Duration;
 
 use relay::{
     Failure,
@@ -19,10 +19,11 @@ use tokio::time::{Instant, sleep};
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, TaskError, Terminal,
     connect::Access,
+    person,
     witness::{self, PipelineRecords, Records},
 };
 use crate::{
-    config::{Config, Environment},
+    config::Config,
     prepare,
     shell::{Source, SourceReading},
 };
@@ -159,7 +160,7 @@ fn decide(
     facts: Facts,
     chosen: &[OpenFinding],
 ) -> Result<Witness, Failure> {
-    let by = args.by.clone().unwrap_or_else(|| person(access.environment));
+    let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
     let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
@@ -171,26 +172,4 @@ fn decide(
     facts.witness.may_accept(&known, &baseline)?;
     let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
     Ok(facts.witness.accept(chosen, begin, &by))
-}
-
-/// `user@host`, as far as the environment and the system say.
-fn person(environment: &Environment) -> String {
-    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| environment.get(name));
-    let user = named.map_or_else(user, str::to_owned);
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = environment.get("HOSTNAME").unwrap_or_else(|| host.trim());
-    format!("{user}@{host}")
-}
-
-/// The user that owns this process: the name from `/etc/passwd`, else the uid.
-fn user() -> String {
-    let Ok(process) = fs::metadata("/proc/self") else { return "unknown".to_owned() };
-    let uid = process.uid().to_string();
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut users = users.lines().map(|line| line.split(':'));
-    let name = users.find_map(|mut fields| {
-        let name = fields.next()?;
-        (fields.nth(1)? == uid).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("uid {uid}"))
 }

@@ -1,6 +1,6 @@
-//! One line for each dead letter.
+//! One line for each dead letter, and for each skipped row.
 
-use relay::NewLetter;
+use relay::{NewLetter, SkippedRow};
 
 /// Logs a dead letter, with the command that shows it. The line has neither key nor payload.
 pub(in crate::shell) fn dead_letter(letter: &NewLetter) {
@@ -13,4 +13,10 @@ pub(in crate::shell) fn dead_letter(letter: &NewLetter) {
         hint = format!("outbox-router dead-letters show --id {id}"),
         "an event is a dead letter: {message}"
     );
+}
+
+/// Logs a skipped row.
+pub(in crate::shell) fn skipped(row: &SkippedRow) {
+    let SkippedRow { id, table, event_id } = row;
+    tracing::warn!(%id, event_id, table, "a row is skipped, as a person has decided");
 }

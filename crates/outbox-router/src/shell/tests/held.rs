@@ -25,6 +25,7 @@ pub(super) enum Asked {
     Insert(usize),
     ReadDecided,
     ReadNext,
+    ReadSkip,
     Close(usize),
 }
 
@@ -74,6 +75,7 @@ impl ports::HeldTable for ScriptedHeld {
             HeldRequest::Insert(events) => Asked::Insert(events.len()),
             HeldRequest::ReadDecided => Asked::ReadDecided,
             HeldRequest::ReadNext { .. } => Asked::ReadNext,
+            HeldRequest::ReadSkip { .. } => Asked::ReadSkip,
             HeldRequest::Close(leaving) => Asked::Close(leaving.len()),
         };
         let permitted = permission(self.0.requests.make(asked).await);

@@ -1,0 +1,335 @@
+//! `dead-letters requeue` and `dead-letters drop`: show what is decided about, ask, and decide.
+//!
+//! What is shown is what is decided about: a dead letter that comes while a person answers stays
+//! as it is.
+
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::{
+    args::{DecideArgs, Effect},
+    selection::Selection,
+    table::Event,
+    with_table,
+    wording::{columns, count},
+    write::{self, Decider},
+};
+use crate::{
+    cli::{Audience, Confirmation, Exit, Form, TaskError, Terminal, connect::Access, person},
+    config::Config,
+};
+
+/// How many dead letters are shown to people one by one.
+const SHOWN_MAX: usize = 20;
+
+/// Why a dead letter cannot be requeued.
+const CUT: &str = "only the beginning of the row arrived, since it is larger than limits.row_bytes";
+/// What to do instead.
+const CUT_HINT: &str =
+    "raise limits.row_bytes, drop the dead letter, and insert the row again under a new id";
+
+/// What is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Requeue,
+    Drop,
+}
+
+impl Decision {
+    /// The command, and the action in the table of decisions.
+    pub(super) const fn verb(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeue",
+            Self::Drop => "drop",
+        }
+    }
+
+    /// `held.state` from then on.
+    pub(super) const fn state(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeued",
+            Self::Drop => "dropping",
+        }
+    }
+
+    const fn done(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeued",
+            Self::Drop => "dropped",
+        }
+    }
+
+    const fn consequence(self) -> &'static str {
+        match self {
+            Self::Requeue => {
+                "The router routes each of them again, by the configuration that it runs with \
+                 then, and\ndelivers it before what is held behind it. What still cannot be \
+                 delivered becomes a dead\nletter again."
+            }
+            Self::Drop => {
+                "They are never delivered; what is held behind them is, in its order. If an \
+                 event is needed,\ninsert a corrected row."
+            }
+        }
+    }
+}
+
+/// What was found.
+struct Plan {
+    decision: Decision,
+    /// Dead letters to decide about.
+    events: Vec<Event>,
+    /// Dead letters about which this cannot be decided.
+    refused: Vec<Event>,
+    /// Events held behind them.
+    behind: i64,
+}
+
+impl Plan {
+    fn new(decision: Decision, undecided: Vec<Event>, behind: i64) -> Self {
+        let is_refused = |event: &Event| decision == Decision::Requeue && event.is_cut();
+        let (refused, events) = undecided.into_iter().partition(is_refused);
+        Self { decision, events, refused, behind }
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// Nothing was changed, as was asked for.
+    Dry,
+    /// So many were changed; somebody else has decided about the others meanwhile.
+    Changed(usize),
+}
+
+/// Shows, asks, decides, and reports.
+pub(super) async fn decide(
+    decision: Decision,
+    args: &DecideArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let found = with_table(config, access, async |table| {
+        let since = match table.since(args.select.since.as_ref()).await? {
+            Ok(since) => since,
+            Err(message) => return Ok(Err(message)),
+        };
+        let selection = Selection::of(&args.select, since);
+        let undecided = table.undecided(&selection).await?;
+        Ok(Ok(Plan::new(decision, undecided, table.behind(&selection).await?)))
+    })
+    .await?;
+    let plan = match found {
+        Ok(plan) => plan,
+        Err(message) => {
+            writeln!(terminal.err, "error: {message}")?;
+            return Ok(Exit::Usage);
+        }
+    };
+    if args.form == Form::Text {
+        show(&plan, terminal)?;
+    }
+    if plan.events.is_empty() || args.effect == Effect::Dry {
+        return report(&plan, args, Ending::Dry, terminal);
+    }
+    match confirm(&plan, args, config, terminal)? {
+        Confirmed::Yes => {}
+        Confirmed::No(exit) => return Ok(exit),
+    }
+    let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let decider = Decider { by: &by, reason: args.reason.as_deref() };
+    let places = || plan.events.iter().map(|event| event.place);
+    let changed = with_table(config, access, async |table| {
+        write::decide(table, decision, places(), &decider).await
+    })
+    .await?;
+    report(&plan, args, Ending::Changed(changed), terminal)
+}
+
+enum Confirmed {
+    Yes,
+    No(Exit),
+}
+
+fn confirm(
+    plan: &Plan,
+    args: &DecideArgs,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Confirmed> {
+    let verb = plan.decision.verb();
+    match (args.confirmation, terminal.audience, args.form) {
+        (Confirmation::Yes, ..) => Ok(Confirmed::Yes),
+        (Confirmation::Ask, Audience::Person, Form::Text) => {
+            let slot = config.postgres.slot.as_str();
+            let question = format!("type {slot}, the slot's name, to {verb} them: ");
+            if terminal.confirms(slot, &question)? {
+                return Ok(Confirmed::Yes);
+            }
+            writeln!(terminal.err, "nothing was {}", plan.decision.done())?;
+            Ok(Confirmed::No(Exit::Failure))
+        }
+        (Confirmation::Ask, ..) => {
+            let done = plan.decision.done();
+            writeln!(terminal.err, "error: nothing was {done}: there is nobody to ask")?;
+            writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
+            Ok(Confirmed::No(Exit::Usage))
+        }
+    }
+}
+
+fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
+    let Plan { decision, events, refused, behind } = plan;
+    let verb = decision.verb();
+    if !events.is_empty() {
+        let number = i64::try_from(events.len()).unwrap_or(i64::MAX);
+        let (letters, behind) = (count(number, "dead letter"), count(*behind, "event"));
+        writeln!(terminal.out, "{verb} {letters}, with {behind} held behind")?;
+        listed(events, terminal.out)?;
+        writeln!(terminal.out, "\n{}", decision.consequence())?;
+    }
+    if !refused.is_empty() {
+        let number = i64::try_from(refused.len()).unwrap_or(i64::MAX);
+        let letters = count(number, "dead letter");
+        writeln!(terminal.err, "error: cannot {verb} {letters}: {CUT}")?;
+        listed(refused, terminal.err)?;
+        writeln!(terminal.err, "  hint: {CUT_HINT}")?;
+    }
+    Ok(())
+}
+
+fn listed(events: &[Event], out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    let line = |event: &Event| {
+        let place = event.place.to_string();
+        [event.key(), event.code().to_owned(), event.id(), place, event.table.clone()]
+    };
+    let lines: Vec<_> = events.iter().take(SHOWN_MAX).map(line).collect();
+    for line in columns(&lines) {
+        writeln!(out, "  {line}")?;
+    }
+    match events.len().saturating_sub(SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more"),
+    }
+}
+
+fn report(
+    plan: &Plan,
+    args: &DecideArgs,
+    ending: Ending,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    match args.form {
+        Form::Text => report_text(plan, ending, terminal)?,
+        Form::Json => writeln!(terminal.out, "{:#}", document(plan, args.effect, ending))?,
+    }
+    let is_done = match ending {
+        Ending::Dry => !plan.events.is_empty(),
+        Ending::Changed(changed) => changed > 0,
+    };
+    Ok(if is_done && plan.refused.is_empty() { Exit::Done } else { Exit::Failure })
+}
+
+fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::Result<()> {
+    let done = plan.decision.done();
+    let meanwhile = meanwhile(plan, ending);
+    match ending {
+        Ending::Dry if plan.events.is_empty() && plan.refused.is_empty() => {
+            writeln!(terminal.err, "error: no undecided dead letter is selected")?;
+            writeln!(terminal.err, "  hint: outbox-router dead-letters list")
+        }
+        Ending::Dry => writeln!(terminal.out, "nothing was {done}"),
+        Ending::Changed(0) => writeln!(
+            terminal.err,
+            "nothing was {done}: somebody else has decided about all of them meanwhile\n  hint: \
+             outbox-router dead-letters show, which names who"
+        ),
+        Ending::Changed(changed) => {
+            let letters = count(i64::try_from(changed).unwrap_or(i64::MAX), "dead letter");
+            write!(terminal.out, "{done} {letters}")?;
+            if meanwhile > 0 {
+                write!(terminal.out, "; somebody else has decided about {meanwhile} meanwhile")?;
+            }
+            writeln!(
+                terminal.out,
+                "\na router that runs takes note of it within seconds; else: outbox-router run"
+            )
+        }
+    }
+}
+
+fn meanwhile(plan: &Plan, ending: Ending) -> usize {
+    match ending {
+        Ending::Dry => 0,
+        Ending::Changed(changed) => plan.events.len().saturating_sub(changed),
+    }
+}
+
+fn document(plan: &Plan, effect: Effect, ending: Ending) -> Value {
+    let changed = match ending {
+        Ending::Dry => 0,
+        Ending::Changed(changed) => changed,
+    };
+    let events: Vec<Value> = plan.events.iter().map(|event| event.json().into()).collect();
+    let refused = |event: &Event| {
+        let mut members = event.json();
+        members.insert("why".to_owned(), json!(format!("{CUT}; {CUT_HINT}")));
+        Value::from(members)
+    };
+    json!({
+        "action": plan.decision.verb(),
+        "dry_run": effect == Effect::Dry,
+        "selected": plan.events.len() + plan.refused.len(),
+        "changed": changed,
+        "decided_meanwhile": meanwhile(plan, ending),
+        "behind": plan.behind,
+        "events": events,
+        "refused": plan.refused.iter().map(refused).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::wording::tests::event, *};
+
+    #[test]
+    fn a_row_that_did_not_arrive_whole_can_only_be_dropped() {
+        let found = || vec![event(Some("1"), Some("R003")), event(Some("2"), Some("R005"))];
+        let ids = |events: &[Event]| {
+            events.iter().filter_map(|event| event.event_id.clone()).collect::<Vec<_>>()
+        };
+        let requeue = Plan::new(Decision::Requeue, found(), 0);
+        assert_eq!(
+            (ids(&requeue.events), ids(&requeue.refused)),
+            (vec!["1".into()], vec!["2".into()])
+        );
+        let drop = Plan::new(Decision::Drop, found(), 0);
+        assert_eq!((drop.events.len(), drop.refused.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_program_reads_what_was_changed_and_what_was_refused() {
+        let found = vec![
+            event(Some("1"), Some("R003")),
+            event(Some("2"), Some("R003")),
+            event(Some("3"), Some("R005")),
+        ];
+        let plan = Plan::new(Decision::Requeue, found, 4);
+        let json = document(&plan, Effect::Real, Ending::Changed(1));
+        let numbers = ["selected", "changed", "decided_meanwhile", "behind"];
+        assert_eq!(numbers.map(|name| json[name].as_i64().unwrap()), [3, 1, 1, 4]);
+        assert_eq!((&json["action"], &json["dry_run"]), (&"requeue".into(), &false.into()));
+        assert!(json["refused"][0]["why"].as_str().unwrap().contains("limits.row_bytes"));
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let mut out = Vec::new();
+        listed(&vec![event(Some("1"), Some("R003")); 22], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 21);
+        assert!(text.ends_with("  and 2 more\n"), "{text}");
+    }
+}

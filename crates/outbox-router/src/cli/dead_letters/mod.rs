@@ -1,0 +1,103 @@
+//! `dead-letters`: what waits in the table of held events, and what a person decides about it. It
+//! is SQL alone, so it works whether or not a router runs: a router that runs carries out what was
+//! decided within about a second, any other at its start.
+//!
+//! Only *dead letters* are decided about, the events that could not be delivered. Those that are
+//! held behind one leave by themselves. And only the router closes a row: a decision is a change of
+//! `held.state`, beside a row in `outbox_router.decision` that says who decided what, when and why.
+//!
+//! # The JSON output
+//!
+//! Members are added, and never renamed or removed. A key is a string, or `{"hex": "…"}` where it
+//! is no UTF-8; times are UTC; `at` is the place of the event in WAL, `LSN:INDEX`, which `--id`
+//! takes.
+//!
+//! `list --json` prints one object:
+//! ```json
+//! {"name": "…", "slot": "…", "keys": [{"key": "order-7", "dead_letters": 1, "undecided": 1,
+//!   "behind": 2, "oldest": "…", "code": "R003", "id": "…", "at": "0/16B3748:0",
+//!   "hint": "outbox-router dead-letters show --id …"}],
+//!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2}
+//! ```
+//! `list --events --json` prints an object a line:
+//! ```json
+//! {"at": "0/16B3748:0", "id": "…", "table": "public.outbox", "key": "order-7",
+//!  "committed_at": "…", "code": "R003", "state": "held"}
+//! ```
+//! where `code` is null for an event that is held behind a dead letter. `show --json` prints such
+//! an object a line with these members more:
+//! ```json
+//! {"error": "…", "held_at": "…", "decided_at": null, "closed_at": null, "behind": 2,
+//!  "waits_for": null, "columns": [{"name": "id", "value": "…"}], "columns_error": null,
+//!  "decisions": [{"at": "…", "action": "requeue", "by": "…", "reason": null}], "hint": "…"}
+//! ```
+//! where `columns` is null for a row that did not arrive whole or cannot be read. `requeue --json`
+//! and `drop --json` print one object:
+//! ```json
+//! {"action": "requeue", "dry_run": false, "selected": 3, "changed": 1, "decided_meanwhile": 1,
+//!  "behind": 2, "events": [{…}], "refused": [{…, "why": "…"}]}
+//! ```
+//! where `events` are those to change, and `refused` those that cannot be requeued.
+
+mod args;
+mod columns;
+mod decide;
+mod list;
+mod selection;
+mod show;
+mod table;
+mod wording;
+mod write;
+
+pub use args::{
+    DeadLetters, DecideArgs, Effect, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
+    SelectArgs, ShowArgs, Since,
+};
+
+use super::{
+    Exit, TaskError, Terminal,
+    connect::{Access, with_connection},
+    sql,
+};
+use crate::config::Config;
+use decide::Decision;
+use table::Table;
+
+/// Carries the command out.
+pub(super) async fn dead_letters(
+    command: &DeadLetters,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    match command {
+        DeadLetters::List(args) => {
+            with_table(config, access, async |table| list::list(args, table, terminal).await).await
+        }
+        DeadLetters::Show(args) => {
+            with_table(config, access, async |table| show::show(args, table, terminal).await).await
+        }
+        DeadLetters::Requeue(args) => {
+            Box::pin(decide::decide(Decision::Requeue, args, config, access, terminal)).await
+        }
+        DeadLetters::Drop(args) => {
+            Box::pin(decide::decide(Decision::Drop, args, config, access, terminal)).await
+        }
+    }
+}
+
+/// Connects, and does the work on the rows of this pipeline.
+async fn with_table<T>(
+    config: &Config,
+    access: Access<'_>,
+    work: impl AsyncFnOnce(&Table<'_>) -> Result<T, TaskError>,
+) -> Result<T, TaskError> {
+    let connected = with_connection(access, "dead-letters", async |client| {
+        // Times without a zone are UTC, as every time that is printed.
+        client.batch_execute(sql::TIMEOUTS).await?;
+        client.batch_execute("set timezone = 'UTC'").await?;
+        let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
+        work(&Table { client, pipeline, slot }).await
+    });
+    Box::pin(connected).await
+}

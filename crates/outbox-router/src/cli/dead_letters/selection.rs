@@ -1,0 +1,98 @@
+//! What the flags select, as parameters of a statement.
+
+use tokio_postgres::types::ToSql;
+
+use super::args::{NamedArgs, Place, SelectArgs};
+
+/// Parameters for [`MATCHES`]; what is absent selects everything.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Selection {
+    keys: Option<Vec<Vec<u8>>>,
+    ids: Option<Vec<String>>,
+    places: Places,
+    /// A time that PostgreSQL has written.
+    since: Option<String>,
+    codes: Option<Vec<&'static str>>,
+}
+
+/// Whether a row of `outbox_router.held` is selected, by the parameters `$3` to `$8`.
+pub(super) const MATCHES: &str = "\
+    ($3::bytea[] is null or key = any($3)) \
+    and ($4::text[] is null or event_id = any($4) or (commit_lsn, event_index) in \
+      (select lsn::pg_lsn, index from unnest($5::text[], $6::int8[]) as typed (lsn, index))) \
+    and ($7::text is null or committed_at >= $7::text::timestamptz) \
+    and ($8::text[] is null or code = any($8))";
+
+impl Selection {
+    /// By key and id.
+    pub(super) fn named(args: &NamedArgs) -> Self {
+        let typed = args.keys.iter().map(|key| key.as_bytes().to_vec());
+        let keys: Vec<_> = typed.chain(args.hex_keys.iter().map(|key| key.0.clone())).collect();
+        let ids: Vec<_> = args.ids.iter().map(|id| id.text.clone()).collect();
+        Self {
+            keys: (!keys.is_empty()).then_some(keys),
+            ids: (!ids.is_empty()).then_some(ids),
+            places: args.ids.iter().filter_map(|id| id.place).collect(),
+            since: None,
+            codes: None,
+        }
+    }
+
+    /// By everything; `since` was read by PostgreSQL.
+    pub(super) fn of(args: &SelectArgs, since: Option<String>) -> Self {
+        let codes: Vec<_> = args.codes.iter().map(|code| code.as_str()).collect();
+        let codes = (!codes.is_empty()).then_some(codes);
+        Self { since, codes, ..Self::named(&args.named) }
+    }
+
+    /// `$3` to `$8`.
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 6] {
+        let Self { keys, ids, places: Places { lsns, indexes }, since, codes } = self;
+        [keys, ids, lsns, indexes, since, codes]
+    }
+}
+
+/// Places, as two arrays for `unnest`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) lsns: Vec<String>,
+    pub(super) indexes: Vec<i64>,
+}
+
+impl FromIterator<Place> for Places {
+    fn from_iter<T: IntoIterator<Item = Place>>(places: T) -> Self {
+        let places = places.into_iter().map(|place| (place.commit_lsn.to_string(), place.index));
+        let (lsns, indexes) = places.unzip();
+        Self { lsns, indexes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Code;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_selects_everything() {
+        assert_eq!(Selection::of(&SelectArgs::default(), None), Selection::default());
+    }
+
+    #[test]
+    fn keys_of_both_spellings_and_ids_and_places_are_one_selection() {
+        let named = NamedArgs {
+            keys: vec!["a".to_owned()],
+            hex_keys: vec!["ff".parse().unwrap()],
+            ids: vec!["7".parse().unwrap(), "0/1:2".parse().unwrap()],
+        };
+        let args = SelectArgs { named, since: None, codes: vec![Code::RowTooLarge] };
+        let expected = Selection {
+            keys: Some(vec![b"a".to_vec(), vec![0xff]]),
+            ids: Some(vec!["7".to_owned(), "0/1:2".to_owned()]),
+            places: Places { lsns: vec!["0/1".to_owned()], indexes: vec![2] },
+            since: Some("2026-01-01".to_owned()),
+            codes: Some(vec!["R005"]),
+        };
+        assert_eq!(Selection::of(&args, Some("2026-01-01".to_owned())), expected);
+    }
+}

@@ -1,0 +1,326 @@
+//! `dead-letters`, on tables as `setup --dead-letters` makes them.
+
+use std::thread;
+
+use outbox_router::cli::{Audience, Exit};
+use serde_json::Value;
+
+use crate::{
+    held::held,
+    server::{CommandOutput, Server, run_command_at, run_command_for},
+};
+
+async fn dead_letters(server: &Server, line: &str) -> CommandOutput {
+    dead_letters_answering(server, line, "").await
+}
+
+async fn dead_letters_answering(server: &Server, line: &str, answer: &str) -> CommandOutput {
+    let line: Vec<&str> = std::iter::once("dead-letters").chain(line.split(' ')).collect();
+    run_command_for(Audience::Person, &server.url("operator"), &line, answer).await
+}
+
+fn json(output: &CommandOutput) -> Value {
+    serde_json::from_str(&output.out).expect("JSON")
+}
+
+fn states(server: &Server) -> String {
+    server.sql(
+        "select string_agg(event_id || ' ' || state, ', ' order by commit_lsn) \
+         from outbox_router.held",
+    )
+}
+
+const UNTOUCHED: &str = "a1 held, a2 held, a3 held, b1 held, c1 held, o1 held";
+
+#[tokio::test]
+async fn list_has_a_line_for_each_key_of_this_pipeline() {
+    let server = held();
+    let list = dead_letters(&server, "list").await;
+    assert_eq!((list.exit, list.err.as_str()), (Exit::Failure, ""), "{list:?}");
+    let expected = "\
+key      dead letters  behind  oldest                code  id  to do
+order-7  1             2       2026-01-01T01:00:00Z  R003  a1  outbox-router dead-letters show --id a1
+order-8  1             0       2026-01-01T04:00:00Z  R005  b1  outbox-router dead-letters show --id b1
+\\xff01   1             0       2026-01-01T05:00:00Z  R006  c1  outbox-router dead-letters show --id c1
+
+3 dead letters of 3 keys, 2 events held behind
+";
+    assert_eq!(list.out, expected);
+    for (selected, key) in [
+        ("--key order-7", "order-7"),
+        ("--key-hex ff01", "\\xff01"),
+        ("--id 0/4:0", "order-8"),
+        ("--id b1", "order-8"),
+        ("--code r003", "order-7"),
+        ("--since 2026-01-01T05:00", "\\xff01"),
+    ] {
+        let list = dead_letters(&server, &format!("list {selected}")).await;
+        assert!(list.out.contains(&format!("\n{key} ")), "{selected}: {}", list.out);
+        assert!(list.out.contains("\n1 dead letter of 1 key, "), "{selected}: {}", list.out);
+    }
+    let none = dead_letters(&server, "list --since 1h --code R003").await;
+    assert_eq!((none.exit, none.out.as_str()), (Exit::Done, "nothing is held\n"));
+    let wrong = dead_letters(&server, "list --since soon").await;
+    assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
+    assert!(wrong.err.starts_with("error: --since: invalid input syntax"), "{}", wrong.err);
+}
+
+#[tokio::test]
+async fn list_is_json_for_programs_and_lists_events_when_asked() {
+    let server = held();
+    server.sql("update outbox_router.held set state = 'requeued' where event_id = 'a1'");
+    let list = json(&dead_letters(&server, "list --json").await);
+    assert_eq!((&list["name"], &list["slot"]), (&"outbox-router".into(), &"outbox_router".into()));
+    let totals = ["keys_held", "dead_letters", "undecided", "behind"];
+    assert_eq!(totals.map(|name| list[name].as_i64().unwrap()), [3, 3, 2, 2]);
+    let first = &list["keys"][0];
+    assert_eq!((&first["key"], &first["at"]), (&"order-7".into(), &"0/1:0".into()));
+    assert_eq!((&first["undecided"], &first["behind"]), (&0.into(), &2.into()));
+    assert_eq!(first["hint"], "nothing: the router delivers it");
+    assert_eq!(list["keys"][2]["key"]["hex"], "ff01");
+
+    let events = dead_letters(&server, "list --events --key order-7").await;
+    let expected = "\
+0/1:0  2026-01-01T01:00:00Z  requeued     R003  order-7  a1  public.outbox
+0/2:0  2026-01-01T02:00:00Z  held behind  -     order-7  a2  public.outbox
+0/3:0  2026-01-01T03:00:00Z  held behind  -     order-7  a3  public.outbox
+
+1 dead letter, 2 events held behind
+";
+    assert_eq!((events.out.as_str(), events.exit), (expected, Exit::Done));
+    let events = dead_letters(&server, "list --events --json").await;
+    let lines: Vec<Value> =
+        events.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!((&lines[1]["id"], &lines[1]["code"]), (&"a2".into(), &Value::Null));
+    assert_eq!(lines[3]["committed_at"], "2026-01-01T04:00:00Z");
+}
+
+/// More events than are read at once.
+#[tokio::test]
+async fn every_page_of_events_is_listed_once() {
+    let server = held();
+    server.sql(
+        "insert into outbox_router.held select pipeline, slot, commit_lsn, n, committed_at, key, \
+         key_hash, event_id, table_name, messages, null, null, state \
+         from outbox_router.held, generate_series(1, 2500) n where event_id = 'a3'",
+    );
+    let events = dead_letters(&server, "list --events --json").await;
+    assert_eq!((events.out.lines().count(), events.exit), (2_505, Exit::Failure));
+    let mut places: Vec<&str> =
+        events.out.lines().map(|line| line.split('"').nth(3).unwrap()).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 2_505);
+}
+
+#[tokio::test]
+async fn show_has_the_columns_and_who_decided_what() {
+    let server = held();
+    let show = dead_letters(&server, "show --id a1").await;
+    assert_eq!((show.exit, show.err.as_str()), (Exit::Done, ""), "{show:?}");
+    for expected in [
+        "event      a1, at 0/1:0\ntable      public.outbox\nkey        order-7 (7 bytes)\n\
+         committed  2026-01-01T01:00:00Z\nstate      undecided, held since ",
+        "why        R003: topic a*b is illegal\nbehind     2 open events of its key after it\n\
+         columns    id       a1\n           payload  {\"total\": 12}\n",
+        "to do      remove the cause (outbox-router explain R003), then\n           \
+         outbox-router dead-letters requeue --id a1\n           \
+         or give it up: outbox-router dead-letters drop --id a1\n",
+    ] {
+        assert!(show.out.contains(expected), "{expected}\nin {}", show.out);
+    }
+    let behind = dead_letters(&server, "show --id 0/2:0").await;
+    assert!(behind.out.contains("dead-letters show --id 0/1:0\n"), "{}", behind.out);
+    let cut = dead_letters(&server, "show --id b1").await;
+    assert!(cut.out.contains("columns    not kept: "), "{}", cut.out);
+
+    let dropped = dead_letters(&server, "drop --id a1 --yes --by ann --reason test").await;
+    assert_eq!(dropped.exit, Exit::Done, "{dropped:?}");
+    server.sql(
+        "update outbox_router.held set state = 'dropped', closed_at = now() where code = 'R003'",
+    );
+    let show = dead_letters(&server, "show --id a1").await;
+    assert!(show.out.contains(" drop by ann as operator: test\n"), "{}", show.out);
+    assert!(show.out.contains("state      dropped, held since "), "{}", show.out);
+    let show = json(&dead_letters(&server, "show --id a1 --json").await);
+    assert_eq!(
+        (&show["state"], &show["error"]),
+        (&"dropped".into(), &"topic a*b is illegal".into())
+    );
+    assert_eq!(show["columns"][1]["value"], "{\"total\": 12}");
+    assert_eq!((&show["decisions"][0]["action"], &show["behind"]), (&"drop".into(), &2.into()));
+
+    // By key, what is open and could not be delivered.
+    let by_key = dead_letters(&server, "show --key order-7").await;
+    assert_eq!((by_key.exit, by_key.out.as_str()), (Exit::Failure, ""), "{by_key:?}");
+    assert!(by_key.err.starts_with("error: no dead letter of this pipeline has this key\n"));
+    let by_key = dead_letters(&server, "show --key-hex ff01").await;
+    assert!(by_key.out.starts_with("event      c1, at 0/5:0\n"), "{by_key:?}");
+    let other = dead_letters(&server, "show --id o1").await;
+    assert_eq!(other.exit, Exit::Failure, "another pipeline's: {other:?}");
+}
+
+#[tokio::test]
+async fn requeue_changes_what_is_selected_and_says_who_and_why() {
+    let server = held();
+    let line = "requeue --key order-7 --key-hex ff01 --yes --by ann --reason fixed";
+    let requeued = dead_letters(&server, line).await;
+    assert_eq!((requeued.exit, requeued.err.as_str()), (Exit::Done, ""), "{requeued:?}");
+    assert!(
+        requeued.out.starts_with("requeue 2 dead letters, with 2 events held behind\n"),
+        "{}",
+        requeued.out
+    );
+    assert!(requeued.out.contains("\nrequeued 2 dead letters\n"), "{}", requeued.out);
+    let expected = "a1 requeued, a2 held, a3 held, b1 held, c1 requeued, o1 held";
+    assert_eq!(states(&server), expected);
+    let decided = server.sql(
+        "select string_agg(concat_ws(' ', pipeline, slot, commit_lsn, event_index, event_id, action, \
+         reason, decided_by), '; ' order by id) from outbox_router.decision",
+    );
+    let expected = "outbox-router outbox_router 0/1 0 a1 requeue fixed ann as operator; \
+                    outbox-router outbox_router 0/5 0 c1 requeue fixed ann as operator";
+    assert_eq!(decided, expected);
+    let decided_at = "select count(*) from outbox_router.held where decided_at is not null";
+    assert_eq!(server.sql(decided_at), "2");
+
+    let again = dead_letters(&server, "drop --key order-7 --yes").await;
+    assert_eq!((again.exit, again.out.as_str()), (Exit::Failure, ""), "{again:?}");
+    assert!(
+        again.err.starts_with("error: no undecided dead letter is selected\n"),
+        "{}",
+        again.err
+    );
+    assert_eq!(server.sql("select count(*) from outbox_router.decision"), "2");
+}
+
+#[tokio::test]
+async fn a_row_that_did_not_arrive_whole_is_dropped_and_not_requeued() {
+    let server = held();
+    let requeued = dead_letters(&server, "requeue --all --yes").await;
+    assert_eq!(requeued.exit, Exit::Failure, "{requeued:?}");
+    assert!(requeued.out.contains("\nrequeued 2 dead letters\n"), "{}", requeued.out);
+    let refused = "error: cannot requeue 1 dead letter: only the beginning of the row arrived";
+    assert!(requeued.err.starts_with(refused), "{}", requeued.err);
+    assert!(
+        requeued.err.contains("  order-8  R005  b1  0/4:0  public.outbox\n"),
+        "{}",
+        requeued.err
+    );
+    let expected = "a1 requeued, a2 held, a3 held, b1 held, c1 requeued, o1 held";
+    assert_eq!(states(&server), expected);
+
+    let line = "requeue --id b1 --yes --json";
+    let refused = dead_letters(&server, line).await;
+    assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, ""), "{refused:?}");
+    let document = json(&refused);
+    assert_eq!((&document["changed"], &document["refused"][0]["id"]), (&0.into(), &"b1".into()));
+
+    let dropped = dead_letters(&server, "drop --id b1 --yes --json").await;
+    assert_eq!(dropped.exit, Exit::Done, "{dropped:?}");
+    let document = json(&dropped);
+    assert_eq!((&document["changed"], &document["action"]), (&1.into(), &"drop".into()));
+    assert!(states(&server).contains("b1 dropping"));
+}
+
+#[tokio::test]
+async fn nothing_changes_without_a_yes_or_in_a_dry_run() {
+    let server = held();
+    for answer in ["", "yes\n", "outbox_route\n"] {
+        let refused = dead_letters_answering(&server, "drop --all", answer).await;
+        assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, "nothing was dropped\n"));
+        assert!(refused.out.contains("type outbox_router, the slot's name, to drop them: "));
+    }
+    let line = ["dead-letters", "drop", "--all"];
+    let asked = run_command_at(&server.url("operator"), &line, "outbox_router\n").await;
+    assert_eq!(asked.exit, Exit::Usage, "nobody watches: {asked:?}");
+    let asked = dead_letters_answering(&server, "drop --all --json", "outbox_router\n").await;
+    assert_eq!((asked.exit, asked.out.as_str()), (Exit::Usage, ""), "{asked:?}");
+    let dry = dead_letters(&server, "drop --all --dry-run --yes").await;
+    assert_eq!(dry.exit, Exit::Done, "{dry:?}");
+    assert!(dry.out.ends_with("\nnothing was dropped\n"), "{}", dry.out);
+    let dry = json(&dead_letters(&server, "requeue --all --dry-run --json").await);
+    assert_eq!(
+        (&dry["dry_run"], &dry["selected"], &dry["changed"]),
+        (&true.into(), &3.into(), &0.into())
+    );
+    assert_eq!(states(&server), UNTOUCHED);
+    assert_eq!(server.sql("select count(*) from outbox_router.decision"), "0");
+
+    let agreed = dead_letters_answering(&server, "drop --code R003", "outbox_router\n").await;
+    assert_eq!(agreed.exit, Exit::Done, "{agreed:?}");
+    assert!(states(&server).starts_with("a1 dropping, a2 held"));
+}
+
+/// Both wait for a lock on the first dead letter; then one of them changes both, and the other
+/// nothing.
+#[test]
+fn of_two_people_who_decide_at_once_one_changes_everything() {
+    let server = held();
+    let lock = "select from outbox_router.held where event_id = 'a1' for update";
+    let session = server.transaction("lock", &format!("select pg_current_xact_id(); {lock}"));
+    let line = |verb: &str| format!("{verb} --id a1 --id c1 --yes --by {verb}");
+    let run = |line: String| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(dead_letters(&server, &line))
+    };
+    let (requeue, drop) = thread::scope(|scope| {
+        let requeue = scope.spawn(|| run(line("requeue")));
+        let dropping = scope.spawn(|| run(line("drop")));
+        server.wait_until(
+            "select count(*) = 2 from pg_stat_activity where wait_event_type = 'Lock' \
+             and application_name = 'outbox-router dead-letters'",
+        );
+        server.end_transaction("lock");
+        (requeue.join().expect("an end"), dropping.join().expect("an end"))
+    });
+    std::mem::drop(session);
+    let (first, second, state, action) = if requeue.exit == Exit::Done {
+        (requeue, drop, "requeued", "requeue")
+    } else {
+        (drop, requeue, "dropping", "drop")
+    };
+    assert_eq!((first.exit, second.exit), (Exit::Done, Exit::Failure), "{first:?} {second:?}");
+    assert!(first.out.contains("ed 2 dead letters\n"), "{first:?}");
+    assert!(second.err.contains("somebody else has decided about all of them"), "{second:?}");
+    let expected = format!("a1 {state}, a2 held, a3 held, b1 held, c1 {state}, o1 held");
+    assert_eq!(states(&server), expected);
+    let decisions = "select string_agg(event_id || ' ' || action || ' ' || decided_by, ', ' \
+                     order by id) from outbox_router.decision";
+    let by = format!("{action} {action} as operator");
+    assert_eq!(server.sql(decisions), format!("a1 {by}, c1 {by}"));
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_record_decisions_changes_nothing() {
+    let server = held();
+    let line = ["dead-letters", "requeue", "--id", "a1", "--yes"];
+    let denied = run_command_at(&server.url("router"), &line, "").await;
+    assert_eq!(denied.exit, Exit::Failure);
+    assert!(denied.err.contains("permission denied for table decision"), "{}", denied.err);
+    assert!(denied.err.contains("--admin-url postgres://ADMIN@HOST/DATABASE"), "{}", denied.err);
+    assert_eq!(states(&server), UNTOUCHED);
+    let admin = server.url("operator");
+    let line = [&line[..], &["--admin-url", &admin]].concat();
+    let done = run_command_at(&server.url("router"), &line, "").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+}
+
+#[tokio::test]
+async fn without_the_tables_the_hint_makes_them() {
+    let server = Server::start();
+    for line in ["list", "list --events", "show --id a", "drop --all --yes"] {
+        let missing = run_command_at(
+            &server.url("postgres"),
+            &std::iter::once("dead-letters").chain(line.split(' ')).collect::<Vec<_>>(),
+            "",
+        )
+        .await;
+        assert_eq!(missing.exit, Exit::Failure, "{line}");
+        let expected = "error: P036: this database has no table of dead letters: ";
+        assert!(missing.err.starts_with(expected), "{line}: {}", missing.err);
+        let hint = missing.err.lines().last().unwrap_or_default();
+        assert!(hint.contains("setup --apply ") && hint.contains(" --dead-letters"), "{hint}");
+    }
+}

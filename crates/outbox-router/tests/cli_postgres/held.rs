@@ -1,0 +1,104 @@
+//! The tables of held events, and rows in them as a router writes them.
+
+use std::fmt::Write as _;
+
+use relay::{
+    held::KeyHash,
+    testing::wire::{self, TEXT, Value},
+};
+
+use crate::server::Server;
+
+const TABLES: &str = "\
+create schema if not exists outbox_router;
+create table outbox_router.held (
+  pipeline text not null, slot text not null, commit_lsn pg_lsn not null,
+  event_index bigint not null, committed_at timestamptz not null, key bytea,
+  key_hash bytea not null, event_id text, table_name text not null, messages bytea not null,
+  code text, error text,
+  state text not null default 'held'
+    check (state in ('held','requeued','dropping','delivered','dropped')),
+  held_at timestamptz not null default now(), decided_at timestamptz, closed_at timestamptz,
+  primary key (pipeline, slot, commit_lsn, event_index));
+create index held_open on outbox_router.held
+  (pipeline, slot, key_hash, commit_lsn, event_index)
+  where state in ('held','requeued','dropping');
+create index held_decided on outbox_router.held (pipeline, slot, key_hash)
+  where state in ('requeued','dropping');
+create table outbox_router.decision (
+  id bigint generated always as identity primary key, pipeline text not null,
+  slot text not null, commit_lsn pg_lsn not null, event_index bigint, event_id text,
+  action text not null check (action in ('requeue','drop','skip')), reason text,
+  decided_by text not null default session_user, decided_at timestamptz not null default now());
+create role operator login;
+grant usage on schema outbox_router to operator;
+grant select, update on outbox_router.held to operator;
+grant select, insert on outbox_router.decision to operator;
+create role router login;
+grant usage on schema outbox_router to router;
+grant select, insert, update on outbox_router.held to router;
+grant select on outbox_router.decision to router;
+";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string");
+        text
+    })
+}
+
+/// The messages of a row: its relation, and its Insert message where it arrived whole.
+fn messages(id: &str, payload: Option<&str>) -> String {
+    let relation = wire::relation_message(7, "outbox", &[("id", TEXT), ("payload", TEXT)]);
+    let row =
+        payload.map(|payload| wire::insert_message(7, &[Value::Text(id), Value::Text(payload)]));
+    let mut bytes = Vec::new();
+    for message in std::iter::once(relation).chain(row) {
+        bytes.extend(u32::try_from(message.len()).expect("small").to_be_bytes());
+        bytes.extend(message);
+    }
+    hex(&bytes)
+}
+
+/// An event of the transaction at `lsn`, committed `lsn` hours after midnight.
+fn hold(server: &Server, lsn: u64, id: &str, key: &[u8], letter: Option<(&str, &str)>) {
+    hold_in(server, "outbox-router", lsn, id, key, letter);
+}
+
+fn hold_in(
+    server: &Server,
+    pipeline: &str,
+    lsn: u64,
+    id: &str,
+    key: &[u8],
+    letter: Option<(&str, &str)>,
+) {
+    let (code, error) = match letter {
+        Some((code, error)) => (format!("'{code}'"), format!("'{error}'")),
+        None => ("null".to_owned(), "null".to_owned()),
+    };
+    let payload = letter.is_none_or(|(code, _)| code != "R005").then_some("{\"total\": 12}");
+    let hash = hex(&KeyHash::of_key(key).0);
+    server.sql(&format!(
+        "insert into outbox_router.held (pipeline, slot, commit_lsn, event_index, committed_at, key, \
+         key_hash, event_id, table_name, messages, code, error) values ('{pipeline}', \
+         'outbox_router', '0/{lsn}', 0, '2026-01-01T0{lsn}:00:00Z', '{}', '{hash}', '{id}', \
+         'public.outbox', '{}', {code}, {error})",
+        hex(key),
+        messages(id, payload),
+    ));
+}
+
+/// Of key `order-7` a dead letter and two events behind it, of `order-8` one that did not arrive
+/// whole, and of a key that is no text a dead letter. Another pipeline has its own.
+pub(crate) fn held() -> Server {
+    let server = Server::start();
+    server.script(TABLES);
+    hold(&server, 1, "a1", b"order-7", Some(("R003", "topic a*b is illegal")));
+    hold(&server, 2, "a2", b"order-7", None);
+    hold(&server, 3, "a3", b"order-7", None);
+    hold(&server, 4, "b1", b"order-8", Some(("R005", "too large")));
+    hold(&server, 5, "c1", b"\xff\x01", Some(("R006", "headers are no object")));
+    hold_in(&server, "other", 6, "o1", b"order-7", Some(("R003", "of another pipeline")));
+    server
+}
