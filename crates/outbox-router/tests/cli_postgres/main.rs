@@ -3,6 +3,7 @@
 //! cluster.
 
 mod accept;
+mod give_back;
 mod kafka;
 mod record;
 mod server;
