@@ -93,11 +93,12 @@ for part in "${parts[@]}"; do
                 step "the real Debezium, on random rows from a fresh seed"
                 cargo run --locked --package differential -- random
                 step "a slot from the real Debezium and back"
+                # One at a time: two cores do not carry two loads of 1,000 events a second.
                 OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
-                    --ignored take_over --test-threads 2 --show-output
+                    --ignored take_over --test-threads 1 --show-output
                 step "compare on a million events, with each difference planted"
                 OUTBOX_COMPARE_EVENTS=1000000 OUTBOX_PG_VERSION=18 cargo test --package e2e \
-                    --locked -- compare::every_planted
+                    --locked -- compare::planted
             fi
             ;;
         e2e)

@@ -86,7 +86,16 @@ pub fn outcomes(case: &Case, golden: &Golden) -> anyhow::Result<Vec<Outcome>> {
 ///
 /// As [`outcomes`].
 pub fn routed(case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
-    let outboxes = outboxes(&migrated(case)?.toml.context("no configuration")?)?;
+    routed_by(&migrated(case)?.toml.context("no configuration")?, case, golden)
+}
+
+/// What the router makes of a recording with another configuration of the case's table.
+///
+/// # Errors
+///
+/// Fails when the configuration cannot be read, or a row has no outcome.
+pub fn routed_by(toml: &str, case: &Case, golden: &Golden) -> anyhow::Result<Routed> {
+    let outboxes = outboxes(toml)?;
     let mut routed = Routed { alone: Vec::new(), topics: BTreeSet::new(), stops_before_last: None };
     for row in &golden.rows {
         let mut run = Run::new(case, &outboxes, &golden.relation.0)?;

@@ -174,6 +174,24 @@ async fn each_preset_has_its_columns() {
     assert_eq!(headers(&found)[2], ["tenant", "acme", "member of column metadata"]);
 }
 
+/// Without one the key is the event's id, as `each_preset_has_its_columns` shows.
+#[tokio::test]
+async fn with_the_preset_ordering_key_the_key_is_the_rows_ordering_key() {
+    let mut row = json!({
+        "outbox_route": "shop.orders", "event_id": "7", "event_type": "Placed", "payload": {},
+        "tenant_id": "acme", "correlation_id": null, "ordering_key": null,
+    });
+    let source = "text ${ordering_key|event_id}";
+    for (ordering_key, key) in [(json!("order-42"), "order-42"), (Value::Null, "7")] {
+        row["ordering_key"] = ordering_key;
+        let found = explained(&[], &row, &[]).await;
+        assert_eq!(found["preset"], "ordering_key");
+        let wanted = json!({ "value": key, "bytes": key.len(), "source": source });
+        assert_eq!(found["key"], wanted);
+        assert_eq!(headers(&found)[0], ["id", "7", "format, column event_id"]);
+    }
+}
+
 #[tokio::test]
 async fn the_configuration_decides_where_each_part_comes_from() {
     let settings = [

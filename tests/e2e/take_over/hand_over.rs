@@ -17,6 +17,13 @@ use super::connector::{Connector, tutorial};
 
 const EVENTS_PER_SECOND: u32 = 1_000;
 
+/// So many that together they keep that rate on two cores, beside a worker and a broker.
+const WRITERS: usize = 12;
+
+/// What the writers have to reach on average, so that the scenario shows what it says. The rate is
+/// that of the load and not of the router: writers wait for nobody but PostgreSQL.
+const REACHED_PER_SECOND: u128 = 900;
+
 /// For what writers have left behind, on a machine that is busy with other things.
 const DELIVERED: Duration = Duration::from_secs(120);
 
@@ -38,7 +45,7 @@ impl HandOver {
             .empty_database()
             .schema(Schema::new(Preset::Debezium))
             .format(Format::Debezium)
-            .postgres("max_prepared_transactions", "10")
+            .postgres("max_prepared_transactions", "20")
             .track_commits()
             .prepare()
             .await?;
@@ -55,7 +62,11 @@ impl HandOver {
         // Scenarios share a cluster, and all have the same name, database and slot.
         let state_topic = format!("{}router-state", fixture.mapping.topic_prefix);
         fixture.router.set_env("OUTBOX_ROUTER__KAFKA__STATE_TOPIC", Some(&state_topic));
-        let load = Load { events_per_second: Some(EVENTS_PER_SECOND), ..Load::default() };
+        let load = Load {
+            writers: WRITERS,
+            events_per_second: Some(EVENTS_PER_SECOND),
+            ..Load::default()
+        };
         let (load, begun) = (fixture.load(load), Instant::now());
         let interruptions = Interruptions::default();
         let scene = Self { fixture, connector, interruptions, load, begun, file };
@@ -145,6 +156,12 @@ impl HandOver {
         self.fixture.note(journal);
         let rate = u128::from(committed) * 1_000 / taken.as_millis().max(1);
         eprintln!("take_over: {committed} events in {} s, {rate} a second", taken.as_secs());
+        ensure!(
+            rate >= REACHED_PER_SECOND,
+            "the writers committed {rate} events a second and not {REACHED_PER_SECOND}, so the hand \
+             over was not seen under the load that the documentation names: this machine is too \
+             slow, or busy with other things"
+        );
         self.fixture
             .wait_delivered(DELIVERED)
             .await

@@ -4,6 +4,7 @@
 
 mod accept;
 mod dead_letters;
+mod give_back;
 mod held;
 mod kafka;
 mod record;

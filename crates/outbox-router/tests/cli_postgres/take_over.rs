@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A connector with the slot and the publication of these tests.
-const CONNECTOR: &str = r#"{ "name": "c", "config": {
+pub(super) const CONNECTOR: &str = r#"{ "name": "c", "config": {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
     "plugin.name": "pgoutput", "database.hostname": "127.0.0.1", "database.user": "postgres",
     "database.dbname": "postgres", "slot.name": "outbox_router", "publication.name": "outbox_router",
@@ -25,19 +25,25 @@ async fn take_over(server: &Server, flags: &[&str]) -> CommandOutput {
 }
 
 /// State and text of a step of the JSON output.
-fn step(output: &CommandOutput, name: &str) -> (String, String) {
+pub(super) fn step(output: &CommandOutput, name: &str) -> (String, String) {
+    let found = whole_step(output, name);
+    let of = |key: &str| found.get(key).and_then(Value::as_str).expect("a text").to_owned();
+    (of("state"), of("text"))
+}
+
+/// A step of the JSON output.
+pub(super) fn whole_step(output: &CommandOutput, name: &str) -> Value {
     let whole: Value = serde_json::from_str(&output.out).expect("JSON");
     let steps = whole.get("steps").and_then(Value::as_array).expect("steps");
-    let of = |step: &Value, key: &str| step.get(key).and_then(Value::as_str).map(str::to_owned);
-    let found = steps.iter().find(|step| of(step, "name").as_deref() == Some(name));
-    let found = found.expect("the step");
-    (of(found, "state").expect("a state"), of(found, "text").expect("a text"))
+    let is_it = |step: &&Value| step.get("name").and_then(Value::as_str) == Some(name);
+    steps.iter().find(is_it).expect("the step").clone()
 }
 
 /// A table that Debezium's documentation shows.
-const TABLE: &str = "create table outbox (id int, aggregatetype text, aggregateid text, type text, \
+pub(super) const TABLE: &str = "create table outbox (id int, aggregatetype text, aggregateid text, type text, \
                      payload text); create publication outbox_router for table outbox";
-const SLOT: &str = "select pg_create_logical_replication_slot('outbox_router', 'pgoutput')";
+pub(super) const SLOT: &str =
+    "select pg_create_logical_replication_slot('outbox_router', 'pgoutput')";
 
 #[tokio::test]
 async fn a_free_slot_is_ready_and_what_waits_is_counted_without_moving_it() {

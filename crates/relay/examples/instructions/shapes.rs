@@ -1,9 +1,9 @@
 //! What the rows of a run look like: the plain case, and one shape for each format and option.
 
 use relay::{
-    BytesFormat, ColumnName, DEBEZIUM, EmptyPayload, EnvelopeMember, ExpandJson, ExtraHeader,
-    FilterKind, Format, HeaderValue, JavaRegex, OutboxTable, Role, RowFilter, TableName, Template,
-    Timestamp, TombstoneOn, TopicTemplate,
+    BytesFormat, ColumnName, DEBEZIUM, Decimals, EmptyPayload, EnvelopeMember, ExpandJson,
+    ExtraHeader, FilterKind, Format, HeaderValue, Intervals, JavaRegex, OutboxTable, Role,
+    RowFilter, TableName, Template, Times, Timestamp, TombstoneOn, TopicTemplate,
     testing::wire::{self, Value},
 };
 
@@ -17,6 +17,10 @@ const INT4: u32 = 23;
 const NUMERIC: u32 = 1700;
 const TIMESTAMPTZ: u32 = 1184;
 const TEXT_ARRAY: u32 = 1009;
+const FLOAT8: u32 = 701;
+const TIME: u32 = 1083;
+const INTERVAL: u32 = 1186;
+const INT4_ARRAY: u32 = 1007;
 
 /// What the rows of a run look like.
 #[derive(Clone, Copy)]
@@ -41,6 +45,8 @@ enum Table {
     HeaderArray,
     /// Our own, with columns for options: a partition, a trace context, a number and a time.
     Options,
+    /// The same, with columns of more types that Debezium writes in a way of its own, and a key.
+    Types,
     /// Debezium's, routed as Debezium does.
     Debezium,
 }
@@ -135,6 +141,45 @@ fn with_typed_headers(table: &mut OutboxTable) {
     table.extra_headers = vec![column_header("amount", "amount"), column_header("due", "due")];
 }
 
+/// Debezium's format with one column as a header.
+fn with_header_of(table: &mut OutboxTable, column: &str) {
+    table.format = Format::Debezium;
+    table.extra_headers = vec![column_header(column, column)];
+}
+
+fn with_decimal_text(table: &mut OutboxTable) {
+    with_header_of(table, "amount");
+    table.decimals = Decimals::Text;
+}
+
+fn with_decimal_double(table: &mut OutboxTable) {
+    with_header_of(table, "amount");
+    table.decimals = Decimals::Double;
+}
+
+fn with_time_in_nanoseconds(table: &mut OutboxTable) {
+    with_header_of(table, "at");
+    table.times = Times::Nanoseconds;
+}
+
+fn with_interval_text(table: &mut OutboxTable) {
+    with_header_of(table, "takes");
+    table.intervals = Intervals::Text;
+}
+
+fn with_topic_of_columns(table: &mut OutboxTable) {
+    table.topic = TopicTemplate::parse("outbox.${aggregate_type}.${event_type}").ok();
+}
+
+fn with_key_as_bytes(table: &mut OutboxTable) {
+    table.key_format = BytesFormat::Bytes;
+    table.columns.set(Role::AggregateId, vec!["raw_key".into()]);
+}
+
+fn by_now(table: &mut OutboxTable) {
+    table.timestamp = Timestamp::Now;
+}
+
 fn with_tombstones(table: &mut OutboxTable) {
     table.tombstone_on = TombstoneOn(vec![EmptyPayload::Null, EmptyPayload::Blank]);
 }
@@ -155,7 +200,7 @@ fn by_regex(table: &mut OutboxTable) {
 }
 
 /// The plain case first; each of the others differs from it in one thing.
-pub(super) const SHAPES: [Shape; 27] = [
+pub(super) const SHAPES: [Shape; 37] = [
     BATCH,
     Shape { name: "single", rows_per_transaction: 1, ..BATCH },
     Shape {
@@ -196,6 +241,21 @@ pub(super) const SHAPES: [Shape; 27] = [
         ..BATCH
     },
     Shape { name: "envelope", table: Table::Debezium, mapping: enveloped, ..BATCH },
+    Shape { name: "topic_columns", mapping: with_topic_of_columns, ..BATCH },
+    Shape { name: "key_bytes", table: Table::Types, mapping: with_key_as_bytes, ..BATCH },
+    Shape { name: "now", mapping: by_now, ..BATCH },
+    Shape { name: "decimal_text", table: Table::Types, mapping: with_decimal_text, ..BATCH },
+    Shape { name: "decimal_double", table: Table::Types, mapping: with_decimal_double, ..BATCH },
+    Shape { name: "nanoseconds", table: Table::Types, mapping: with_time_in_nanoseconds, ..BATCH },
+    Shape {
+        name: "interval",
+        table: Table::Types,
+        mapping: |t| with_header_of(t, "takes"),
+        ..BATCH
+    },
+    Shape { name: "interval_text", table: Table::Types, mapping: with_interval_text, ..BATCH },
+    Shape { name: "float", table: Table::Types, mapping: |t| with_header_of(t, "rate"), ..BATCH },
+    Shape { name: "array", table: Table::Types, mapping: |t| with_header_of(t, "counts"), ..BATCH },
 ];
 
 impl Shape {
@@ -204,7 +264,9 @@ impl Shape {
         let mut table = OutboxTable::with_defaults(name);
         (self.mapping)(&mut table);
         match self.table {
-            Table::Default | Table::Bytea | Table::HeaderArray | Table::Options => table,
+            Table::Default | Table::Bytea | Table::HeaderArray | Table::Options | Table::Types => {
+                table
+            }
             Table::Debezium => {
                 OutboxTable { preset: Some(&DEBEZIUM), format: Format::Debezium, ..table }
             }
@@ -226,6 +288,11 @@ impl Shape {
             ("trace", wire::TEXT),
             ("amount", NUMERIC),
             ("due", TIMESTAMPTZ),
+            ("at", TIME),
+            ("takes", INTERVAL),
+            ("rate", FLOAT8),
+            ("counts", INT4_ARRAY),
+            ("raw_key", BYTEA),
         ];
         let debeziums = [
             ("id", UUID),
@@ -236,7 +303,8 @@ impl Shape {
         ];
         let columns: Vec<(&str, u32)> = match self.table {
             Table::Default | Table::Bytea | Table::HeaderArray => own.into_iter().take(7).collect(),
-            Table::Options => own.into_iter().collect(),
+            Table::Options => own.into_iter().take(11).collect(),
+            Table::Types => own.into_iter().collect(),
             Table::Debezium => debeziums.into_iter().collect(),
         };
         wire::relation(OUTBOX, "outbox", &columns)
@@ -249,21 +317,31 @@ impl Shape {
         let key = format!("customer-{:05}", number.wrapping_mul(7919) % 100_000);
         let payload = match self.table {
             // No leading zero, which JSON does not have.
-            Table::Default | Table::HeaderArray | Table::Options | Table::Debezium => {
+            Table::Default
+            | Table::HeaderArray
+            | Table::Options
+            | Table::Types
+            | Table::Debezium => {
                 format!(r#"{{"number": 1{number:07}, "text": "{}"}}"#, "x".repeat(371))
             }
             Table::Bytea => format!("\\x{number:08x}{}", "c3a9".repeat(198)),
         };
         let part = (number % 6).to_string();
+        let raw_key = format!("\\x{number:016x}");
         let mut values: Vec<Value<'_>> =
             [id.as_str(), topic, &key, "OrderPlaced", &payload].map(Value::Text).into();
         if self.table != Table::Debezium {
             values.push(self.headers.map_or(Value::Null, Value::Text));
             values.push(Value::Text("2026-01-01 00:00:00.000000+00"));
         }
-        if self.table == Table::Options {
+        if matches!(self.table, Table::Options | Table::Types) {
             let trace = "traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
             let rest = [part.as_str(), trace, "12345.67", "2026-01-02 03:04:05.678+00"];
+            values.extend(rest.map(Value::Text));
+        }
+        if self.table == Table::Types {
+            let (takes, counts) = ("1 year 2 mons 3 days 04:05:06.7", "{1,22,NULL,4444}");
+            let rest = ["03:04:05.678", takes, "0.1234567891", counts, raw_key.as_str()];
             values.extend(rest.map(Value::Text));
         }
         wire::insert(position, OUTBOX, &values)

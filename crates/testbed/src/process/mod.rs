@@ -27,6 +27,18 @@ pub use self::proc::{
 };
 use crate::wait::eventually;
 
+/// Sends a signal to a command that was started. Does nothing if its end was waited for already.
+///
+/// # Errors
+///
+/// Fails when the signal may not be sent.
+pub fn signal(child: &tokio::process::Child, signal: Signal) -> anyhow::Result<()> {
+    // The child has an id until it is reaped, and no other process can have that id before.
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let Some(pid) = pid else { return Ok(()) };
+    kill_process(pid, signal).with_context(|| format!("cannot signal process {pid:?}"))
+}
+
 /// The user that a child runs as, if it is not the parent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunAs {

@@ -147,7 +147,7 @@ impl RouterProcess {
     ///
     /// Fails when the binary cannot be started.
     pub async fn command(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(self.spawn(arguments)?.wait_with_output().await?)
+        Ok(self.start_command(arguments)?.wait_with_output().await?)
     }
 
     /// The same as [`Self::command`], and the most resident memory that the process has had, in
@@ -161,7 +161,7 @@ impl RouterProcess {
         &self,
         arguments: &[&str],
     ) -> anyhow::Result<(Output, u64)> {
-        let child = self.spawn(arguments)?;
+        let child = self.start_command(arguments)?;
         let pid = child.id().context("the command has no process id")?;
         let mut output = pin!(child.wait_with_output());
         let mut peak = None;
@@ -177,7 +177,11 @@ impl RouterProcess {
     }
 
     /// Starts a command of the binary that is killed when it is dropped.
-    fn spawn(&self, arguments: &[&str]) -> anyhow::Result<Child> {
+    ///
+    /// # Errors
+    ///
+    /// Fails when the binary cannot be started.
+    pub fn start_command(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let binary = self.executable()?;
         Command::new(&binary)
             .args(arguments)

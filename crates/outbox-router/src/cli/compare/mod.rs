@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 
 pub use args::CompareArgs;
 use follow::Completion;
-use render::Printed;
+use render::{Printed, Progress};
 use sides::{LastEvent, Scope, Sides};
 use topics::ReadTopics;
 
@@ -81,7 +81,8 @@ async fn with_client(
         .follow(&scope, client, |sides| {
             if is_person && shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
-                render::progress(sides, last, terminal.err)?;
+                let (report, passed) = (sides.comparison.report(), sides.stream.passed());
+                Progress { report, last, begins_at, passed }.write(terminal.err)?;
             }
             Ok(())
         })

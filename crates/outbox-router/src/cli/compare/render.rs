@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use relay::Lsn;
 use serde_json::{Value, json};
 
-use super::{Completion, LastEvent, Sides};
+use super::{Completion, LastEvent};
 use crate::{
     compare::{Example, Finding, Report},
     wording,
@@ -143,23 +143,55 @@ fn example_as_json(example: &Example) -> Value {
     json!({ "id": example.id, "at": example.at, "router": example.ours, "kafka": example.theirs })
 }
 
-/// One line that replaces itself.
-pub(super) fn progress(sides: &Sides, last: LastEvent, out: Out<'_>) -> io::Result<()> {
-    let report = sides.comparison.report();
-    let of = match last {
-        LastEvent::Number(count) => format!(" of {count}"),
-        LastEvent::Before(end) => {
-            let left = end.as_u64().saturating_sub(sides.stream.passed().as_u64());
-            format!(", {} of WAL left", wording::bytes(left))
-        }
-    };
-    let differences: u64 = report.findings().map(|(_, count, _)| count).sum();
-    write!(
-        out,
-        "\r\x1b[K{} events{of}; {} found, {differences} findings",
-        report.events, report.found
-    )?;
-    out.flush()
+/// How far a comparison is, which is shown to a person while it runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress<'a> {
+    pub(super) report: &'a Report,
+    pub(super) last: LastEvent,
+    /// Where the copy of the slot begins.
+    pub(super) begins_at: Lsn,
+    /// Everything before it was read.
+    pub(super) passed: Lsn,
+}
+
+impl Progress<'_> {
+    /// Writes one line that replaces itself.
+    ///
+    /// # Errors
+    /// Fails when `out` cannot be written.
+    pub(super) fn write(&self, out: Out<'_>) -> io::Result<()> {
+        let Self { report, last, .. } = self;
+        let percent = self.percent();
+        let of = match last {
+            LastEvent::Number(count) => format!(" of {count}"),
+            LastEvent::Before(end) => {
+                let left = end.as_u64().saturating_sub(self.passed.as_u64());
+                format!(", {} of WAL left", wording::bytes(left))
+            }
+        };
+        let differences: u64 = report.findings().map(|(_, count, _)| count).sum();
+        write!(
+            out,
+            "\r\x1b[K{percent:>3} %  {} events{of}; {} found, {differences} findings",
+            report.events, report.found
+        )?;
+        out.flush()
+    }
+
+    /// How much of the scope was read: of its events where their number is given, otherwise of the
+    /// WAL. Rounded down, so 100 means all of it.
+    fn percent(&self) -> u128 {
+        let (done, all) = match self.last {
+            LastEvent::Number(count) => (self.report.events, count),
+            LastEvent::Before(end) => {
+                let since =
+                    |position: Lsn| position.as_u64().saturating_sub(self.begins_at.as_u64());
+                (since(self.passed), since(end))
+            }
+        };
+        let percent = (u128::from(done) * 100).checked_div(u128::from(all));
+        percent.map_or(100, |percent| percent.min(100))
+    }
 }
 
 /// Removes that line.
@@ -212,6 +244,44 @@ mod tests {
         let printed = printed(comparison, None);
         assert_eq!(printed.verdict(), "there are differences");
         assert!(!printed.is_same());
+    }
+
+    fn shown(last: LastEvent, passed: u64, comparison: &Comparison) -> String {
+        let (begins_at, passed) = (Lsn::from_u64(1_000), Lsn::from_u64(passed));
+        let mut out = Vec::new();
+        let progress = Progress { report: comparison.report(), last, begins_at, passed };
+        progress.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_progress_is_the_part_of_the_wal_that_was_read() {
+        let mut comparison = comparison();
+        comparison.expect_without_id("orders-0, committed at 0/64".to_owned());
+        let end = Lsn::from_u64(3_048);
+        let line = |passed| shown(LastEvent::Before(end), passed, &comparison);
+        let rest = "of WAL left; 0 found, 1 findings";
+        // Before the first frame no position is known.
+        assert_eq!(line(0), format!("\r\x1b[K  0 %  1 events, 2.9 KiB {rest}"));
+        assert_eq!(line(2_024), format!("\r\x1b[K 50 %  1 events, 1.0 KiB {rest}"));
+        assert_eq!(line(3_047), format!("\r\x1b[K 99 %  1 events, 1 B {rest}"));
+        assert_eq!(line(3_048), format!("\r\x1b[K100 %  1 events, 0 B {rest}"));
+        // The server writes on while the end is read.
+        assert_eq!(line(9_000), line(3_048));
+        let nothing = LastEvent::Before(Lsn::from_u64(1_000));
+        assert!(shown(nothing, 0, &comparison).contains("100 %"));
+    }
+
+    #[test]
+    fn the_progress_of_a_number_of_events_is_that_of_the_events() {
+        let mut comparison = comparison();
+        for _ in 0..3 {
+            comparison.expect_without_id(String::new());
+        }
+        let line = |count| shown(LastEvent::Number(count), 9_000, &comparison);
+        assert_eq!(line(400), "\r\x1b[K  0 %  3 events of 400; 0 found, 3 findings");
+        assert_eq!(line(4), "\r\x1b[K 75 %  3 events of 4; 0 found, 3 findings");
+        assert_eq!(line(3), "\r\x1b[K100 %  3 events of 3; 0 found, 3 findings");
     }
 
     #[test]

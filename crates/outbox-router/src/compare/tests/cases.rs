@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use relay::{Code, Failure, TopicName};
 
-use super::{ENDS, event, found, record_of};
+use super::{ENDS, Planted, alter, elsewhere, event, found, record_of};
 use crate::{
     compare::{Comparison, Expected, Finding, IdHeaders, Limits, Report},
     kafka::StoredRecord,
@@ -139,6 +139,56 @@ fn an_event_that_is_found_after_all_is_no_example_of_what_is_missing() {
     assert_eq!(examples(comparison.report()), given_up);
     comparison.stored(StoredRecord { offset: 2, ..record_of(&event(0, 0)) });
     assert_eq!(examples(comparison.report()), (1, vec!["event-1".to_owned()]));
+}
+
+#[test]
+fn a_record_in_another_topic_that_is_read_is_found_and_both_topics_are_named() {
+    let mut comparison = Comparison::new(IdHeaders::new(["id"]), Limits::default());
+    for topic in ["orders", "shipments"] {
+        comparison.begin_topic(&TopicName::new(topic).unwrap(), ENDS);
+    }
+    comparison.expect(event(1, 0));
+    let record = record_of(&event(1, 0));
+    comparison.stored(StoredRecord { partition: elsewhere(record.partition), ..record });
+    let report = comparison.finish();
+    assert_eq!(found(&report), [("topic", 1)].into(), "{report:?}");
+    let (_, _, [example]) = report.findings().next().unwrap() else { panic!("{report:?}") };
+    assert_eq!(example.at, "shipments-0@0");
+    assert_eq!(example.ours.as_deref(), Some("orders"));
+    assert_eq!(example.theirs.as_deref(), Some("shipments"));
+}
+
+#[test]
+fn an_event_that_is_found_after_all_is_compared_in_every_part() {
+    let limits = Limits { waiting: 12, ..Limits::default() };
+    let differences = [
+        Planted::Topic,
+        Planted::Partition,
+        Planted::Key,
+        Planted::Value,
+        Planted::Header,
+        Planted::Timestamp,
+    ];
+    for planted in differences {
+        let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
+        for topic in ["t", "elsewhere"] {
+            comparison.begin_topic(&TopicName::new(topic).unwrap(), ENDS);
+        }
+        (0..12).for_each(|number| comparison.expect(event(number, 0)));
+        for (offset, number) in (0..).zip(1..12) {
+            comparison.stored(StoredRecord { offset, ..record_of(&event(number, 0)) });
+            // Other events take the place of those that were found.
+            comparison.expect(event(number + 11, 0));
+        }
+        assert!(comparison.is_full());
+        comparison.decide_by_order();
+        assert_eq!(found(comparison.report()), [("missing", 1)].into());
+        let mut record = StoredRecord { offset: 11, ..record_of(&event(0, 0)) };
+        let kind = alter(&mut record, planted).unwrap();
+        comparison.stored(record);
+        let found = found(comparison.report());
+        assert_eq!((found.get("missing"), found.get(kind)), (None, Some(&1)), "{planted:?}");
+    }
 }
 
 #[test]

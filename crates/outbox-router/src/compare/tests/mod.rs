@@ -14,8 +14,14 @@ const PARTITIONS: i32 = 3;
 /// Where each partition ends when the reading begins.
 const ENDS: [i64; 3] = [0; 3];
 
+/// A partition of the topic to which the router would write.
 fn at(partition: i32) -> PartitionId {
     PartitionId { topic: 0, partition }
+}
+
+/// The partition of that number in another topic that is read.
+fn elsewhere(partition: PartitionId) -> PartitionId {
+    PartitionId { topic: 1, ..partition }
 }
 
 fn event(number: usize, key: usize) -> Expected {
@@ -57,6 +63,7 @@ enum Planted {
     HeaderOrder,
     Key,
     Partition,
+    Topic,
     Timestamp,
     /// A record that is no event follows it.
     Foreign,
@@ -65,7 +72,7 @@ enum Planted {
 fn planted() -> impl Strategy<Value = Planted> {
     use Planted::{
         Dropped, Duplicate, Foreign, Header, HeaderOrder, Key, Nothing, Null, Swapped, Timestamp,
-        Value,
+        Topic, Value,
     };
     let some = [
         Dropped,
@@ -77,6 +84,7 @@ fn planted() -> impl Strategy<Value = Planted> {
         HeaderOrder,
         Key,
         Planted::Partition,
+        Topic,
         Timestamp,
         Foreign,
     ];
@@ -119,6 +127,10 @@ fn alter(record: &mut StoredRecord, planted: Planted) -> Option<&'static str> {
             record.partition = at((record.partition.partition + 1) % PARTITIONS);
             "partition"
         }
+        Planted::Topic => {
+            record.partition = elsewhere(record.partition);
+            "topic"
+        }
     };
     Some(finding)
 }
@@ -136,7 +148,8 @@ impl Logs {
 
 /// Writes the records of events, and returns what must be found.
 fn write(events: &[(usize, Planted)]) -> (Logs, BTreeMap<&'static str, u64>) {
-    let mut logs = Logs((0..PARTITIONS).map(|partition| (at(partition), Vec::new())).collect());
+    let partitions = (0..PARTITIONS).flat_map(|number| [at(number), elsewhere(at(number))]);
+    let mut logs = Logs(partitions.map(|partition| (partition, Vec::new())).collect());
     let mut findings: BTreeMap<&'static str, u64> = BTreeMap::new();
     // A swapped record, by key, until the next one of its key was written.
     let mut held: BTreeMap<usize, StoredRecord> = BTreeMap::new();
@@ -181,7 +194,9 @@ fn compare(
     limits: Limits,
 ) -> Report {
     let mut comparison = Comparison::new(IdHeaders::new(["id"]), limits);
-    comparison.begin_topic(&TopicName::new("t").unwrap(), ENDS);
+    for topic in ["t", "elsewhere"] {
+        comparison.begin_topic(&TopicName::new(topic).unwrap(), ENDS);
+    }
     let mut expected =
         events.iter().enumerate().map(|(number, (key, _))| event(number, *key)).peekable();
     let mut logs: VecDeque<(PartitionId, VecDeque<StoredRecord>)> =
@@ -251,6 +266,7 @@ proptest! {
             7 => Planted::Value,
             11 => Planted::Duplicate,
             13 => Planted::Partition,
+            15 => Planted::Topic,
             _ => Planted::Nothing,
         };
         let events: Vec<_> =

@@ -200,6 +200,47 @@ fn update() -> Vec<u8> {
     wire::wal(1, 0, &message)
 }
 
+/// An Update that leaves a payload out of line (TOAST) as it is: the server sends it only in the
+/// old tuple, and that only with REPLICA IDENTITY FULL.
+fn updates_with_an_unchanged_payload() -> [Vec<u8>; 2] {
+    let mut new = ["a", "order", "k", "Handled", ""].map(Value::Text);
+    new[4] = Value::Unchanged;
+    let payload = "x".repeat(5_000);
+    let old = ["a", "order", "k", "Happened", &payload].map(Value::Text);
+    let new = wire::insert_message(OUTBOX, &new);
+    let old = wire::insert_message(OUTBOX, &old);
+    // An Insert is its letter, the table, and the letter of its tuple before the tuple itself.
+    let (table, new) = (&new[1..5], &new[5..]);
+    let old = [b"O", &old[6..]].concat();
+    [[&b"U"[..], table, new].concat(), [&b"U"[..], table, &old, new].concat()]
+        .map(|message| wire::wal(1, 0, &message))
+}
+
+#[test]
+fn an_update_that_leaves_the_payload_as_it_is_is_counted_or_refused() {
+    // I7
+    for update in updates_with_an_unchanged_payload() {
+        let mut script = Script::streaming();
+        let before = script.keys().len();
+        script.begin(100);
+        script.take(&update);
+        script.take(&row("next"));
+        script.commit(100);
+        assert_eq!(script.keys()[before..], ["next"], "it is no event");
+        assert_eq!(script.relay.snapshot(script.at).rows_ignored.update, 1);
+        script.settle();
+        assert_eq!(script.confirmed(), 108);
+
+        let strict = outbox(|table| table.on_update = crate::OnUpdate::Error);
+        let mut script = Script::streaming_with(strict);
+        script.begin(100);
+        assert_eq!(script.frame(&update), FrameOutcome::NotTaken);
+        assert_eq!(script.state(), (State::Failed, Some(Code::RowUpdated)));
+        let reason = script.relay.condition(script.at).reason.unwrap();
+        assert!(reason.message.contains("public.outbox"), "{reason}");
+    }
+}
+
 fn outbox(change: impl FnOnce(&mut OutboxTable)) -> RelaySettings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
     let mut table = OutboxTable::with_defaults(name);

@@ -149,7 +149,8 @@ impl Facts<'_> {
                 return steps;
             }
         };
-        let (step, slot) = source::slot(self.config, self.access, &reading.slot_reading).await;
+        let (step, slot) =
+            source::slot(self.config, self.access, &reading.slot_reading, direction).await;
         let slot = slot.cloned();
         steps.extend([step, source::publication(self.config, &reading.catalog)]);
         match direction {

@@ -12,7 +12,7 @@ use relay::{
 use super::step::Step;
 use crate::{
     cli::{
-        TaskError,
+        Direction, TaskError,
         connect::{Access, with_connection},
     },
     codes::hint,
@@ -28,6 +28,7 @@ pub(super) async fn slot<'r>(
     config: &Config,
     access: Access<'_>,
     reading: &'r SlotReading,
+    direction: Direction,
 ) -> (Step, Option<&'r SlotHealth>) {
     let name = config.postgres.slot.as_str();
     let slot = match slot_checks::suitable(name, reading) {
@@ -37,10 +38,8 @@ pub(super) async fn slot<'r>(
     if let Some(pid) = slot.active_pid {
         let holder = Box::pin(holder(access, pid)).await;
         let holder = holder.map(|name| format!(", {name}")).unwrap_or_default();
-        let step = Step::to_do(SLOT, format!("{name} is in use by pid {pid}{holder}")).detail(
-            "stop the connector that reads it: if only its process is ended, it is started again",
-        );
-        return (step, None);
+        let step = Step::to_do(SLOT, format!("{name} is in use by pid {pid}{holder}"));
+        return (step.detail(to_free(direction)), None);
     }
     let step =
         Step::ready(SLOT, format!("{name} is free, pgoutput, database {}", reading.database));
@@ -61,6 +60,19 @@ async fn holder(access: Access<'_>, pid: i32) -> Option<String> {
         Ok(row.map(|row| row.try_get::<_, Option<String>>(0)).transpose()?.flatten())
     });
     name.await.map_err(|_: TaskError| ()).ok().flatten()
+}
+
+/// How the slot gets free of who has it.
+const fn to_free(direction: Direction) -> &'static str {
+    match direction {
+        Direction::TakeOver => {
+            "stop the connector that reads it: if only its process is ended, it is started again"
+        }
+        Direction::GiveBack => {
+            "end the router that reads it with SIGTERM: it confirms what is acknowledged; a router \
+             that stands by would begin to read, so end that first"
+        }
+    }
 }
 
 /// Whether the publication publishes every insert into the outbox tables.

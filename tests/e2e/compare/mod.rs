@@ -1,27 +1,19 @@
 //! `compare`: what a slot holds against what is in Kafka, with the slot left where it is.
-//!
-//! `OUTBOX_COMPARE_EVENTS` says how many events are compared with planted differences; the default
-//! run takes few.
 
-use std::collections::{BTreeMap, VecDeque};
+mod endings;
+mod planted;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE};
-use rdkafka::ClientConfig;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 use testbed::load::Backlog;
-use testbed::reader::{ConsumedRecord, read_all};
 
 /// The slot that is compared; the router streams from its own.
 const COMPARED: &str = "compared";
-
-fn events() -> u64 {
-    let set = std::env::var("OUTBOX_COMPARE_EVENTS").ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(4_000)
-}
+/// The command that compares it.
+const COMMAND: [&str; 4] = ["compare", "--json", "--set", "postgres.slot=compared"];
 
 async fn create_slot(fixture: &Fixture) {
     let session = fixture.session().await.unwrap();
@@ -33,6 +25,12 @@ async fn create_slot(fixture: &Fixture) {
 async fn sent(events: u64) -> Fixture {
     let fixture = Fixture::builder().start().await.unwrap();
     create_slot(&fixture).await;
+    send(&fixture, events).await;
+    fixture
+}
+
+/// Writes a backlog, and waits until the router has sent it.
+async fn send(fixture: &Fixture, events: u64) {
     let session = fixture.session().await.unwrap();
     let size = Backlog {
         transactions: events / 10,
@@ -43,7 +41,6 @@ async fn sent(events: u64) -> Fixture {
     testbed::load::backlog(&session, &fixture.schema, size).await.unwrap();
     let deadline = SHORT_DEADLINE + Duration::from_millis(events);
     fixture.wait_confirmed(deadline).await.unwrap();
-    fixture
 }
 
 /// What a comparison takes at most, however many events there are: two million ids and keys that it
@@ -62,8 +59,7 @@ struct Compared {
 }
 
 async fn run(fixture: &Fixture, arguments: &[&str]) -> Compared {
-    let slot = format!("postgres.slot={COMPARED}");
-    let mut command = vec!["compare", "--json", "--set", &slot];
+    let mut command = COMMAND.to_vec();
     if !arguments.contains(&"--wait") {
         command.extend(["--wait", "20s"]);
     }
@@ -113,9 +109,7 @@ async fn what_a_connector_wrote_alike_is_the_same_and_its_slot_stays() {
     assert_eq!((exit, found["same"].as_u64()), (Some(0), Some(4_000)), "{found:#}");
     let after = fixture.postgres.slot(COMPARED).await.unwrap().unwrap();
     assert_eq!(after.confirmed_flush_lsn, before.confirmed_flush_lsn);
-    let session = fixture.session().await.unwrap();
-    let slots = session.query("SELECT slot_name FROM pg_replication_slots", &[]).await.unwrap();
-    assert_eq!(slots.len(), 2, "the copy is dropped");
+    endings::copy_is_dropped(&fixture).await;
 }
 
 #[tokio::test]
@@ -180,6 +174,7 @@ async fn a_topic_that_is_named_is_read_from_the_first_event_on() {
         run(&fixture, &[arguments.as_slice(), &["no-such-topic"]].concat()).await;
     assert_eq!(exit, Some(1), "{errors}");
     assert!(errors.contains("K010") && errors.contains("no-such-topic"), "{errors}");
+    endings::copy_is_dropped(&fixture).await;
 }
 
 #[tokio::test]
@@ -236,139 +231,4 @@ async fn a_record_that_is_too_large_for_its_topic_is_refused_as_run_refuses_it()
     let (exit, found) = compare(&fixture, &["--wait", "1s"]).await;
     let wanted = [("missing".into(), 1), ("refused".into(), 1)].into();
     assert_eq!((exit, counts(&found)), (Some(1), wanted), "{found:#}");
-}
-
-#[tokio::test]
-async fn every_planted_difference_is_found_and_none_is_invented() {
-    let events = events();
-    let mut fixture = sent(events).await;
-    let bootstrap = fixture.kafka.bootstrap();
-    let [topic] = fixture.topics.as_slice() else { panic!("{:?}", fixture.topics) };
-    let mut records = read_all(&bootstrap, &[topic]).await.unwrap();
-    // In the order in which they were committed, as a connector writes them.
-    records.sort_by_key(number);
-    let altered = format!("altered-{topic}");
-    testbed::kafka::create_topic(&bootstrap, &altered, 3, &[]).await.unwrap();
-    let planted = tokio::task::spawn_blocking({
-        let (bootstrap, altered) = (bootstrap.clone(), altered.clone());
-        move || write_altered(&bootstrap, &altered, records)
-    });
-    let planted = planted.await.unwrap();
-    fixture.config.set_outbox("topic", altered);
-    fixture.rewrite_config().unwrap();
-    let (exit, found) = compare(&fixture, &[]).await;
-    assert_eq!(counts(&found), planted, "{found:#}");
-    assert_eq!((exit, found["events"].as_u64()), (Some(1), Some(events)), "{found:#}");
-}
-
-/// The event's number, which is part of its payload.
-fn number(record: &ConsumedRecord) -> Option<u64> {
-    let payload: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
-    payload.get("seq")?.as_u64()
-}
-
-/// Writes the records to another topic with the same partitions, some of them altered, and returns
-/// what must be found.
-fn write_altered(
-    bootstrap: &str,
-    topic: &str,
-    records: Vec<ConsumedRecord>,
-) -> BTreeMap<String, u64> {
-    let mut planted: BTreeMap<String, u64> = BTreeMap::new();
-    let mut plant = |kind: &str| *planted.entry(kind.to_owned()).or_default() += 1;
-    let producer: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .set("enable.idempotence", "true")
-        .set("linger.ms", "20")
-        .create()
-        .unwrap();
-    let mut records = VecDeque::from(records);
-    let mut at = 0;
-    while let Some(mut record) = records.pop_front() {
-        at += 1;
-        match at % 89 {
-            1 => {
-                plant("missing");
-                continue;
-            }
-            2 => {
-                send(&producer, topic, &record);
-                plant("duplicate");
-            }
-            3 => {
-                // The next one of its key goes first.
-                let is_next = |other: &ConsumedRecord| {
-                    other.key == record.key && other.partition == record.partition
-                };
-                if let Some(next) = records.iter().take(2_000).position(is_next) {
-                    let first = records.remove(next).unwrap();
-                    send(&producer, topic, &first);
-                    plant("order");
-                }
-            }
-            4 => {
-                record.value = record.value.map(|value| [value.as_slice(), b" "].concat());
-                plant("value");
-            }
-            5 => {
-                record.value = None;
-                plant("value");
-            }
-            6 => {
-                record.headers.reverse();
-                plant("headers");
-            }
-            7 => {
-                record.headers.push(("more".to_owned(), None));
-                plant("headers");
-            }
-            8 => {
-                record.key = Some(b"another".to_vec());
-                plant("key");
-            }
-            9 => {
-                record.partition = (record.partition + 1) % 3;
-                plant("partition");
-            }
-            10 => {
-                let mut foreign = record.clone();
-                let id = foreign.headers.first_mut().unwrap();
-                id.1 = Some(format!("foreign-{at}").into_bytes());
-                send(&producer, topic, &foreign);
-                plant("additional");
-            }
-            _ => {}
-        }
-        send(&producer, topic, &record);
-    }
-    producer.flush(Duration::from_secs(60)).unwrap();
-    planted
-}
-
-fn send(producer: &BaseProducer, topic: &str, record: &ConsumedRecord) {
-    let mut headers = OwnedHeaders::new();
-    for (key, value) in &record.headers {
-        headers = headers.insert(Header { key, value: value.as_deref() });
-    }
-    let mut next = BaseRecord::<[u8], [u8]>::to(topic)
-        .partition(record.partition)
-        .headers(headers)
-        .timestamp(record.timestamp.unwrap());
-    if let Some(key) = &record.key {
-        next = next.key(key);
-    }
-    if let Some(value) = &record.value {
-        next = next.payload(value);
-    }
-    loop {
-        match producer.send(next) {
-            Ok(()) => break,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                producer.poll(Duration::from_millis(50));
-                next = again;
-            }
-            Err((error, _)) => panic!("{error}"),
-        }
-    }
-    producer.poll(Duration::ZERO);
 }
