@@ -12,21 +12,23 @@ use super::{
     values::{Timestamptz, code, count, event_id, get, key_hash, lsn},
 };
 
-/// Each key that has open events. Both halves go through the index `held_open`, in its order.
+/// Each key that has open events. The first of a key is looked up by the index `held_open`, which
+/// for ten thousand keys takes less than sorting a million events.
 const KEYS: &str = "\
-    with open as not materialized ( \
-      select key_hash, commit_lsn, event_index, committed_at, \
-        code is not null and state = 'held' as undecided, \
-        length(messages)::int8 + coalesce(length(key), 0)::int8 + $3 as bytes \
+    select t.key_hash, t.events, t.bytes, f.committed_at, f.undecided \
+    from ( \
+      select key_hash, count(*) as events, \
+        sum(length(messages)::int8 + coalesce(length(key), 0)::int8 + $3)::int8 as bytes \
       from outbox_router.held \
-      where pipeline = $1 and slot = $2 and state in ('held', 'requeued', 'dropping')), \
-    first as ( \
-      select distinct on (key_hash) key_hash, committed_at, undecided \
-      from open order by key_hash, commit_lsn, event_index), \
-    totals as ( \
-      select key_hash, count(*) as events, sum(bytes)::int8 as bytes from open group by key_hash) \
-    select key_hash, events, bytes, committed_at, undecided \
-    from first join totals using (key_hash) order by key_hash";
+      where pipeline = $1 and slot = $2 and state in ('held', 'requeued', 'dropping') \
+      group by key_hash) t \
+    cross join lateral ( \
+      select h.committed_at, h.code is not null and h.state = 'held' as undecided \
+      from outbox_router.held h \
+      where h.pipeline = $1 and h.slot = $2 and h.key_hash = t.key_hash \
+        and h.state in ('held', 'requeued', 'dropping') \
+      order by h.commit_lsn, h.event_index limit 1) f \
+    order by t.key_hash";
 
 /// Events that the server may send again, and the code of those that are open dead letters.
 const KNOWN: &str = "\

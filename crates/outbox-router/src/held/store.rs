@@ -15,8 +15,8 @@ use super::{
 };
 use crate::monitor::Connect;
 
-/// How long a request may take, with connecting. A session begins with reading the table, while
-/// the walsender waits for status updates, so a longer wait would gain nothing.
+/// How long a request may take, with connecting: a write of the largest row to a slow disk, or a
+/// lock that a migration holds. The core gives a session up sooner whose first reading takes long.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
 
 /// Whose rows of the table they are.
