@@ -77,10 +77,30 @@ impl HeldTable {
         }
     }
 
+    /// Carries out a request that only reads; `None` for one that writes.
+    pub fn read(&self, request: &HeldRequest) -> Option<HeldAnswer> {
+        match request {
+            HeldRequest::Load { since } => Some(HeldAnswer::Loaded(Box::new(self.load(*since)))),
+            HeldRequest::ReadDecided => {
+                let is_decided =
+                    |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
+                let keys: BTreeSet<KeyHash> =
+                    self.rows().filter(is_decided).map(|row| row.event.hash).collect();
+                Some(HeldAnswer::Decided(keys.into_iter().collect()))
+            }
+            HeldRequest::ReadNext { keys, events, bytes } => {
+                Some(HeldAnswer::Next(self.next(keys, *events, *bytes)))
+            }
+            HeldRequest::Insert(_) | HeldRequest::Close(_) => None,
+        }
+    }
+
     /// Carries out a request.
     pub fn answer(&mut self, request: HeldRequest) -> HeldAnswer {
+        if let Some(answer) = self.read(&request) {
+            return answer;
+        }
         match request {
-            HeldRequest::Load { since } => HeldAnswer::Loaded(Box::new(self.load(since))),
             HeldRequest::Insert(events) => {
                 for event in events.iter() {
                     let row = HeldRow { event: event.clone(), state: HeldState::Held };
@@ -88,17 +108,10 @@ impl HeldTable {
                 }
                 HeldAnswer::Done
             }
-            HeldRequest::ReadDecided => {
-                let is_decided =
-                    |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
-                let keys: BTreeSet<KeyHash> =
-                    self.rows().filter(is_decided).map(|row| row.event.hash).collect();
-                HeldAnswer::Decided(keys.into_iter().collect())
-            }
-            HeldRequest::ReadNext { keys, events, bytes } => {
-                HeldAnswer::Next(self.next(&keys, events, bytes))
-            }
             HeldRequest::Close(leaving) => HeldAnswer::Closed(self.close(leaving)),
+            HeldRequest::Load { .. } | HeldRequest::ReadDecided | HeldRequest::ReadNext { .. } => {
+                HeldAnswer::Absent
+            }
         }
     }
 

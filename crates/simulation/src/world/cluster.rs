@@ -51,6 +51,9 @@ impl World {
             .producer
             .as_ref()
             .and_then(|producer| producer.next(topic_partition));
+        if self.is_batch_refused(router, topic_partition) {
+            return Some(Code::RecordRefused);
+        }
         if let (Some(next), Some((refused, _))) = (next, self.refused_event)
             && next == refused
         {
@@ -216,6 +219,7 @@ impl World {
         self.create_producer(router);
         self.answer_one_request(router);
         self.answer_look_up(router);
+        self.release(router);
     }
 
     /// Answers one pending request to the server or read of the state topic.
@@ -225,6 +229,7 @@ impl World {
         } else {
             self.answer_request(router);
         }
+        self.answer_held(router);
     }
 
     fn answer_look_up(&mut self, router: usize) {
