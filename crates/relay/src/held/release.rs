@@ -5,7 +5,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Decision, EventId, HeldEvent, KeyHash, Leaving, Letter, Outcome};
-use crate::{ports::AckRun, progress::ticket::Ticket, progress::ticket::TransactionRef};
+use crate::{
+    ports::AckRun,
+    progress::ticket::{Ticket, TransactionRef},
+    routing::record::TopicId,
+};
 
 /// The most events of a batch.
 const BATCH_EVENTS: usize = 1_000;
@@ -47,6 +51,10 @@ struct Batch {
     leaving: Vec<Leaving>,
     /// Keys with an event in this batch that cannot be delivered: nothing passes it.
     blocked: BTreeSet<KeyHash>,
+    /// The topic whose limit is being read again, since an event in front exceeds the known one.
+    looking_up: Option<TopicId>,
+    /// The topics whose limits were read since the batch began.
+    looked_up: BTreeSet<TopicId>,
 }
 
 /// The keys, events and bytes of the next request.
@@ -107,6 +115,28 @@ impl Release {
     /// Why the event was refused when it was produced alone.
     pub(crate) fn culprit(&self, id: EventId) -> Option<&Letter> {
         self.culprit.as_ref().filter(|(known, _)| *known == id).map(|(_, letter)| letter)
+    }
+
+    /// The topic that must be looked up before the event in front is offered again.
+    pub(crate) fn looking_up(&self) -> Option<TopicId> {
+        self.batch.as_ref()?.looking_up
+    }
+
+    /// The topic refuses the event in front. Returns whether that may be for a limit that was raised
+    /// since it was read: whoever requeues an event has often just raised it.
+    pub(crate) fn must_look_up(&mut self, topic: TopicId) -> bool {
+        let Some(batch) = &mut self.batch else { return false };
+        let must = !batch.looked_up.contains(&topic);
+        batch.looking_up = must.then_some(topic);
+        must
+    }
+
+    /// A topic was looked up.
+    pub(crate) fn looked_up(&mut self, topic: TopicId) {
+        if let Some(batch) = &mut self.batch {
+            batch.looking_up.take_if(|awaited| *awaited == topic);
+            batch.looked_up.insert(topic);
+        }
     }
 
     /// A ticket for the record of the event in front.

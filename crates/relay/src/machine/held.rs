@@ -127,6 +127,10 @@ impl Relay {
     /// Produces events that a person has released, as far as the sink takes them.
     pub fn release<S: RecordSink>(&mut self, now: Now, sink: &mut S) {
         let Phase::Streaming(_) = &self.phase else { return };
+        if let Some(topic) = self.held.release.looking_up() {
+            self.look_up(topic, now.at);
+            return;
+        }
         while let Some((event, decision)) = self.held.release.front() {
             if self.held.release.is_blocked(event) {
                 self.held.release.skip();
@@ -202,7 +206,10 @@ impl Relay {
                 let what = format!("{} is not configured any more", event.table);
                 Produced::No(refused(&Failure::new(Code::TableUnconfigured, what)))
             }
-            Row::Refused(row) => Produced::No(refused(&row.failure)),
+            Row::Refused(row) => match row.topic {
+                Some(topic) if self.held.release.must_look_up(topic) => Produced::LookUp(topic),
+                Some(_) | None => Produced::No(refused(&row.failure)),
+            },
         }
     }
 

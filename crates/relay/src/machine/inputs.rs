@@ -236,6 +236,9 @@ impl Relay {
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
+        if answer.is_ok() {
+            self.held.release.looked_up(id);
+        }
         let answer = answer.map(|facts| self.pin(id, facts));
         match (self.topics.facts(id), answer) {
             // The topic is in use, and was looked up for its `max.message.bytes`. A failed look-up

@@ -150,6 +150,7 @@ impl World {
         self.check_held_request(&request);
         let what = format!("{request:?}");
         let answer = self.server.ask_held_table(request);
+        self.checker.advance_past_accepted(&self.server.history);
         self.trace(|| format!("the table: {what:.300} → {answer:?}"));
         answer
     }

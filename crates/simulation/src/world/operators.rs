@@ -77,6 +77,7 @@ impl World {
     fn decide_about(&mut self, id: EventId, decision: Decision) {
         self.trace(|| format!("a person decides about {id}: {decision:?}"));
         self.server.decide(id, decision);
+        self.checker.advance_past_accepted(&self.server.history);
     }
 
     /// The faults are over. Some causes are removed, and some never are.
