@@ -48,6 +48,8 @@ pub enum HoldKeys {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follows {
     Yes,
+    /// Before it goes on, everything that was produced has to be acknowledged. No batch begins.
+    Paused,
     No,
 }
 
@@ -116,6 +118,16 @@ impl Holding {
         }
     }
 
+    /// Events that are on their way into the table.
+    pub(crate) fn queued(&self) -> u64 {
+        u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether it is being found out which record a broker refuses.
+    pub(crate) fn is_narrowing(&self) -> bool {
+        !self.refusals.is_empty() || self.release.is_searching()
+    }
+
     /// Whether a key has events in the table.
     pub(crate) fn holds(&self, key: &[u8]) -> bool {
         self.keys.contains(&KeyHash::of_key(key))
@@ -167,6 +179,11 @@ impl Holding {
         if let Some(letter) = event.letter.clone() {
             self.note(&event, &letter);
         }
+        // An event that comes again may precede what the table has of its key. Then it waits for
+        // nobody.
+        if event.letter.is_none() && self.keys.precedes_known(event.id) {
+            self.release.add([event.hash]);
+        }
         let bytes = u64::try_from(event.bytes()).unwrap_or(u64::MAX);
         self.keys.add(event.hash, bytes, event.committed_at);
         self.queue.push(event, ticket);
@@ -192,7 +209,7 @@ impl Holding {
         if let Some(leaving) = self.release.finished() {
             return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
         }
-        if follows == Follows::No {
+        if follows != Follows::Yes {
             return None;
         }
         if let Some(next) = self.release.next_batch() {
@@ -234,7 +251,7 @@ impl Holding {
         match answer {
             HeldAnswer::Absent => self.keys = HeldKeys::default(),
             HeldAnswer::Loaded(loaded) => {
-                self.release.add(loaded.leaving.iter().copied());
+                self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
                 self.read_decided_at = at;
             }

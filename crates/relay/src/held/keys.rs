@@ -97,6 +97,11 @@ impl HeldKeys {
         self.known.get(&id).copied()
     }
 
+    /// Whether a later event than this is in the table, of those that come again.
+    pub(crate) fn precedes_known(&self, id: EventId) -> bool {
+        self.known.last_key_value().is_some_and(|(last, _)| *last > id)
+    }
+
     /// A transaction begins; transactions come in the order of their commits, so earlier ones do
     /// not come any more.
     pub(crate) fn forget_before(&mut self, commit_lsn: Lsn) {

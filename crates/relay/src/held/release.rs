@@ -23,6 +23,8 @@ const BATCH_KEYS: usize = 1_000;
 pub(crate) struct Release {
     /// Keys whose first open events may leave.
     keys: BTreeSet<KeyHash>,
+    /// Those of them that an earlier session may have begun to release.
+    interrupted: BTreeSet<KeyHash>,
     batch: Option<Batch>,
     /// Numbers batches, so that late acknowledgements are told apart.
     number: u64,
@@ -71,6 +73,17 @@ impl Release {
         self.keys.extend(keys);
     }
 
+    /// The first open events of these keys may leave, and an earlier session may have produced them.
+    pub(crate) fn go_on(&mut self, keys: &[KeyHash]) {
+        self.interrupted = keys.iter().copied().collect();
+        self.add(keys.iter().copied());
+    }
+
+    /// Whether events may come again that an earlier session has produced from the table.
+    pub(crate) fn is_going_on(&self) -> bool {
+        !self.interrupted.is_empty()
+    }
+
     /// Whether no batch is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.batch.is_none()
@@ -95,6 +108,10 @@ impl Release {
         if events.is_empty() {
             for key in keys {
                 self.keys.remove(key);
+                self.interrupted.remove(key);
+            }
+            if self.keys.is_empty() {
+                (self.size, self.culprit) = (BatchSize::Many, None);
             }
             return;
         }
@@ -223,19 +240,34 @@ impl Release {
         self.batch = None;
     }
 
-    /// A broker refused a record of the batch: the next ones have one event, until that one is
-    /// found.
-    pub(crate) fn refused(&mut self, letter: Letter) {
-        let Some(batch) = &self.batch else { return };
-        match (self.size, batch.produced.as_slice()) {
-            (BatchSize::One, [culprit]) => self.culprit = Some((*culprit, letter)),
+    /// A broker refused these records: the next batches have one event, until that one is found.
+    /// Records of an earlier session's batch say nothing about the event in flight now.
+    pub(crate) fn refused(&mut self, records: TransactionRef, letter: Letter) {
+        let produced = self.batch.as_ref().map(|batch| batch.produced.as_slice());
+        match (self.size, produced) {
+            (BatchSize::One, Some([culprit])) if self.is_of_batch(records) => {
+                self.culprit = Some((*culprit, letter));
+            }
             (BatchSize::Many | BatchSize::One, _) => self.size = BatchSize::One,
         }
+    }
+
+    /// Whether a refused event is searched: each is in flight alone, also without records of the
+    /// stream.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.size == BatchSize::One
+    }
+
+    /// Whether an event is to be in flight alone, or is.
+    pub(crate) fn is_alone(&self) -> bool {
+        let has_records = |batch: &Batch| batch.in_flight > 0 || !batch.waiting.is_empty();
+        self.is_searching() && self.batch.as_ref().is_some_and(has_records)
     }
 
     /// The session is over. What was produced is read again from the table by the next session.
     pub(crate) fn session_ended(&mut self) {
         self.batch = None;
         self.keys.clear();
+        self.interrupted.clear();
     }
 }

@@ -50,6 +50,12 @@ impl Refusals {
         self.suspects.is_none() && self.culprit.is_none()
     }
 
+    /// Whether records of one transaction are produced in groups, so that nothing else may be in
+    /// flight beside them.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.suspects.is_some_and(|suspects| suspects.begun.is_some())
+    }
+
     /// A broker refused a record of the transaction that commits at `commit_lsn`.
     pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
         let known = self.suspects.filter(|known| known.commit_lsn == commit_lsn);

@@ -80,7 +80,8 @@ impl Session {
         if let Some(failure) = around.held.refusals.culprit(id).cloned() {
             return self.dead_letter(failure, row, around).map(Some);
         }
-        if around.held.refusals.must_wait(id, self.ledger.unacked()) {
+        let in_flight = self.ledger.unacked() + around.held.release.in_flight();
+        if around.held.refusals.must_wait(id, in_flight) || around.held.release.is_alone() {
             return Ok(Some(self.wait_until_room(around.now.at)));
         }
         let holds =
