@@ -48,8 +48,10 @@ pub enum HoldKeys {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follows {
     Yes,
-    /// Before it goes on, everything that was produced has to be acknowledged. No batch begins.
+    /// No batch begins: everything that was produced has to be acknowledged first.
     Paused,
+    /// It waits for room in the table.
+    WaitsForTable,
     No,
 }
 
@@ -128,9 +130,10 @@ impl Holding {
         !self.refusals.is_empty() || self.release.is_searching()
     }
 
-    /// Whether a key has events in the table.
-    pub(crate) fn holds(&self, key: &[u8]) -> bool {
-        self.keys.contains(&KeyHash::of_key(key))
+    /// Whether a key has events in the table, and this event does not precede them.
+    pub(crate) fn holds(&self, key: &[u8], id: EventId) -> bool {
+        let hash = KeyHash::of_key(key);
+        self.keys.contains(&hash) && !self.keys.precedes(&hash, id)
     }
 
     /// Why nothing more of this key can be held; `None` if an event can.
@@ -179,13 +182,8 @@ impl Holding {
         if let Some(letter) = event.letter.clone() {
             self.note(&event, &letter);
         }
-        // An event that comes again may precede what the table has of its key. Then it waits for
-        // nobody.
-        if event.letter.is_none() && self.keys.precedes_known(event.id) {
-            self.release.add([event.hash]);
-        }
         let bytes = u64::try_from(event.bytes()).unwrap_or(u64::MAX);
-        self.keys.add(event.hash, bytes, event.committed_at);
+        self.keys.add(event.hash, bytes, (event.id, event.committed_at));
         self.queue.push(event, ticket);
     }
 
@@ -209,10 +207,16 @@ impl Holding {
         if let Some(leaving) = self.release.finished() {
             return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
         }
-        if follows != Follows::Yes {
-            return None;
-        }
-        if let Some(next) = self.release.next_batch() {
+        // What the server sends again of a key precedes what is released of it. Where the session
+        // waits for room in the table, only a release makes it.
+        let may_begin = match follows {
+            Follows::Yes => !self.keys.has_known(),
+            Follows::WaitsForTable => true,
+            Follows::Paused | Follows::No => return None,
+        };
+        if may_begin
+            && let Some(next) = self.release.next_batch()
+        {
             let keys = next.keys.clone();
             let request =
                 HeldRequest::ReadNext { keys: next.keys, events: next.events, bytes: next.bytes };
@@ -278,8 +282,8 @@ impl Holding {
     fn set_totals(&mut self, mut totals: BTreeMap<KeyHash, KeyTotals>) {
         for event in self.queue.events() {
             if let Some(of_key) = totals.get_mut(&event.hash) {
-                if of_key.events == 0 {
-                    of_key.oldest = event.committed_at;
+                if of_key.events == 0 || event.id < of_key.first {
+                    (of_key.first, of_key.oldest) = (event.id, event.committed_at);
                 }
                 of_key.events += 1;
                 of_key.bytes += u64::try_from(event.bytes()).unwrap_or(u64::MAX);
@@ -309,7 +313,8 @@ impl Holding {
         if has_work {
             return Some(self.retry_at);
         }
-        let polls = follows == Follows::Yes && self.keys.totals().events > 0;
+        let polls = matches!(follows, Follows::Yes | Follows::WaitsForTable)
+            && self.keys.totals().events > 0;
         polls.then(|| self.read_decided_at.max(self.retry_at))
     }
 

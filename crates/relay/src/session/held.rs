@@ -69,6 +69,7 @@ impl Session {
         let Some(id) = self.event_id() else { return Ok(None) };
         match around.held.keys.known(id) {
             None => {}
+            Some(KnownAs::Delivered) => return self.delivered_again(id, around),
             Some(KnownAs::Settled) => {
                 self.ledger.count_without_record()?;
                 return Ok(Some(FrameOutcome::Taken));
@@ -80,13 +81,39 @@ impl Session {
         if let Some(failure) = around.held.refusals.culprit(id).cloned() {
             return self.dead_letter(failure, row, around).map(Some);
         }
-        let in_flight = self.ledger.unacked() + around.held.release.in_flight();
-        if around.held.refusals.must_wait(id, in_flight) || around.held.release.is_alone() {
+        if self.must_wait(id, around) {
             return Ok(Some(self.wait_until_room(around.now.at)));
         }
         let holds =
-            self.rows.key(row.relation(), row.columns()).is_some_and(|key| around.held.holds(key));
+            self.rows.key(row.relation(), row.columns()).is_some_and(|key| around.held.holds(key, id));
         if holds { self.hold(None, row, around).map(Some) } else { Ok(None) }
+    }
+
+    /// An event that comes again was delivered out of the table. Events of its key that come again
+    /// before it are produced again, so it follows them again. If it cannot be delivered now, it is
+    /// left out: it was delivered.
+    fn delivered_again<S: RecordSink>(
+        &mut self,
+        id: EventId,
+        around: &mut Surroundings<'_, S>,
+    ) -> Result<Option<FrameOutcome>, Failure> {
+        if around.held.refusals.culprit(id).is_some() {
+            self.ledger.count_without_record()?;
+            return Ok(Some(FrameOutcome::Taken));
+        }
+        Ok(self.must_wait(id, around).then(|| self.wait_until_room(around.now.at)))
+    }
+
+    /// Whether a record must wait, because something is searched that a broker refuses.
+    fn must_wait<S: RecordSink>(&self, id: EventId, around: &Surroundings<'_, S>) -> bool {
+        let in_flight = self.ledger.unacked() + around.held.release.in_flight();
+        around.held.refusals.must_wait(id, in_flight) || around.held.release.is_alone()
+    }
+
+    /// Whether the next row is known to be delivered.
+    pub(super) fn is_delivered(&self, held: &Holding) -> bool {
+        let known = self.event_id().and_then(|id| held.keys.known(id));
+        known == Some(KnownAs::Delivered)
     }
 
     /// A row was produced while something is held or refused.

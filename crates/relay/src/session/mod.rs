@@ -230,6 +230,9 @@ impl Session {
                 if self.covered.is_none() || self.covered_until(keepalive.wal_end)? {
                     self.ledger.keepalive(keepalive.wal_end);
                 }
+                if self.covered.is_none() && !self.ledger.is_open() {
+                    held.keys.forget_before(keepalive.wal_end);
+                }
                 failpoint::reached(Failpoint::KeepaliveTaken);
                 // The server has nothing more to send now: what comes next is no backlog.
                 self.last_commit_at = None;
@@ -268,6 +271,7 @@ impl Session {
             Message::Commit(commit) => {
                 let carried = self.ledger.commit(commit.commit_lsn, commit.end_lsn)?;
                 self.received = self.received.max(commit.end_lsn);
+                held.keys.forget_before(commit.end_lsn);
                 if carried == Carried::Events {
                     self.transactions += 1;
                 }
@@ -393,6 +397,10 @@ impl Session {
     ) -> Result<FrameOutcome, Failure> {
         let RefusedRow { failure, topic } = refused;
         match failure.class() {
+            Class::Mendable if self.is_delivered(around.held) => {
+                self.ledger.count_without_record()?;
+                Ok(FrameOutcome::Taken)
+            }
             Class::Mendable if around.held.takes(failure.code) => {
                 self.dead_letter(failure, row, around)
             }

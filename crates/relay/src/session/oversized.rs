@@ -89,6 +89,10 @@ impl Session {
         {
             return Ok(outcome);
         }
+        if self.is_delivered(around.held) {
+            self.ledger.count_without_record()?;
+            return Ok(FrameOutcome::Taken);
+        }
         if around.held.takes(failure.code) {
             return self.dead_letter(failure, row, around);
         }

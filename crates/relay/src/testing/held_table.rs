@@ -124,7 +124,9 @@ impl HeldTable {
     }
 
     fn totals(&self, key: KeyHash) -> KeyTotals {
-        let oldest = self.open_of(key).next().map(|row| row.event.committed_at);
+        let first = self.open_of(key).next().map(|row| &row.event);
+        let oldest = first.map(|event| event.committed_at);
+        let none = EventId { commit_lsn: Lsn::ZERO, index: 0 };
         KeyTotals {
             events: u64::try_from(self.open_of(key).count()).unwrap_or(u64::MAX),
             bytes: self
@@ -132,6 +134,7 @@ impl HeldTable {
                 .map(|row| u64::try_from(row.event.bytes()).unwrap_or(u64::MAX))
                 .sum(),
             oldest: oldest.unwrap_or(pgoutput::PgTimestamp::from_micros(0)),
+            first: first.map_or(none, |event| event.id),
         }
     }
 
@@ -141,6 +144,7 @@ impl HeldTable {
             |key: &&KeyHash| self.open_of(**key).next().is_some_and(|row| !row.is_undecided());
         let known = self.rows.iter().filter(|(id, _)| id.commit_lsn >= since);
         let known_as = |row: &HeldRow| match &row.event.letter {
+            _ if row.state == HeldState::Delivered => KnownAs::Delivered,
             Some(letter) if row.is_open() => KnownAs::OpenLetter(letter.code),
             Some(_) | None => KnownAs::Settled,
         };

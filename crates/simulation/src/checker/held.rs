@@ -21,7 +21,7 @@ impl InvariantChecker {
         }
         match origin {
             Origin::Stream => {
-                if let Some(state) = event.held {
+                if let Some(state) = event.held.filter(|state| *state != HeldState::Delivered) {
                     self.report_violation(Invariant::S12Held, || {
                         format!("event {number} is produced from the stream, and is in the table: {state:?}")
                     });

@@ -7,6 +7,7 @@ use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
 use super::World;
 use crate::{
     checker::StoredBy,
+    history::CommittedEvent,
     invariant::Invariant,
     kafka::{PendingRecord, TopicPartition},
 };
@@ -71,7 +72,8 @@ impl World {
             return;
         };
         self.trace(|| {
-            format!("event {event} of session {session} is stored in {topic_partition:?}")
+            let CommittedEvent { key, index_in_key, .. } = self.server.history.events[event];
+            format!("event {event} ({index_in_key} of key {key}) of session {session} is stored in {topic_partition:?}")
         });
         self.checker.check_stored(
             &mut self.server.history,
