@@ -395,6 +395,11 @@ impl CommitHistory {
         kind != RowKind::NullKey || self.keyless == Keyless::Stops
     }
 
+    /// Whether any event was ever held: then events of a lost history may be left out.
+    pub fn has_held_events(&self) -> bool {
+        self.keyless == Keyless::IsHeld
+    }
+
     /// The transaction whose commit record starts at this position.
     pub fn transaction_at(&self, commit_lsn: u64) -> Option<&CommittedTransaction> {
         let own = self.transactions.get(self.first_from(commit_lsn))?;

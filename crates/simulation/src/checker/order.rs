@@ -35,7 +35,9 @@ impl InvariantChecker {
         }
         let is_real = event.is_real;
         if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
-            && !follows(history, key, last, index)
+            && index != last + 1
+            && !(is_real && follows(history, key, last, index))
+            && (is_real || !history.has_held_events())
         {
             self.report_violation(Invariant::S3Order, || {
                 format!(

@@ -112,8 +112,8 @@ impl World {
     }
 
     /// The server carries a request out, unless the connection breaks before. It may also break
-    /// after, so that nobody knows. Nothing is carried out while another router holds the slot, and
-    /// nothing before every earlier request has ended.
+    /// after, so that nobody knows. Nothing is carried out for a router whose walsender does not hold
+    /// the slot, and nothing before every earlier request has ended.
     fn carry_out(
         &mut self,
         router: usize,
@@ -125,8 +125,8 @@ impl World {
         }
         self.end_orphans();
         let holder = self.server.holder().map(|holder| holder.id);
-        if holder.is_some() && holder != self.routers[router].connection {
-            return Err(Failure::new(Code::SlotInUse, "another router holds the slot"));
+        if holder.is_none() || holder != self.routers[router].connection {
+            return Err(Failure::new(Code::SlotInUse, "this router does not hold the slot"));
         }
         let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close(_));
         match self.random.below(if self.held.is_over { 60 } else { 20 }) {
@@ -170,7 +170,7 @@ impl World {
         let Some((_, PendingHeld::Asked(request))) = front else { return };
         let holder = self.server.holder().map(|holder| holder.id);
         let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close(_));
-        let is_running = holder.is_none() || holder == self.routers[router].connection;
+        let is_running = holder.is_some() && holder == self.routers[router].connection;
         if is_write && is_running && self.server.phase == ServerPhase::Up {
             self.server.held.orphans.push(request);
         }
