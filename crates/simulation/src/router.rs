@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    Code, ErrorPolicy, Failure, HeldLimits, HeldSettings, Moment, OnError, OnFailed, Relay, RelaySettings,
-    StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
+    Code, ErrorPolicy, Failure, HeldLimits, HeldSettings, Moment, OnError, OnFailed, Relay,
+    RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood},
     witness::WitnessKey,

@@ -50,8 +50,7 @@ pub(crate) enum Follows {
     Yes,
     /// No batch begins: everything that was produced has to be acknowledged first.
     Paused,
-    /// It waits for room in the table.
-    WaitsForTable,
+
     No,
 }
 
@@ -136,8 +135,13 @@ impl Holding {
         self.keys.contains(&hash) && !self.keys.precedes(&hash, id)
     }
 
-    /// Why nothing more of this key can be held; `None` if an event can.
+    /// Why nothing more of this key can be held; `None` if an event can. What comes again can always,
+    /// which is a window at most: nothing is released before it has come, so a session would wait for
+    /// ever.
     pub(crate) fn full(&self, hash: &KeyHash, bytes: usize) -> Option<Failure> {
+        if self.keys.has_known() {
+            return None;
+        }
         let (held, limits) = (self.keys.totals(), self.settings.limits);
         let bytes = held.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let what = if held.keys >= limits.keys && !self.keys.contains(hash) {
@@ -207,14 +211,11 @@ impl Holding {
         if let Some(leaving) = self.release.finished() {
             return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
         }
-        // What the server sends again of a key precedes what is released of it. Where the session
-        // waits for room in the table, only a release makes it.
-        let may_begin = match follows {
-            Follows::Yes => !self.keys.has_known(),
-            Follows::WaitsForTable => true,
-            Follows::Paused | Follows::No => return None,
-        };
-        if may_begin
+        if follows != Follows::Yes {
+            return None;
+        }
+        // What the server sends again of a key precedes what is released of it.
+        if !self.keys.has_known()
             && let Some(next) = self.release.next_batch()
         {
             let keys = next.keys.clone();
@@ -313,8 +314,7 @@ impl Holding {
         if has_work {
             return Some(self.retry_at);
         }
-        let polls = matches!(follows, Follows::Yes | Follows::WaitsForTable)
-            && self.keys.totals().events > 0;
+        let polls = follows == Follows::Yes && self.keys.totals().events > 0;
         polls.then(|| self.read_decided_at.max(self.retry_at))
     }
 

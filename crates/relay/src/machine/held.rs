@@ -306,7 +306,6 @@ impl Relay {
 pub(super) fn follows(session: &Session) -> Follows {
     match session.phase {
         SessionPhase::Following if session.awaits_settled() => Follows::Paused,
-        SessionPhase::Following if session.waits_for_table() => Follows::WaitsForTable,
         SessionPhase::Following => Follows::Yes,
         SessionPhase::Draining | SessionPhase::Finishing => Follows::No,
     }

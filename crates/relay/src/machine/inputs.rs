@@ -280,8 +280,7 @@ impl Relay {
     fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
         if let Phase::Streaming(session) = &self.phase {
             let goes_on = self.held.release.is_going_on();
-            self.pinned
-                .take_if(|pinned| !goes_on && session.ledger.confirmable() >= pinned.until);
+            self.pinned.take_if(|pinned| !goes_on && session.ledger.confirmable() >= pinned.until);
         }
         // A count that this process has used since is newer than the witness's.
         let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());

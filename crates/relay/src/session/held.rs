@@ -84,8 +84,10 @@ impl Session {
         if self.must_wait(id, around) {
             return Ok(Some(self.wait_until_room(around.now.at)));
         }
-        let holds =
-            self.rows.key(row.relation(), row.columns()).is_some_and(|key| around.held.holds(key, id));
+        let holds = self
+            .rows
+            .key(row.relation(), row.columns())
+            .is_some_and(|key| around.held.holds(key, id));
         if holds { self.hold(None, row, around).map(Some) } else { Ok(None) }
     }
 

@@ -59,15 +59,10 @@ impl Session {
 
     /// Events have left the table of held events: the one that was too many may find room.
     pub(crate) fn table_has_room(&mut self) {
-        if self.waits_for_table() {
+        let is_full = |failure: &Failure| failure.code == Code::HeldFull;
+        if matches!(&self.wait_reason, Some(WaitReason::Row { failure, .. }) if is_full(failure)) {
             self.offer_again();
         }
-    }
-
-    /// Whether it waits for room in the table of held events.
-    pub(crate) fn waits_for_table(&self) -> bool {
-        let is_full = |failure: &Failure| failure.code == Code::HeldFull;
-        matches!(&self.wait_reason, Some(WaitReason::Row { failure, .. }) if is_full(failure))
     }
 
     /// Whether nothing more may be produced until everything is acknowledged.

@@ -42,7 +42,10 @@ impl InvariantChecker {
                 let may_leave = matches!(event.held, Some(HeldState::Held | HeldState::Requeued));
                 if !may_leave {
                     self.report_violation(Invariant::S12Held, || {
-                        format!("event {number} is released, and in the table it is {:?}", event.held)
+                        format!(
+                            "event {number} is released, and in the table it is {:?}",
+                            event.held
+                        )
                     });
                 }
                 let own = self.sessions.get_mut(session);

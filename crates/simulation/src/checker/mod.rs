@@ -213,10 +213,9 @@ impl InvariantChecker {
             });
         }
         let is_again = |number: usize| origin == Origin::Stream || self.released.contains(&number);
-        let pinned = self
-            .sessions
-            .get(session)
-            .filter(|one| event.serial < one.produced_before && produced.event.is_some_and(is_again));
+        let pinned = self.sessions.get(session).filter(|one| {
+            event.serial < one.produced_before && produced.event.is_some_and(is_again)
+        });
         // A topic that was re-created with fewer partitions holds no record from before.
         let SimulatedTopic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));

@@ -124,11 +124,15 @@ impl InvariantChecker {
     }
 }
 
-/// Whether nothing lies between two events of a key but what a person has decided to drop.
+/// Whether nothing lies between two events of a key but what a person has decided to drop, or has
+/// accepted as missing.
 fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
-    let is_dropped = |index: u64| {
+    // What was held before a gap is released by the session that begins behind the gap.
+    let is_in_gap = |event: &CommittedEvent| history.has_held_events() && event.is_accepted;
+    let is_passed_over = |index: u64| {
         let number = history.by_key[key].get(usize::try_from(index).expect("an index fits"));
-        number.is_some_and(|number| history.events[*number].is_to_be_dropped())
+        let event = number.map(|number| &history.events[*number]);
+        event.is_some_and(|event| event.is_to_be_dropped() || is_in_gap(event))
     };
-    index > last && (last + 1..index).all(is_dropped)
+    index > last && (last + 1..index).all(is_passed_over)
 }

@@ -68,8 +68,7 @@ impl World {
         }
         let id = undecided[self.random.index(undecided.len())];
         for _ in 0..1 + usize::from(self.random.one_in(4)) {
-            let decision =
-                if self.random.one_in(3) { Decision::Drop } else { Decision::Deliver };
+            let decision = if self.random.one_in(3) { Decision::Drop } else { Decision::Deliver };
             self.decide_about(id, decision);
         }
     }
