@@ -102,6 +102,9 @@ impl World {
                 answer
             }
         };
+        if let Ok(HeldAnswer::Loaded(loaded)) = &answer {
+            self.coverage.held.known += u64::try_from(loaded.known.len()).unwrap_or(u64::MAX);
+        }
         let loads = matches!(answer, Ok(HeldAnswer::Absent | HeldAnswer::Loaded(_)));
         let is_last = number == self.routers[router].last_held;
         let before = self.stream_to_begin(router).filter(|_| loads && is_last);
