@@ -12,7 +12,11 @@ use relay::{
     failpoint::{self, Failpoint},
 };
 
+pub use held::HeldCounts;
+
 use crate::fault::Fault;
+
+mod held;
 
 const FAILPOINTS: usize = Failpoint::ALL.len();
 
@@ -72,6 +76,8 @@ pub struct Coverage {
     codes: BTreeMap<Code, u64>,
     reached: BTreeMap<Failpoint, u64>,
     kills: BTreeMap<Failpoint, u64>,
+    /// Events that cannot be delivered.
+    pub held: HeldCounts,
     /// Records in Kafka.
     pub records: u64,
     /// Records that repeat an event that Kafka already had.
@@ -81,7 +87,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 25] = [
+pub const CODES: [Code; 26] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -107,6 +113,7 @@ pub const CODES: [Code; 25] = [
     Code::KeyIsNull,
     Code::RowTooLarge,
     Code::ColumnMissing,
+    Code::HeldFull,
 ];
 
 impl Coverage {
@@ -145,6 +152,7 @@ impl Coverage {
         add(&mut self.codes, &other.codes);
         add(&mut self.reached, &other.reached);
         add(&mut self.kills, &other.kills);
+        self.held.add(&other.held);
         self.records += other.records;
         self.duplicates += other.duplicates;
         self.sessions += other.sessions;
@@ -171,6 +179,9 @@ impl Coverage {
         }
         for code in CODES {
             note("error", code.as_str(), self.codes.get(&code));
+        }
+        for (name, count) in self.held.named() {
+            note("held events", &name, Some(&count));
         }
         for point in Failpoint::ALL {
             let name = format!("{point:?}");
@@ -201,6 +212,8 @@ impl Coverage {
             format!("{point:?} {n} ({} kills)", self.kills.get(point).unwrap_or(&0))
         });
         line("failpoints", points.collect());
+        let held = self.held.named();
+        line("held", held.iter().map(|(name, n)| format!("{name} {n}")).collect());
         let Self { records, duplicates, sessions, .. } = self;
         let totals = format!("records {records} · duplicates {duplicates} · sessions {sessions}");
         line("totals", vec![totals]);

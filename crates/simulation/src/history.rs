@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use relay::testing::HeldState;
+
 use crate::{plan::VersionGroup, random::Random};
 
 /// Aggregate types.
@@ -16,6 +18,10 @@ pub const KEYS: usize = TYPES.len() * IDS.len();
 const FIRST_LSN: u64 = 1 << 20;
 /// Rows of a long transaction: more than any window.
 pub const LONG: u64 = 45;
+/// [`CommittedEvent::index_in_key`] of an event that has no key.
+pub const NO_ORDER: u64 = u64::MAX;
+/// Of the keys, so many have most of the events that cannot be delivered.
+const POISONED_KEYS: usize = 2;
 /// Sessions that write at the same time.
 const WRITERS: usize = 3;
 
@@ -39,8 +45,28 @@ pub enum RowKind {
     Valid,
     /// Its key is NULL.
     NullKey,
+    /// Its id is NULL.
+    NullId,
+    /// Its type makes an illegal topic name.
+    IllegalTopic,
     /// It is larger than the router reads.
     Oversized,
+    /// Its record is larger than its topic takes.
+    TooLarge,
+    /// The broker refuses its record, as long as nobody removes the cause.
+    Refused,
+}
+
+impl RowKind {
+    /// Those that cannot be delivered as they are.
+    pub const POISON: [Self; 6] = [
+        Self::NullKey,
+        Self::NullId,
+        Self::IllegalTopic,
+        Self::Oversized,
+        Self::TooLarge,
+        Self::Refused,
+    ];
 }
 
 /// The name under which a row of the outbox is sent. The OID is the table's, except of a partition.
@@ -94,6 +120,11 @@ pub struct CommittedEvent {
     pub is_stored: bool,
     /// Whether a person has accepted that its record is missing from Kafka.
     pub is_accepted: bool,
+    /// The state of its row in the table of held events, if it has one.
+    pub held: Option<HeldState>,
+    /// Whether the server was restored to a state in which its row had not left the table, or was
+    /// not decided about: then it comes again after what followed it.
+    pub is_reopened: bool,
 }
 
 impl CommittedEvent {
@@ -102,9 +133,30 @@ impl CommittedEvent {
         self.catalog.publication == PublicationState::Complete
     }
 
-    /// Whether its record is stored in Kafka, or accepted as missing.
+    /// Whether its record is stored in Kafka, or accepted as missing, or it is in the table of held
+    /// events.
     pub fn is_settled(&self) -> bool {
-        self.is_stored || self.is_accepted
+        self.is_stored || self.is_accepted || self.held.is_some()
+    }
+
+    /// Whether the later events of its key may be in Kafka: it is there itself, or never will be.
+    pub fn is_passed(&self) -> bool {
+        self.is_stored || self.is_accepted || self.is_to_be_dropped()
+    }
+
+    /// Whether a person has decided to drop it.
+    pub fn is_to_be_dropped(&self) -> bool {
+        matches!(self.held, Some(HeldState::Dropping | HeldState::Dropped))
+    }
+
+    /// Whether it is in the table of held events, and has not left it.
+    pub fn is_open(&self) -> bool {
+        matches!(self.held, Some(HeldState::Held | HeldState::Requeued | HeldState::Dropping))
+    }
+
+    /// Whether it belongs to the order of a key.
+    pub fn has_order(&self) -> bool {
+        self.index_in_key != NO_ORDER
     }
 }
 
@@ -159,11 +211,21 @@ pub struct CommitHistory {
     xid: u32,
     writers: Vec<Writer>,
     version: VersionGroup,
+    keyless: Keyless,
+}
+
+/// What becomes of a row whose key is NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keyless {
+    /// Nothing of any key passes it.
+    Stops,
+    /// It is held by itself, and concerns no key.
+    IsHeld,
 }
 
 impl CommitHistory {
     /// An empty history.
-    pub fn new(version: VersionGroup) -> Self {
+    pub fn new(version: VersionGroup, keyless: Keyless) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
@@ -175,6 +237,7 @@ impl CommitHistory {
             xid: 700,
             writers: vec![Writer::default(); WRITERS],
             version,
+            keyless,
         }
     }
 
@@ -204,6 +267,23 @@ impl CommitHistory {
         self.insert(writer, rows, random, catalog, kind);
         self.commit(writer, random);
         self.writers.pop();
+    }
+
+    /// Commits a transaction of its own, some rows of which cannot be delivered: more often those of
+    /// a few keys.
+    pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState) {
+        self.write_transaction(1 + random.below(4), random, catalog, RowKind::Valid);
+        let Some(last) = self.transactions.last() else { return };
+        for number in last.events.clone() {
+            let event = &mut self.events[number];
+            if !random.one_in(3) {
+                event.key = random.index(POISONED_KEYS);
+            }
+            if random.one_in(2) {
+                event.kind = RowKind::POISON[random.index(RowKind::POISON.len())];
+            }
+        }
+        self.recount();
     }
 
     /// WAL that holds no events: of another table, another database, a checkpoint.
@@ -277,9 +357,10 @@ impl CommitHistory {
         }
         let first = self.events.len();
         for Row { key, lsn, catalog, kind, is_accepted } in rows {
+            let is_ordered = self.is_ordered(kind);
             self.events.push(CommittedEvent {
                 key,
-                index_in_key: self.next_in_key[key],
+                index_in_key: if is_ordered { self.next_in_key[key] } else { NO_ORDER },
                 lsn,
                 transaction: self.transactions.len(),
                 serial: self.serial,
@@ -288,10 +369,14 @@ impl CommitHistory {
                 is_real: true,
                 is_stored: false,
                 is_accepted,
+                held: None,
+                is_reopened: false,
             });
             if catalog.publication == PublicationState::Complete {
-                self.by_key[key].push(self.events.len() - 1);
-                self.next_in_key[key] += 1;
+                if is_ordered {
+                    self.by_key[key].push(self.events.len() - 1);
+                    self.next_in_key[key] += 1;
+                }
                 self.serial += 1;
             }
         }
@@ -304,6 +389,21 @@ impl CommitHistory {
             committed_at,
             events,
         });
+    }
+
+    fn is_ordered(&self, kind: RowKind) -> bool {
+        kind != RowKind::NullKey || self.keyless == Keyless::Stops
+    }
+
+    /// Whether any event was ever held: then events of a lost history may be left out.
+    pub fn has_held_events(&self) -> bool {
+        self.keyless == Keyless::IsHeld
+    }
+
+    /// The transaction whose commit record starts at this position.
+    pub fn transaction_at(&self, commit_lsn: u64) -> Option<&CommittedTransaction> {
+        let own = self.transactions.get(self.first_from(commit_lsn))?;
+        (own.commit_lsn == commit_lsn).then_some(own)
     }
 
     /// The index of the first transaction that a slot at this position sends.
@@ -333,14 +433,22 @@ impl CommitHistory {
     /// Recomputes the counts from the events that are real.
     pub(crate) fn recount(&mut self) {
         self.by_key = Default::default();
-        for (number, event) in self.events.iter().enumerate() {
-            if event.is_real && event.is_published() {
+        self.next_in_key = [0; KEYS];
+        self.serial = 0;
+        for number in 0..self.events.len() {
+            let is_ordered = self.is_ordered(self.events[number].kind);
+            let event = &mut self.events[number];
+            if !event.is_real || !event.is_published() {
+                continue;
+            }
+            self.serial += 1;
+            event.index_in_key = NO_ORDER;
+            if is_ordered {
+                event.index_in_key = self.next_in_key[event.key];
+                self.next_in_key[event.key] += 1;
                 self.by_key[event.key].push(number);
             }
         }
-        let length = |events: &Vec<usize>| u64::try_from(events.len()).expect("a length fits");
-        self.next_in_key = self.by_key.each_ref().map(length);
-        self.serial = self.next_in_key.iter().sum();
         self.xid = self.transactions.last().map_or(700, |last| last.xid);
     }
 

@@ -29,6 +29,9 @@ pub enum Invariant {
     S10Liveness,
     /// A failure is reported only if its cause occurred, and always if it did.
     S11Reporting,
+    /// Nothing passes a held event of its key; what is in the table is produced from there only, and
+    /// nothing that has left it.
+    S12Held,
 }
 
 impl fmt::Display for Invariant {
@@ -44,6 +47,7 @@ impl fmt::Display for Invariant {
             Self::S9Resources => "S9 resources",
             Self::S10Liveness => "S10 liveness",
             Self::S11Reporting => "S11 reporting",
+            Self::S12Held => "S12 held events",
         })
     }
 }

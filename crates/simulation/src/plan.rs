@@ -1,6 +1,8 @@
 //! What a seed means: the configuration of the world and the faults that happen in it. Both are
 //! decided before the run, so that a failing run can be reduced by leaving faults out.
 
+use relay::HeldLimits;
+
 use crate::{fault::Fault, random::Random};
 
 /// Group of PostgreSQL's major versions, by what differs for a replication client.
@@ -70,6 +72,8 @@ pub struct Plan {
     pub queue: usize,
     /// Partitions of each topic at the start.
     pub partitions: i32,
+    /// How much may be held, where events that cannot be delivered become dead letters.
+    pub dead_letters: Option<HeldLimits>,
     /// In the order of their steps.
     pub faults: Vec<PlannedFault>,
     /// Whether every event of the run is printed.
@@ -151,6 +155,7 @@ impl Plan {
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
+            dead_letters: dead_letters(seed),
             faults,
             trace: Trace::Off,
         }
@@ -162,4 +167,18 @@ impl Plan {
         let faults = indexes.iter().filter_map(|index| self.faults.get(*index).copied()).collect();
         Self { faults, ..self.clone() }
     }
+}
+
+/// In one plan of three there are dead letters, and in a third of these little may be held.
+fn dead_letters(seed: u64) -> Option<HeldLimits> {
+    let random = &mut Random::new(seed ^ 0xdead_1e77_e45);
+    if !random.one_in(3) {
+        return None;
+    }
+    let usual = HeldLimits::default();
+    Some(if random.one_in(3) {
+        HeldLimits { keys: 2 + random.below(4), events: 3 + random.below(18), ..usual }
+    } else {
+        usual
+    })
 }

@@ -14,7 +14,7 @@ use relay::{
 
 use crate::{
     invariant::{Invariant, Violation},
-    plan::{StateTopicSetting, VersionGroup},
+    plan::{Plan, StateTopicSetting, VersionGroup},
     router,
 };
 
@@ -60,7 +60,14 @@ struct Stream {
 impl Stream {
     fn begin() -> Self {
         let at = Moment::default();
-        let settings = router::settings(0, 1_000, VersionGroup::V18, StateTopicSetting::Used, 1);
+        let plan = Plan {
+            window: 1_000,
+            version: VersionGroup::V18,
+            state_topic: StateTopicSetting::Used,
+            dead_letters: None,
+            ..Plan::of_seed(1)
+        };
+        let settings = router::settings(0, &plan, 1);
         let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
         let columns = columns.map(|name| (name, TEXT));
         let mut stream = Self {
@@ -94,6 +101,7 @@ impl Stream {
                     Some(Input::Topic(*id, Ok(facts)))
                 }
                 Action::Connect
+                | Action::Held(..)
                 | Action::ReadTimelines(_)
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)

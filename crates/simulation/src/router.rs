@@ -7,15 +7,16 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFailed, Relay, RelaySettings, StateTopicRead, Timing, TopicId,
-    TopicName, Window, WitnessSettings,
+    Code, ErrorPolicy, Failure, HeldLimits, HeldSettings, Moment, OnError, OnFailed, Relay,
+    RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
+    held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood},
     witness::WitnessKey,
 };
 
 use crate::{
     kafka::SimulatedProducer,
-    plan::{StateTopicSetting, VersionGroup},
+    plan::{Plan, StateTopicSetting},
     postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
@@ -47,6 +48,15 @@ pub enum PendingRead {
     Done(Result<StateTopicRead, Failure>),
 }
 
+/// A request to the table of held events.
+#[derive(Debug)]
+pub enum PendingHeld {
+    /// It was asked, and nothing has happened.
+    Asked(HeldRequest),
+    /// It has ended, and the answer is on its way to the core.
+    Ended(Result<HeldAnswer, Failure>),
+}
+
 /// See the module's documentation.
 pub struct SimulatedRouter {
     /// Number of the process, unique in the run.
@@ -74,6 +84,10 @@ pub struct SimulatedRouter {
     pub state_topic_reads: VecDeque<(u64, PendingRead)>,
     /// The number of the last one.
     pub last_state_topic_read: u64,
+    /// Requests to the table of held events, by their numbers, in the order in which they were made.
+    pub held: VecDeque<(u64, PendingHeld)>,
+    /// The number of the last one.
+    pub last_held: u64,
     /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
     /// Topics whose metadata was requested, with their indexes.
@@ -106,13 +120,8 @@ pub struct SimulatedRouter {
 pub(crate) const ROW_BYTES: usize = 1 << 20;
 
 /// The settings of a process's core.
-pub(crate) fn settings(
-    number: u64,
-    window: u64,
-    version: VersionGroup,
-    state_topic: StateTopicSetting,
-    seed: u64,
-) -> RelaySettings {
+pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
+    let Plan { window, version, state_topic, dead_letters, .. } = *plan;
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
         WitnessSettings { key: witness_key(), process, topic }
@@ -122,6 +131,7 @@ pub(crate) fn settings(
         publication: PUBLICATION.to_owned(),
         outboxes: queries::outboxes(version),
         witness: witness.filter(|_| state_topic == StateTopicSetting::Used),
+        held: held(dead_letters),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {
@@ -132,6 +142,18 @@ pub(crate) fn settings(
         on_failed: OnFailed::Stay,
         seed,
     }
+}
+
+/// The settings of dead letters.
+fn held(limits: Option<HeldLimits>) -> HeldSettings {
+    let Some(limits) = limits else { return HeldSettings::default() };
+    let policy = ErrorPolicy {
+        bad_row: OnError::DeadLetter,
+        unroutable: OnError::DeadLetter,
+        too_large: OnError::DeadLetter,
+        rejected: OnError::DeadLetter,
+    };
+    HeldSettings { policy, limits, ..HeldSettings::default() }
 }
 
 /// Under what the state topic keeps the witness: the same for every router.
@@ -156,6 +178,8 @@ impl SimulatedRouter {
             request: PendingRequest::None,
             state_topic_reads: VecDeque::new(),
             last_state_topic_read: 0,
+            held: VecDeque::new(),
+            last_held: 0,
             has_begun: false,
             topic_lookups: VecDeque::new(),
             topics: Vec::new(),
@@ -180,7 +204,8 @@ impl SimulatedRouter {
     /// Whether a request is pending that can be answered at once.
     pub fn has_answerable_request(&self) -> bool {
         let asks = !matches!(self.request, PendingRequest::None | PendingRequest::WatchSlot);
-        self.runs() && (asks || !self.state_topic_reads.is_empty())
+        let waits = asks || !self.state_topic_reads.is_empty() || !self.held.is_empty();
+        self.runs() && waits
     }
 
     /// The index of a topic that the core knows by number.

@@ -63,6 +63,9 @@ enum Attention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follows {
     Yes,
+    /// No batch begins: everything that was produced has to be acknowledged first.
+    Paused,
+
     No,
 }
 
@@ -157,13 +160,29 @@ impl Holding {
         }
     }
 
-    /// Whether a key has events in the table.
-    pub(crate) fn holds(&self, key: &[u8]) -> bool {
-        self.keys.contains(&KeyHash::of_key(key))
+    /// Events that are on their way into the table.
+    pub(crate) fn queued(&self) -> u64 {
+        u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
     }
 
-    /// Why nothing more of this key can be held; `None` if an event can.
+    /// Whether it is being found out which record a broker refuses.
+    pub(crate) fn is_narrowing(&self) -> bool {
+        !self.refusals.is_empty() || self.release.is_searching()
+    }
+
+    /// Whether a key has events in the table, and this event does not precede them.
+    pub(crate) fn holds(&self, key: &[u8], id: EventId) -> bool {
+        let hash = KeyHash::of_key(key);
+        self.keys.contains(&hash) && !self.keys.precedes(&hash, id)
+    }
+
+    /// Why nothing more of this key can be held; `None` if an event can. What comes again can always,
+    /// which is a window at most: nothing is released before it has come, so a session would wait for
+    /// ever.
     pub(crate) fn full(&self, hash: &KeyHash, bytes: usize) -> Option<Failure> {
+        if self.keys.has_known() {
+            return None;
+        }
         let (held, limits) = (self.keys.totals(), self.settings.limits);
         let bytes = held.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let what = if held.keys >= limits.keys && !self.keys.contains(hash) {
@@ -244,7 +263,7 @@ impl Holding {
             self.note(&event, &letter);
         }
         let bytes = u64::try_from(event.bytes()).unwrap_or(u64::MAX);
-        self.keys.add(event.hash, bytes, event.committed_at);
+        self.keys.add(event.hash, bytes, (event.id, event.committed_at));
         self.queue.push(event, ticket);
         self.review();
     }
@@ -273,10 +292,13 @@ impl Holding {
             let (id, event_id) = (waiting.id, waiting.event_id.clone());
             return Some(self.number(HeldRequest::ReadSkip { id, event_id }, Vec::new()));
         }
-        if follows == Follows::No {
+        if follows != Follows::Yes {
             return None;
         }
-        if let Some(next) = self.release.next_batch() {
+        // What the server sends again of a key precedes what is released of it.
+        if !self.keys.has_known()
+            && let Some(next) = self.release.next_batch()
+        {
             let keys = next.keys.clone();
             let request =
                 HeldRequest::ReadNext { keys: next.keys, events: next.events, bytes: next.bytes };
@@ -321,7 +343,7 @@ impl Holding {
         match answer {
             HeldAnswer::Absent => self.keys = HeldKeys::default(),
             HeldAnswer::Loaded(loaded) => {
-                self.release.add(loaded.leaving.iter().copied());
+                self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
                 self.read_decided_at = at;
             }
@@ -356,8 +378,8 @@ impl Holding {
     fn set_totals(&mut self, mut totals: BTreeMap<KeyHash, KeyTotals>) {
         for event in self.queue.events() {
             if let Some(of_key) = totals.get_mut(&event.hash) {
-                if of_key.events == 0 {
-                    of_key.oldest = event.committed_at;
+                if of_key.events == 0 || event.id < of_key.first {
+                    (of_key.first, of_key.oldest) = (event.id, event.committed_at);
                 }
                 of_key.events += 1;
                 of_key.bytes += u64::try_from(event.bytes()).unwrap_or(u64::MAX);

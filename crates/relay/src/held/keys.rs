@@ -71,9 +71,13 @@ impl HeldKeys {
     }
 
     /// An event is to be written, or is written.
-    pub(crate) fn add(&mut self, key: KeyHash, bytes: u64, committed_at: PgTimestamp) {
-        let empty = KeyTotals { events: 0, bytes: 0, oldest: committed_at };
+    pub(crate) fn add(&mut self, key: KeyHash, bytes: u64, event: (EventId, PgTimestamp)) {
+        let (first, oldest) = event;
+        let empty = KeyTotals { events: 0, bytes: 0, oldest, first };
         let totals = self.keys.entry(key).or_insert(empty);
+        if first < totals.first {
+            (totals.first, totals.oldest) = (first, oldest);
+        }
         totals.events += 1;
         totals.bytes += bytes;
         self.events += 1;
@@ -97,11 +101,22 @@ impl HeldKeys {
         self.known.get(&id).copied()
     }
 
-    /// A transaction begins; transactions come in the order of their commits, so earlier ones do
-    /// not come any more.
-    pub(crate) fn forget_before(&mut self, commit_lsn: Lsn) {
+    /// Whether an event of a key comes again that precedes all events that the table has of it: then
+    /// it waits for none of them.
+    pub(crate) fn precedes(&self, key: &KeyHash, id: EventId) -> bool {
+        self.keys.get(key).is_some_and(|totals| id < totals.first)
+    }
+
+    /// Whether the server may send events again that are in the table, or events before them.
+    pub(crate) fn has_known(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// The stream has come to this position. Transactions come in the order of their commits, so
+    /// those that commit before it do not come any more.
+    pub(crate) fn forget_before(&mut self, position: Lsn) {
         if !self.known.is_empty() {
-            self.known = self.known.split_off(&EventId { commit_lsn, index: 0 });
+            self.known = self.known.split_off(&EventId { commit_lsn: position, index: 0 });
         }
     }
 }
@@ -114,8 +129,12 @@ mod tests {
         PgTimestamp::from_micros(micros)
     }
 
+    fn id(lsn: u64, index: u32) -> EventId {
+        EventId { commit_lsn: Lsn::from_u64(lsn), index }
+    }
+
     fn totals(events: u64) -> KeyTotals {
-        KeyTotals { events, bytes: events * 10, oldest: at(5) }
+        KeyTotals { events, bytes: events * 10, oldest: at(5), first: id(10, 0) }
     }
 
     #[test]
@@ -123,7 +142,7 @@ mod tests {
         let key = KeyHash::of_key(b"a");
         let loaded = Loaded { keys: vec![(key, totals(2))], ..Loaded::default() };
         let mut keys = HeldKeys::loaded(loaded);
-        keys.add(key, 10, at(9));
+        keys.add(key, 10, (id(20, 0), at(9)));
         assert_eq!(keys.totals(), HeldLimits { keys: 1, events: 3, bytes: 30 });
         assert_eq!(keys.oldest(), Some(at(5)));
         keys.set(key, totals(1));
@@ -135,7 +154,6 @@ mod tests {
 
     #[test]
     fn known_events_are_forgotten_when_the_stream_has_passed_them() {
-        let id = |lsn, index| EventId { commit_lsn: Lsn::from_u64(lsn), index };
         let known = [id(10, 0), id(10, 3), id(20, 0)].map(|id| (id, KnownAs::Settled)).to_vec();
         let mut keys = HeldKeys::loaded(Loaded { known, ..Loaded::default() });
         keys.forget_before(Lsn::from_u64(10));

@@ -5,7 +5,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Decision, EventId, HeldEvent, KeyHash, Leaving, Letter, Outcome};
-use crate::{ports::AckRun, progress::ticket::Ticket, progress::ticket::TransactionRef};
+use crate::{
+    ports::AckRun,
+    progress::ticket::{Ticket, TransactionRef},
+    routing::record::TopicId,
+};
 
 /// The most events of a batch.
 const BATCH_EVENTS: usize = 1_000;
@@ -19,6 +23,8 @@ const BATCH_KEYS: usize = 1_000;
 pub(crate) struct Release {
     /// Keys whose first open events may leave.
     keys: BTreeSet<KeyHash>,
+    /// Those of them that an earlier session may have begun to release.
+    interrupted: BTreeSet<KeyHash>,
     batch: Option<Batch>,
     /// Numbers batches, so that late acknowledgements are told apart.
     number: u64,
@@ -47,6 +53,10 @@ struct Batch {
     leaving: Vec<Leaving>,
     /// Keys with an event in this batch that cannot be delivered: nothing passes it.
     blocked: BTreeSet<KeyHash>,
+    /// The topic whose limit is being read again, since an event in front exceeds the known one.
+    looking_up: Option<TopicId>,
+    /// The topics whose limits were read since the batch began.
+    looked_up: BTreeSet<TopicId>,
 }
 
 /// The keys, events and bytes of the next request.
@@ -61,6 +71,17 @@ impl Release {
     /// The first open events of these keys may leave.
     pub(crate) fn add(&mut self, keys: impl IntoIterator<Item = KeyHash>) {
         self.keys.extend(keys);
+    }
+
+    /// The first open events of these keys may leave, and an earlier session may have produced them.
+    pub(crate) fn go_on(&mut self, keys: &[KeyHash]) {
+        self.interrupted = keys.iter().copied().collect();
+        self.add(keys.iter().copied());
+    }
+
+    /// Whether events may come again that an earlier session has produced from the table.
+    pub(crate) fn is_going_on(&self) -> bool {
+        !self.interrupted.is_empty()
     }
 
     /// Whether no batch is under way.
@@ -87,6 +108,10 @@ impl Release {
         if events.is_empty() {
             for key in keys {
                 self.keys.remove(key);
+                self.interrupted.remove(key);
+            }
+            if self.keys.is_empty() {
+                (self.size, self.culprit) = (BatchSize::Many, None);
             }
             return;
         }
@@ -107,6 +132,28 @@ impl Release {
     /// Why the event was refused when it was produced alone.
     pub(crate) fn culprit(&self, id: EventId) -> Option<&Letter> {
         self.culprit.as_ref().filter(|(known, _)| *known == id).map(|(_, letter)| letter)
+    }
+
+    /// The topic that must be looked up before the event in front is offered again.
+    pub(crate) fn looking_up(&self) -> Option<TopicId> {
+        self.batch.as_ref()?.looking_up
+    }
+
+    /// The topic refuses the event in front. Returns whether that may be for a limit that was raised
+    /// since it was read: whoever requeues an event has often just raised it.
+    pub(crate) fn must_look_up(&mut self, topic: TopicId) -> bool {
+        let Some(batch) = &mut self.batch else { return false };
+        let must = !batch.looked_up.contains(&topic);
+        batch.looking_up = must.then_some(topic);
+        must
+    }
+
+    /// A topic was looked up.
+    pub(crate) fn looked_up(&mut self, topic: TopicId) {
+        if let Some(batch) = &mut self.batch {
+            batch.looking_up.take_if(|awaited| *awaited == topic);
+            batch.looked_up.insert(topic);
+        }
     }
 
     /// A ticket for the record of the event in front.
@@ -193,19 +240,34 @@ impl Release {
         self.batch = None;
     }
 
-    /// A broker refused a record of the batch: the next ones have one event, until that one is
-    /// found.
-    pub(crate) fn refused(&mut self, letter: Letter) {
-        let Some(batch) = &self.batch else { return };
-        match (self.size, batch.produced.as_slice()) {
-            (BatchSize::One, [culprit]) => self.culprit = Some((*culprit, letter)),
+    /// A broker refused these records: the next batches have one event, until that one is found.
+    /// Records of an earlier session's batch say nothing about the event in flight now.
+    pub(crate) fn refused(&mut self, records: TransactionRef, letter: Letter) {
+        let produced = self.batch.as_ref().map(|batch| batch.produced.as_slice());
+        match (self.size, produced) {
+            (BatchSize::One, Some([culprit])) if self.is_of_batch(records) => {
+                self.culprit = Some((*culprit, letter));
+            }
             (BatchSize::Many | BatchSize::One, _) => self.size = BatchSize::One,
         }
+    }
+
+    /// Whether a refused event is searched: each is in flight alone, also without records of the
+    /// stream.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.size == BatchSize::One
+    }
+
+    /// Whether an event is to be in flight alone, or is.
+    pub(crate) fn is_alone(&self) -> bool {
+        let has_records = |batch: &Batch| batch.in_flight > 0 || !batch.waiting.is_empty();
+        self.is_searching() && self.batch.as_ref().is_some_and(has_records)
     }
 
     /// The session is over. What was produced is read again from the table by the next session.
     pub(crate) fn session_ended(&mut self) {
         self.batch = None;
         self.keys.clear();
+        self.interrupted.clear();
     }
 }

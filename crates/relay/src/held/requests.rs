@@ -81,7 +81,10 @@ pub struct Loaded {
 pub enum KnownAs {
     /// A dead letter that is open, with its code.
     OpenLetter(Code),
-    /// Held behind a dead letter, or delivered, or dropped.
+    /// Delivered. It is produced again with the events of its key that come again before it, so that
+    /// the last record of the key is its last event.
+    Delivered,
+    /// Held behind a dead letter, or dropped.
     Settled,
 }
 
@@ -94,6 +97,8 @@ pub struct KeyTotals {
     pub bytes: u64,
     /// When the transaction of the first was committed.
     pub oldest: PgTimestamp,
+    /// The first; without one, any.
+    pub first: EventId,
 }
 
 /// What a person has decided about an event.

@@ -37,8 +37,12 @@ impl Relay {
         self.totals.sessions += 1;
         self.pinned = known
             .as_ref()
-            // If the slot stands at the end of WAL, nothing was in flight.
-            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
+            // If the slot stands at the end of WAL and no release was interrupted, nothing was in
+            // flight.
+            .filter(|known| {
+                let was_in_flight = slot_at < wal_end || self.held.release.is_going_on();
+                !known.partitions.is_empty() && was_in_flight
+            })
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
         let store = self.keeper.store();
         let resume = resume(known.as_ref(), slot_at, store);

@@ -129,7 +129,8 @@ impl Relay {
         self.actions.push_back(Action::Disconnect);
         // Records of at most two sessions may be in flight: tickets need to distinguish no more,
         // and each session may leave a window of records in memory.
-        if self.left_in_flight > 0 {
+        // Besides, while a refused record is searched, nothing else may be in flight.
+        if self.left_in_flight > 0 || (unacked > 0 && self.held.is_narrowing()) {
             self.replace_sink(None, at);
         }
         if self.sink.is_ready() {

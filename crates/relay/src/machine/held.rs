@@ -57,6 +57,8 @@ impl Relay {
                     let answered = self.held.answered(answer, at);
                     self.held_changed(answered, at);
                 }
+                // The table serves the holder of the slot: that is another router now.
+                Err(failure) if failure.code == Code::SlotInUse => self.disconnect(failure, at),
                 Err(failure) => {
                     self.totals.count_error(failure.code);
                     self.held.failed(failure, at);
@@ -108,6 +110,9 @@ impl Relay {
             Answered::Closed(leaving) => {
                 failpoint::reached(Failpoint::ReleaseClosed);
                 self.held.totals.count(&leaving);
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.table_has_room();
+                }
             }
         }
     }
@@ -181,6 +186,13 @@ impl Relay {
     /// Produces events that a person has released, as far as the sink takes them.
     pub fn release<S: RecordSink>(&mut self, now: Now, sink: &mut S) {
         let Phase::Streaming(_) = &self.phase else { return };
+        if self.must_release_wait() {
+            return;
+        }
+        if let Some(topic) = self.held.release.looking_up() {
+            self.look_up(topic, now.at);
+            return;
+        }
         while let Some((event, decision)) = self.held.release.front() {
             if self.held.release.is_blocked(event) {
                 self.held.release.skip();
@@ -210,6 +222,15 @@ impl Relay {
                 Produced::NotNow => return,
             }
         }
+    }
+
+    /// Whether what is released must wait, so that a batch which the broker refuses holds either
+    /// records of the one transaction that is searched, or one released record.
+    fn must_release_wait(&self) -> bool {
+        let Phase::Streaming(session) = &self.phase else { return true };
+        let is_searching = self.held.refusals.is_searching() || self.held.release.is_alone();
+        let of_stream = session.ledger.unacked().saturating_sub(self.held.queued());
+        is_searching && of_stream > 0
     }
 
     fn produce_held<S: RecordSink>(
@@ -256,7 +277,10 @@ impl Relay {
                 let what = format!("{} is not configured any more", event.table);
                 Produced::No(refused(&Failure::new(Code::TableUnconfigured, what)))
             }
-            Row::Refused(row) => Produced::No(refused(&row.failure)),
+            Row::Refused(row) => match row.topic {
+                Some(topic) if self.held.release.must_look_up(topic) => Produced::LookUp(topic),
+                Some(_) | None => Produced::No(refused(&row.failure)),
+            },
         }
     }
 
@@ -307,8 +331,7 @@ impl Relay {
     /// a ticket, and is in no producer; what is released is in no ledger.
     pub(super) fn unacked_by_kafka(&self) -> u64 {
         let unacked = self.phase.session().map_or(0, |session| session.ledger.unacked());
-        let queued = u64::try_from(self.held.queue.len()).unwrap_or(u64::MAX);
-        unacked.saturating_sub(queued) + self.held.release.in_flight()
+        unacked.saturating_sub(self.held.queued()) + self.held.release.in_flight()
     }
 
     /// A broker refused a record: what follows if such records become dead letters. Returns whether
@@ -324,7 +347,7 @@ impl Relay {
         match (transaction, failure.lsn) {
             (Some(of), _) if of.is_release() => {
                 let message = failure.message_with_causes();
-                self.held.release.refused(Letter { code: failure.code, message });
+                self.held.release.refused(of, Letter { code: failure.code, message });
                 Narrowed::Further
             }
             (_, Some(lsn)) if self.held.takes(failure.code) => self.held.refused(lsn, failure),
@@ -335,7 +358,11 @@ impl Relay {
 
 /// Whether a session follows the WAL.
 pub(super) fn follows(session: &Session) -> Follows {
-    if session.phase == SessionPhase::Following { Follows::Yes } else { Follows::No }
+    match session.phase {
+        SessionPhase::Following if session.awaits_settled() => Follows::Paused,
+        SessionPhase::Following => Follows::Yes,
+        SessionPhase::Draining | SessionPhase::Finishing => Follows::No,
+    }
 }
 
 /// Notes the messages that describe an event's relation, unless the event before it had the same.

@@ -235,6 +235,9 @@ impl Relay {
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
+        if answer.is_ok() {
+            self.held.release.looked_up(id);
+        }
         let answer = answer.map(|facts| self.pin(id, facts));
         match (self.topics.facts(id), answer) {
             // The topic is in use, and was looked up for its `max.message.bytes`. A failed look-up
@@ -275,7 +278,8 @@ impl Relay {
     /// only when all of that is confirmable.
     fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
         if let Phase::Streaming(session) = &self.phase {
-            self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
+            let goes_on = self.held.release.is_going_on();
+            self.pinned.take_if(|pinned| !goes_on && session.ledger.confirmable() >= pinned.until);
         }
         // A count that this process has used since is newer than the witness's.
         let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());

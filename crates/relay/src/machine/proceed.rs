@@ -70,7 +70,10 @@ impl Relay {
             self.release_server(why, grace, now);
             return;
         }
-        let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
+        // A batch of released events goes to the partitions where it has begun, also if it is
+        // repeated.
+        let left = self.left_in_flight + u64::from(!self.held.release.is_idle());
+        let wanted = session.review(now.at, left, &mut self.topics);
         let is_unacked = self.unacked_by_kafka() + self.left_in_flight > 0;
         let Phase::Streaming(session) = &mut self.phase else { return };
         let waits = match session.wait_reason {

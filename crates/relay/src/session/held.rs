@@ -1,7 +1,7 @@
 //! What a session does with a row that cannot be delivered, or whose key has events in the table of
 //! held events. [`crate::held`] says why this is right.
 
-use pgoutput::{Frame, Insert, InsertPrefix, Message, Oid, TupleColumns, XLogData};
+use pgoutput::{Frame, Insert, InsertPrefix, Lsn, Message, Oid, TupleColumns, XLogData};
 
 use super::{Session, SessionPhase, letters::LetterRecord, wait_reason::WaitReason};
 use crate::{
@@ -60,11 +60,31 @@ impl Session {
         if self.phase == SessionPhase::Finishing || self.covered.is_some() {
             return Ok(None);
         }
-        let Some((data, message)) = parsed(payload)? else { return Ok(None) };
-        if let Message::Begin(begin) = message {
-            around.held.keys.forget_before(begin.final_lsn);
-        }
-        let Message::Insert(insert) = message else { return Ok(None) };
+        let (data, insert) = match parsed(payload)? {
+            Parsed::Message(data, Message::Insert(insert)) => (data, insert),
+            Parsed::Message(_, message) => {
+                match message {
+                    Message::Begin(begin) => around.held.keys.forget_before(begin.final_lsn),
+                    Message::Commit(commit) => around.held.keys.forget_before(commit.end_lsn),
+                    Message::Insert(_)
+                    | Message::Origin(_)
+                    | Message::Relation(_)
+                    | Message::Type(_)
+                    | Message::Update(_)
+                    | Message::Delete(_)
+                    | Message::Truncate(_)
+                    | Message::Logical(_)
+                    | Message::StreamAbort(_) => {}
+                }
+                return Ok(None);
+            }
+            Parsed::Keepalive(wal_end) => {
+                if !self.ledger.is_open() {
+                    around.held.keys.forget_before(wal_end);
+                }
+                return Ok(None);
+            }
+        };
         let row = HeldRow::Whole(insert, data.data);
         let Some(outcome) = self.take_beside_held(row, &mut around)? else {
             self.event_id().into_iter().for_each(|id| around.held.refusals.offered(id));
@@ -89,7 +109,7 @@ impl Session {
         payload: &[u8],
         mut around: Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
-        let Some((data, Message::Insert(insert))) = parsed(payload)? else {
+        let Parsed::Message(data, Message::Insert(insert)) = parsed(payload)? else {
             return Ok(FrameOutcome::NotTaken);
         };
         let outcome = self.not_taken(HeldRow::Whole(insert, data.data), &mut around)?;
@@ -138,6 +158,12 @@ impl Session {
         row: HeldRow<'_>,
         around: &mut Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
+        let waits = matches!(self.wait_reason, Some(WaitReason::Row { .. }));
+        if waits && self.is_delivered(around.held) {
+            self.wait_reason = None;
+            self.ledger.count_without_record()?;
+            return Ok(FrameOutcome::Taken);
+        }
         let is_letter = |wait: &mut WaitReason| match wait {
             WaitReason::Row { failure, .. } => around.held.takes(failure.code),
             WaitReason::Topic(_)
@@ -172,6 +198,7 @@ impl Session {
         let Some(id) = self.event_id() else { return Ok(None) };
         match around.held.keys.known(id) {
             None => {}
+            Some(KnownAs::Delivered) => return self.delivered_again(id, around),
             Some(KnownAs::Settled) => {
                 self.ledger.count_without_record()?;
                 return Ok(Some(FrameOutcome::Taken));
@@ -190,12 +217,41 @@ impl Session {
         if let Some(failure) = around.held.refusals.culprit(id).cloned() {
             return self.dead_letter(failure, row, around).map(Some);
         }
-        if around.held.refusals.must_wait(id, self.ledger.unacked()) {
+        if self.must_wait(id, around) {
             return Ok(Some(self.wait_until_room(around.now.at)));
         }
-        let holds =
-            self.rows.key(row.relation(), row.columns()).is_some_and(|key| around.held.holds(key));
+        let holds = self
+            .rows
+            .key(row.relation(), row.columns())
+            .is_some_and(|key| around.held.holds(key, id));
         if holds { self.hold(None, row, around).map(Some) } else { Ok(None) }
+    }
+
+    /// An event that comes again was delivered out of the table. Events of its key that come again
+    /// before it are produced again, so it follows them again. If it cannot be delivered now, it is
+    /// left out: it was delivered.
+    fn delivered_again<S: RecordSink>(
+        &mut self,
+        id: EventId,
+        around: &mut Surroundings<'_, S>,
+    ) -> Result<Option<FrameOutcome>, Failure> {
+        if around.held.refusals.culprit(id).is_some() {
+            self.ledger.count_without_record()?;
+            return Ok(Some(FrameOutcome::Taken));
+        }
+        Ok(self.must_wait(id, around).then(|| self.wait_until_room(around.now.at)))
+    }
+
+    /// Whether a record must wait, because something is searched that a broker refuses.
+    fn must_wait<S: RecordSink>(&self, id: EventId, around: &Surroundings<'_, S>) -> bool {
+        let in_flight = self.ledger.unacked() + around.held.release.in_flight();
+        around.held.refusals.must_wait(id, in_flight) || around.held.release.is_alone()
+    }
+
+    /// Whether the next row is known to be delivered.
+    fn is_delivered(&self, held: &Holding) -> bool {
+        let known = self.event_id().and_then(|id| held.keys.known(id));
+        known == Some(KnownAs::Delivered)
     }
 
     /// An event that cannot be delivered: it becomes a dead letter, unless its key is held. Then it
@@ -326,13 +382,20 @@ impl Session {
     }
 }
 
-/// The message of a frame; `None` for a keepalive. It has one body for both callers, and takes any
-/// message, so that `Insert::parse` stays inlined into the way of the stream.
+/// What a frame is.
+enum Parsed<'a> {
+    Message(XLogData<'a>, Message<'a>),
+    /// With its position.
+    Keepalive(Lsn),
+}
+
+/// Parses a frame. It has one body for both callers, and takes any message, so that `Insert::parse`
+/// stays inlined into the way of the stream.
 #[cold]
 #[inline(never)]
-fn parsed(payload: &[u8]) -> Result<Option<(XLogData<'_>, Message<'_>)>, Failure> {
-    match Frame::parse(payload)? {
-        Frame::XLogData(data) => Ok(Some((data, Message::parse(data.data)?))),
-        Frame::Keepalive(_) => Ok(None),
-    }
+fn parsed(payload: &[u8]) -> Result<Parsed<'_>, Failure> {
+    Ok(match Frame::parse(payload)? {
+        Frame::XLogData(data) => Parsed::Message(data, Message::parse(data.data)?),
+        Frame::Keepalive(keepalive) => Parsed::Keepalive(keepalive.wal_end),
+    })
 }

@@ -57,6 +57,19 @@ impl Session {
         }
     }
 
+    /// Events have left the table of held events: the one that was too many may find room.
+    pub(crate) fn table_has_room(&mut self) {
+        let is_full = |failure: &Failure| failure.code == Code::HeldFull;
+        if matches!(&self.wait_reason, Some(WaitReason::Row { failure, .. }) if is_full(failure)) {
+            self.offer_again();
+        }
+    }
+
+    /// Whether nothing more may be produced until everything is acknowledged.
+    pub(crate) fn awaits_settled(&self) -> bool {
+        self.repin.is_some()
+    }
+
     /// Has the row offered again. Until the row is taken, its failure is still reported.
     pub(crate) fn offer_again(&mut self) {
         if let Some(WaitReason::Row { failure, .. }) = self.wait_reason.take() {
@@ -91,8 +104,8 @@ impl Session {
     }
 
     /// Ends the wait if its reason is gone; called after every input that is not a frame. Returns
-    /// the topic that must be looked up, if any. `left_in_flight` counts the records of an earlier
-    /// session that the producer still has.
+    /// the topic that must be looked up, if any. `left_in_flight` is zero when the producer has no
+    /// records of an earlier session, and no released events are under way.
     pub(crate) fn review(
         &mut self,
         at: Moment,

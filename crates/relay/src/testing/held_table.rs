@@ -84,10 +84,34 @@ impl HeldTable {
         self.skips.insert((commit_lsn, event_id.map(str::to_owned)));
     }
 
+    /// Carries out a request that only reads; `None` for one that writes.
+    pub fn read(&self, request: &HeldRequest) -> Option<HeldAnswer> {
+        match request {
+            HeldRequest::Load { since } => Some(HeldAnswer::Loaded(Box::new(self.load(*since)))),
+            HeldRequest::ReadDecided => {
+                let is_decided =
+                    |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
+                let keys: BTreeSet<KeyHash> =
+                    self.rows().filter(is_decided).map(|row| row.event.hash).collect();
+                Some(HeldAnswer::Decided(keys.into_iter().collect()))
+            }
+            HeldRequest::ReadNext { keys, events, bytes } => {
+                Some(HeldAnswer::Next(self.next(keys, *events, *bytes)))
+            }
+            HeldRequest::ReadSkip { id, event_id } => {
+                let skip = (id.commit_lsn, event_id.clone());
+                Some(HeldAnswer::Skipped(self.skips.contains(&skip)))
+            }
+            HeldRequest::Insert(_) | HeldRequest::Close(_) => None,
+        }
+    }
+
     /// Carries out a request.
     pub fn answer(&mut self, request: HeldRequest) -> HeldAnswer {
+        if let Some(answer) = self.read(&request) {
+            return answer;
+        }
         match request {
-            HeldRequest::Load { since } => HeldAnswer::Loaded(Box::new(self.load(since))),
             HeldRequest::Insert(events) => {
                 for event in events.iter() {
                     let row = HeldRow { event: event.clone(), state: HeldState::Held };
@@ -95,20 +119,11 @@ impl HeldTable {
                 }
                 HeldAnswer::Done
             }
-            HeldRequest::ReadDecided => {
-                let is_decided =
-                    |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
-                let keys: BTreeSet<KeyHash> =
-                    self.rows().filter(is_decided).map(|row| row.event.hash).collect();
-                HeldAnswer::Decided(keys.into_iter().collect())
-            }
-            HeldRequest::ReadNext { keys, events, bytes } => {
-                HeldAnswer::Next(self.next(&keys, events, bytes))
-            }
-            HeldRequest::ReadSkip { id, event_id } => {
-                HeldAnswer::Skipped(self.skips.contains(&(id.commit_lsn, event_id)))
-            }
             HeldRequest::Close(leaving) => HeldAnswer::Closed(self.close(leaving)),
+            HeldRequest::Load { .. }
+            | HeldRequest::ReadDecided
+            | HeldRequest::ReadNext { .. }
+            | HeldRequest::ReadSkip { .. } => HeldAnswer::Absent,
         }
     }
 
@@ -121,7 +136,9 @@ impl HeldTable {
     }
 
     fn totals(&self, key: KeyHash) -> KeyTotals {
-        let oldest = self.open_of(key).next().map(|row| row.event.committed_at);
+        let first = self.open_of(key).next().map(|row| &row.event);
+        let oldest = first.map(|event| event.committed_at);
+        let none = EventId { commit_lsn: Lsn::ZERO, index: 0 };
         KeyTotals {
             events: u64::try_from(self.open_of(key).count()).unwrap_or(u64::MAX),
             bytes: self
@@ -129,6 +146,7 @@ impl HeldTable {
                 .map(|row| u64::try_from(row.event.bytes()).unwrap_or(u64::MAX))
                 .sum(),
             oldest: oldest.unwrap_or(pgoutput::PgTimestamp::from_micros(0)),
+            first: first.map_or(none, |event| event.id),
         }
     }
 
@@ -138,6 +156,7 @@ impl HeldTable {
             |key: &&KeyHash| self.open_of(**key).next().is_some_and(|row| !row.is_undecided());
         let known = self.rows.iter().filter(|(id, _)| id.commit_lsn >= since);
         let known_as = |row: &HeldRow| match &row.event.letter {
+            _ if row.state == HeldState::Delivered => KnownAs::Delivered,
             Some(letter) if row.is_open() => KnownAs::OpenLetter(letter.code),
             Some(_) | None => KnownAs::Settled,
         };

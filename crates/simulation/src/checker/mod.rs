@@ -1,6 +1,8 @@
 //! Checks the invariants after every step: compares what reached Kafka and what was confirmed with
 //! what was committed.
 
+use std::collections::BTreeSet;
+
 use crate::{
     history::{CommitHistory, CommittedEvent, IDS, KEYS, TYPES},
     invariant::{Invariant, Violation},
@@ -8,6 +10,7 @@ use crate::{
     plan::StateTopicSetting,
 };
 
+mod held;
 mod order;
 mod positions;
 
@@ -37,6 +40,17 @@ struct CheckedSession {
     window_start: u64,
     /// Whether it must not produce any more.
     is_over: bool,
+    /// The held events that it has released.
+    released: BTreeSet<usize>,
+}
+
+/// Where a record comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// From the WAL.
+    Stream,
+    /// From the table of held events.
+    Release,
 }
 
 /// How a record reached its partition.
@@ -72,6 +86,8 @@ pub struct InvariantChecker {
     window: u64,
     /// Events so far that allow duplicates.
     interruptions: u64,
+    /// Held events that were released and not refused since.
+    released: BTreeSet<usize>,
 }
 
 impl InvariantChecker {
@@ -89,6 +105,7 @@ impl InvariantChecker {
             witness_position: 0,
             window,
             interruptions: 0,
+            released: BTreeSet::new(),
         }
     }
 
@@ -138,6 +155,7 @@ impl InvariantChecker {
             last: [None; KEYS],
             window_start: from,
             is_over: false,
+            released: BTreeSet::new(),
         });
         self.sessions.len() - 1
     }
@@ -167,7 +185,7 @@ impl InvariantChecker {
         &mut self,
         history: &CommitHistory,
         kafka: &SimulatedKafka,
-        session: usize,
+        (session, origin): (usize, Origin),
         produced: &ProducedRecord,
     ) {
         let Some(event) = produced.event.and_then(|number| history.events.get(number)) else {
@@ -194,7 +212,10 @@ impl InvariantChecker {
                 )
             });
         }
-        let pinned = self.sessions.get(session).filter(|one| event.serial < one.produced_before);
+        let is_again = |number: usize| origin == Origin::Stream || self.released.contains(&number);
+        let pinned = self.sessions.get(session).filter(|one| {
+            event.serial < one.produced_before && produced.event.is_some_and(is_again)
+        });
         // A topic that was re-created with fewer partitions holds no record from before.
         let SimulatedTopic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
@@ -208,16 +229,19 @@ impl InvariantChecker {
                 )
             });
         }
-        self.check_window(history, session, (produced.event, event));
+        if let Some(number) = produced.event.filter(|_| event.is_real) {
+            self.check_against_table(history, (session, origin), (number, event));
+        }
+        self.check_window(history, (session, origin), (produced.event, event));
     }
 
     fn check_window(
         &mut self,
         history: &CommitHistory,
-        session: usize,
+        (session, origin): (usize, Origin),
         (number, event): (Option<usize>, &CommittedEvent),
     ) {
-        if event.is_real {
+        if event.is_real && origin == Origin::Stream {
             self.produced = self.produced.max(event.serial + 1);
         }
         let Some(log) = self.sessions.get_mut(session) else { return };
@@ -227,7 +251,8 @@ impl InvariantChecker {
             });
             return;
         }
-        if !event.is_real {
+        // What is released has left the window when it was held.
+        if !event.is_real || origin == Origin::Release {
             return;
         }
         log.newest = number.max(log.newest);

@@ -24,8 +24,20 @@ impl InvariantChecker {
             self.duplicates += 1;
             return;
         }
+        if !event.has_order() || event.is_reopened {
+            self.duplicates += u64::from(event.is_stored);
+            event.is_stored = true;
+            self.advance_past_settled(history, key);
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.last[key] = None;
+            }
+            return;
+        }
+        let is_real = event.is_real;
         if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
             && index != last + 1
+            && !(is_real && follows(history, key, last, index))
+            && (is_real || !history.has_held_events())
         {
             self.report_violation(Invariant::S3Order, || {
                 format!(
@@ -37,7 +49,7 @@ impl InvariantChecker {
             session.last[key] = Some(index);
         }
         // An event of a history that the restored backup does not contain.
-        if !event.is_real {
+        if !is_real {
             return;
         }
         self.check_replay_is_complete(history, key, session, index);
@@ -81,7 +93,10 @@ impl InvariantChecker {
             let number = history.by_key[key].get(usize::try_from(index).ok()?)?;
             history.events.get(*number)
         });
-        if between.any(|event| !event.is_accepted) {
+        let is_passed_over = |event: &CommittedEvent| {
+            event.is_accepted || event.is_to_be_dropped() || event.is_reopened
+        };
+        if between.any(|event| !is_passed_over(event)) {
             self.report_violation(Invariant::S3Order, || {
                 format!(
                     "a replay of key {key} stores event {index} directly after event {}",
@@ -96,7 +111,7 @@ impl InvariantChecker {
             let index = usize::try_from(first).expect("an index fits");
             history.by_key[key].get(index).map(|number| &history.events[*number])
         };
-        while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
+        while next(self.stored[key]).is_some_and(CommittedEvent::is_passed) {
             self.stored[key] += 1;
         }
     }
@@ -107,4 +122,17 @@ impl InvariantChecker {
             self.advance_past_settled(history, key);
         }
     }
+}
+
+/// Whether nothing lies between two events of a key but what a person has decided to drop, or has
+/// accepted as missing.
+fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
+    // What was held before a gap is released by the session that begins behind the gap.
+    let is_in_gap = |event: &CommittedEvent| history.has_held_events() && event.is_accepted;
+    let is_passed_over = |index: u64| {
+        let number = history.by_key[key].get(usize::try_from(index).expect("an index fits"));
+        let event = number.map(|number| &history.events[*number]);
+        event.is_some_and(|event| event.is_to_be_dropped() || is_in_gap(event))
+    };
+    index > last && (last + 1..index).all(is_passed_over)
 }

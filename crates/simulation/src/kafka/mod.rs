@@ -31,6 +31,10 @@ pub struct SimulatedTopic {
     pub leaderless: u64,
     /// Its `max.message.bytes`.
     pub limit: Option<usize>,
+    /// What that is when no fault has lowered it.
+    pub usual_limit: Option<usize>,
+    /// Whether it was ever lowered.
+    pub was_lowered: bool,
     /// Whether metadata reports that the topic does not exist.
     pub is_hidden: bool,
 }
@@ -68,6 +72,8 @@ impl SimulatedKafka {
             leaderless: 0,
             is_hidden: false,
             limit: None,
+            usual_limit: None,
+            was_lowered: false,
         };
         Self {
             topics: TYPES.iter().map(topic).collect(),
@@ -98,6 +104,13 @@ impl SimulatedKafka {
             && self.topics[topic_partition.topic].leaderless & (1 << topic_partition.partition) == 0
     }
 
+    /// From now on no topic takes a record of more bytes.
+    pub fn limit_topics(&mut self, limit: usize) {
+        for topic in &mut self.topics {
+            (topic.limit, topic.usual_limit) = (Some(limit), Some(limit));
+        }
+    }
+
     /// Whether a partition exists.
     pub fn has(&self, topic_partition: TopicPartition) -> bool {
         self.topics[topic_partition.topic]
@@ -117,7 +130,7 @@ impl SimulatedKafka {
         for topic in &mut self.topics {
             topic.leaderless = 0;
             topic.is_hidden = false;
-            topic.limit = None;
+            topic.limit = topic.usual_limit;
             if topic.partitions.is_none() {
                 topic.partitions = topic.counts.last().copied();
             }

@@ -118,6 +118,16 @@ impl SimulatedProducer {
         self.waiting.get(&topic_partition)?.front().map(|pending| pending.event)
     }
 
+    /// The events of the next batch to a partition, of so many records at most.
+    pub fn batch(
+        &self,
+        topic_partition: TopicPartition,
+        records: usize,
+    ) -> impl Iterator<Item = usize> {
+        let queue = self.waiting.get(&topic_partition);
+        queue.into_iter().flatten().take(records).map(|pending| pending.event)
+    }
+
     /// The session whose record is stored next in a partition.
     pub fn next_session(&self, topic_partition: TopicPartition) -> Option<usize> {
         self.waiting.get(&topic_partition)?.front().map(|pending| pending.session)
@@ -229,7 +239,10 @@ impl RecordSink for SimulatedProducer {
         let is_intact = event.is_some_and(|event: usize| {
             let id = event.to_string();
             let expected = [("id", Some(id.as_bytes())), ("type", Some(EVENT_TYPE.as_bytes()))];
-            headers == expected && record.value == Some(postgres::payload(event).as_bytes())
+            let value = record.value.unwrap_or_default();
+            let is_value = value == postgres::payload(event).as_bytes()
+                || value == postgres::large_payload(event).as_bytes();
+            headers == expected && is_value
         });
         let key = topic.zip(index).map(|(topic, index)| topic * IDS.len() + index);
         debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");

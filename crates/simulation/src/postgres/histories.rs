@@ -92,6 +92,7 @@ impl SimulatedPostgres {
         if to < self.history.end_of_wal {
             self.epoch += 1;
             self.history.cut(to);
+            self.restore_held_table(to);
         }
         self.restore_points.retain(|past| past.end_of_wal <= to);
         self.highest_confirmed = self.highest_confirmed.min(to);
@@ -103,6 +104,7 @@ impl SimulatedPostgres {
         self.take_down(until);
         let end = self.start + 8 * random.below(300);
         self.history.cut(0);
+        self.held.take_back(0);
         self.history.end_of_wal = end;
         let number = self.identity.system_id.parse::<u64>().expect("a number") + 1;
         self.identity = History { system_id: number.to_string(), timeline: 1 };

@@ -7,12 +7,13 @@ use std::{collections::VecDeque, time::Duration};
 use relay::{Code, Moment, source::History};
 
 use crate::{
-    history::{CatalogState, CommitHistory},
+    history::{CatalogState, CommitHistory, Keyless},
     plan::VersionGroup,
     random::Random,
 };
 
 mod connection;
+mod held;
 mod histories;
 pub mod queries;
 mod restore_point;
@@ -21,10 +22,11 @@ mod stopping;
 mod walsender;
 
 pub use connection::{SimulatedConnection, SocketMessage};
+pub use held::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;
 pub use rows::describe;
-pub use rows::{EVENT_TYPE, RENAMED, payload};
+pub use rows::{EVENT_TYPE, RENAMED, large_payload, payload};
 
 /// `wal_sender_timeout`: the server closes a connection on which it received nothing for so long.
 /// (The router asks for a shorter time than the default.)
@@ -99,6 +101,8 @@ pub struct SimulatedPostgres {
     /// The timelines before the present one, each with the position where it ended.
     timelines: Vec<(u32, u64)>,
     restore_points: Vec<RestorePoint>,
+    /// The table of held events.
+    pub held: SimulatedHeldTable,
     /// Position of the transaction that cannot be decoded.
     pub undecodable: Option<u64>,
     /// The highest position that was ever confirmed.
@@ -107,8 +111,8 @@ pub struct SimulatedPostgres {
 
 impl SimulatedPostgres {
     /// An empty server with a slot.
-    pub fn new(version: VersionGroup) -> Self {
-        let history = CommitHistory::new(version);
+    pub fn new(version: VersionGroup, keyless: Keyless) -> Self {
+        let history = CommitHistory::new(version, keyless);
         let start = history.end_of_wal;
         Self {
             version,
@@ -127,6 +131,7 @@ impl SimulatedPostgres {
             start,
             timelines: Vec::new(),
             restore_points: vec![RestorePoint { end_of_wal: start, saved: start }],
+            held: SimulatedHeldTable::default(),
             undecodable: None,
             highest_confirmed: start,
         }

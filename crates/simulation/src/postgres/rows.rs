@@ -2,7 +2,11 @@
 
 use relay::testing::wire::{self, TEXT, Value};
 
-use crate::history::{CommittedEvent, CommittedTransaction, IDS, OutboxName, RowKind, TYPES};
+use crate::{
+    history::{CommittedEvent, CommittedTransaction, IDS, OutboxName, RowKind, TYPES},
+    plan::VersionGroup,
+    random::Random,
+};
 
 pub(super) const OUTBOX: u32 = 16_400;
 /// A partition of the outbox.
@@ -65,24 +69,57 @@ pub fn payload(number: usize) -> String {
     format!("payload {number}")
 }
 
+/// The payload of an event whose record is larger than its topic takes.
+pub fn large_payload(number: usize) -> String {
+    const SIZE: usize = 3_000;
+    format!("{:SIZE$}", payload(number))
+}
+
+/// What follows the row of an event in its transaction, each time that the transaction is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextRow {
+    /// The next event's row.
+    Nothing,
+    /// A row of another table.
+    OtherTable,
+    /// A row that the routers' configuration leaves out.
+    Skipped,
+}
+
+pub(super) fn after(number: usize, event: &CommittedEvent, version: VersionGroup) -> NextRow {
+    let seed = event.lsn ^ u64::try_from(number).expect("an index fits") << 32;
+    match Random::new(seed).below(12) {
+        0 => NextRow::OtherTable,
+        1 if version.has_skipped_rows() => NextRow::Skipped,
+        _ => NextRow::Nothing,
+    }
+}
+
 pub(super) fn begin(transaction: &CommittedTransaction) -> Vec<u8> {
     let CommittedTransaction { commit_lsn, committed_at, xid, .. } = transaction;
     wire::begin_of(*commit_lsn, *committed_at, *xid)
 }
 
 pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
-    let payload = payload(number);
+    let payload = match event.kind {
+        RowKind::TooLarge => large_payload(number),
+        _ => payload(number),
+    };
     let number = number.to_string();
     let key = match event.kind {
-        RowKind::Valid | RowKind::Oversized => Value::Text(IDS[event.key % IDS.len()]),
         RowKind::NullKey => Value::Null,
+        _ => Value::Text(IDS[event.key % IDS.len()]),
     };
+    let topic = TYPES[event.key / IDS.len()];
+    let illegal = format!("{topic}!");
     let values: Vec<Value<'_>> = columns(event.catalog.shape)
         .into_iter()
         .map(|column| match column {
+            "id" if event.kind == RowKind::NullId => Value::Null,
             "id" => Value::Text(&number),
             "payload" => Value::Text(&payload),
-            "aggregate_type" => Value::Text(TYPES[event.key / IDS.len()]),
+            "aggregate_type" if event.kind == RowKind::IllegalTopic => Value::Text(&illegal),
+            "aggregate_type" => Value::Text(topic),
             "aggregate_id" | "customer_id" => key,
             "event_type" => Value::Text(EVENT_TYPE),
             _ => Value::Text("no mapping uses this column"),

@@ -2,7 +2,11 @@
 
 use relay::{Code, testing::wire};
 
-use super::{SimulatedPostgres, connection::SocketMessage, rows};
+use super::{
+    SimulatedPostgres,
+    connection::SocketMessage,
+    rows::{self, NextRow},
+};
 use crate::{
     history::{CatalogState, CommittedEvent, PublicationState, RowKind},
     plan::VersionGroup,
@@ -56,19 +60,22 @@ impl SimulatedPostgres {
             let row = rows::insert(number, event);
             wire.push_back(match event.kind {
                 RowKind::Oversized => SocketMessage::Oversized(row),
-                RowKind::Valid | RowKind::NullKey => SocketMessage::Frame(row),
+                _ => SocketMessage::Frame(row),
             });
             match random.below(24) {
                 // A keepalive that reports the end of WAL, within a transaction.
                 0 => wire.push_back(SocketMessage::Frame(wire::keepalive(history.end_of_wal))),
-                1 => wire.extend(
+                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
+                _ => {}
+            }
+            match rows::after(number, event, *version) {
+                NextRow::Nothing => {}
+                NextRow::OtherTable => wire.extend(
                     [rows::other_relation(), rows::other_insert()].map(SocketMessage::Frame),
                 ),
-                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
-                3 if version.has_skipped_rows() => {
+                NextRow::Skipped => {
                     wire.push_back(SocketMessage::Frame(rows::skipped(event.lsn, shape, name)));
                 }
-                _ => {}
             }
         }
         // The same rows each time that the transaction is sent. A table that cannot be mapped would

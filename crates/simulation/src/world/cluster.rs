@@ -7,6 +7,7 @@ use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
 use super::World;
 use crate::{
     checker::StoredBy,
+    history::CommittedEvent,
     invariant::Invariant,
     kafka::{PendingRecord, TopicPartition},
 };
@@ -51,6 +52,9 @@ impl World {
             .producer
             .as_ref()
             .and_then(|producer| producer.next(topic_partition));
+        if self.is_batch_refused(router, topic_partition) {
+            return Some(Code::RecordRefused);
+        }
         if let (Some(next), Some((refused, _))) = (next, self.refused_event)
             && next == refused
         {
@@ -68,7 +72,8 @@ impl World {
             return;
         };
         self.trace(|| {
-            format!("event {event} of session {session} is stored in {topic_partition:?}")
+            let CommittedEvent { key, index_in_key, .. } = self.server.history.events[event];
+            format!("event {event} ({index_in_key} of key {key}) of session {session} is stored in {topic_partition:?}")
         });
         self.checker.check_stored(
             &mut self.server.history,
@@ -216,6 +221,7 @@ impl World {
         self.create_producer(router);
         self.answer_one_request(router);
         self.answer_look_up(router);
+        self.release(router);
     }
 
     /// Answers one pending request to the server or read of the state topic.
@@ -225,6 +231,7 @@ impl World {
         } else {
             self.answer_request(router);
         }
+        self.answer_held(router);
     }
 
     fn answer_look_up(&mut self, router: usize) {

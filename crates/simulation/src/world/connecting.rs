@@ -72,13 +72,7 @@ impl World {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
             PendingRequest::ReadSlot => {
-                // Without a witness nothing else is requested once there is a stream.
-                let is_last = self.plan.state_topic == StateTopicSetting::Unused;
-                let before = self.stream_to_begin(router).filter(|_| is_last);
                 self.input(router, Input::Slot(self.server.read_slot()));
-                if before.is_some() && before == self.stream_to_begin(router) {
-                    self.check_session_begin(router);
-                }
             }
             PendingRequest::ReadCatalog => {
                 self.input(router, Input::Catalog(self.server.read_catalog()));

@@ -39,6 +39,7 @@ impl World {
             self.run_periodic_checks(router);
         }
         self.schedule_acceptance();
+        self.decide_at_the_end();
         self.advance_clock(Duration::from_millis(250));
     }
 
@@ -47,6 +48,7 @@ impl World {
         coverage::disarm();
         self.run_all_repairs();
         self.kafka.heal();
+        self.end_dead_letters();
         self.server.history.commit_all(&mut self.random);
         if self.wait_until_delivered() {
             self.require_new_partition_counts();
@@ -127,6 +129,7 @@ impl World {
             && !self.expected_failure.is_required()
             && !(self.plan.person == Person::Accepts && self.has_open_gap())
             && self.history().missing().next().is_none()
+            && self.has_table_left_nothing()
             && self.server.confirmed() == self.history().end_of_wal
     }
 
@@ -156,7 +159,8 @@ impl World {
         // For any reason to stop: what precedes a bad row has to arrive.
         let events = &self.server.history.events;
         let is_bad = |event: &CommittedEvent| {
-            event.kind != RowKind::Valid || event.catalog.shape >= crate::postgres::RENAMED
+            (event.kind != RowKind::Valid && !self.has_dead_letters())
+                || event.catalog.shape >= crate::postgres::RENAMED
         };
         let Some(bad) = events.iter().position(is_bad) else { return };
         let gap = events.iter().any(|event| !event.is_published());

@@ -8,7 +8,7 @@ use relay::{Code, Moment, Now, PgTimestamp};
 use crate::{
     checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::CommitHistory,
+    history::{CommitHistory, Keyless},
     invariant::{Invariant, Violation},
     kafka::SimulatedKafka,
     plan::{Plan, Trace},
@@ -23,8 +23,10 @@ mod connecting;
 mod ending;
 mod expected_failure;
 mod faults;
+mod held;
 mod injection;
 mod monitor;
+mod operators;
 mod reading;
 mod repair;
 mod repairing;
@@ -32,6 +34,7 @@ mod shell;
 mod witness_writes;
 
 use expected_failure::ExpectedFailure;
+use held::HeldFacts;
 use injection::Injection;
 use repair::Repair;
 
@@ -61,6 +64,8 @@ pub struct World {
     is_state_topic_lost: bool,
     /// The event that the cluster refuses, and the number of the process that has met it.
     refused_event: Option<(usize, Option<u64>)>,
+    /// What is known of events that cannot be delivered.
+    held: HeldFacts,
     /// Processes that were started so far.
     processes: u64,
     /// Whether a router may or must ask for a person.
@@ -80,16 +85,20 @@ impl World {
         let at = Moment::default();
         let start = |number| {
             let seed = random.next_number();
-            let settings = settings(number, plan.window, plan.version, plan.state_topic, seed);
+            let settings = settings(number, &plan, seed);
             SimulatedRouter::start(number, settings, at)
         };
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
         coverage::disarm();
-        Self {
+        let keyless = match plan.dead_letters {
+            Some(_) => Keyless::IsHeld,
+            None => Keyless::Stops,
+        };
+        let mut world = Self {
             random,
             at,
-            server: SimulatedPostgres::new(plan.version),
+            server: SimulatedPostgres::new(plan.version, keyless),
             kafka: SimulatedKafka::new(plan.partitions),
             routers,
             checker: InvariantChecker::new(plan.window, plan.state_topic),
@@ -100,6 +109,7 @@ impl World {
             late_witness_position: 0,
             is_state_topic_lost: false,
             refused_event: None,
+            held: HeldFacts::default(),
             processes,
             expected_failure: ExpectedFailure::default(),
             person_at: None,
@@ -107,7 +117,9 @@ impl World {
             // Another router, or a late write, may change the state topic between two reads of it.
             causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
             plan,
-        }
+        };
+        world.begin_dead_letters();
+        world
     }
 
     /// Runs to the end, or to the first violation.
@@ -175,6 +187,7 @@ impl World {
             13 => self.store_late_batch(),
             _ => self.advance_clock_by_random(some),
         }
+        self.step_dead_letters();
         self.report_closed_connections();
         self.schedule_acceptance();
         if self.random.one_in(40) {

@@ -4,6 +4,7 @@ use relay::{Code, Failure, FrameOutcome, Input, ServerNotice, witness::Witness};
 
 use super::World;
 use crate::{
+    checker::Origin,
     history::IDS,
     invariant::Invariant,
     kafka::ProducedRecord,
@@ -35,7 +36,9 @@ impl World {
                 SocketMessage::Oversized(prefix) => {
                     let now = self.now();
                     let step = self.run_in_process(router, |process| {
-                        process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
+                        let SimulatedRouter { relay, producer, .. } = process;
+                        let Some(producer) = producer else { return FrameOutcome::NotTaken };
+                        relay.oversized(ROW_BYTES + prefix.len(), &prefix, now, producer)
                     });
                     let Some(step) = step else { return };
                     if step == FrameOutcome::NotTaken
@@ -84,7 +87,7 @@ impl World {
         self.trace(|| {
             format!("router {router} reads {}: {step:?}", crate::postgres::describe(&frame))
         });
-        self.check_produced_records(router);
+        self.check_produced_records(router, Origin::Stream);
         let Some(step) = step else { return false };
         if step == FrameOutcome::NotTaken
             && let Some(connection) = self.server.connection(id)
@@ -95,7 +98,7 @@ impl World {
         step == FrameOutcome::Taken
     }
 
-    fn check_produced_records(&mut self, router: usize) {
+    pub(super) fn check_produced_records(&mut self, router: usize, origin: Origin) {
         let SimulatedRouter { producer: Some(producer), session, .. } = &mut self.routers[router]
         else {
             return;
@@ -103,7 +106,8 @@ impl World {
         let produced: Vec<_> = producer.produced.drain(..).collect();
         let session = *session;
         for produced in &produced {
-            self.checker.check_produced(&self.server.history, &self.kafka, session, produced);
+            let from = (session, origin);
+            self.checker.check_produced(&self.server.history, &self.kafka, from, produced);
         }
         if !produced.is_empty()
             && self.plan.state_topic == StateTopicSetting::Used

@@ -59,7 +59,7 @@ impl World {
             }
             Repair::Limits => {
                 for topic in &mut self.kafka.topics {
-                    topic.limit = None;
+                    topic.limit = topic.usual_limit;
                 }
             }
             Repair::Topic(index, partitions) => {
@@ -70,7 +70,10 @@ impl World {
             }
             Repair::ResumeProcess(router) => self.resume_process(router),
             Repair::Decoding => self.server.undecodable = None,
-            Repair::Record => self.refused_event = None,
+            Repair::Record => {
+                self.refused_event = None;
+                self.held.accept_again();
+            }
             Repair::TableName => self.server.catalog.name = OutboxName::Configured,
             Repair::Slot => {
                 let here = self.server.history.end_of_wal;

@@ -63,6 +63,7 @@ impl World {
             });
         }
         self.act(router);
+        self.release(router);
     }
 
     /// One pass as in the real shell: acknowledgements, then frames, then the time.
@@ -81,6 +82,7 @@ impl World {
                     self.request_state_topic_read(router, number);
                 }
                 Action::WriteStateTopic(write) => self.write_state_topic(router, write),
+                Action::Held(number, request) => self.ask_table(router, number, request),
                 Action::Connect => self.begin(router, PendingRequest::Connect),
                 Action::WatchSlot => self.begin(router, PendingRequest::WatchSlot),
                 Action::ReadTimelines(timeline) => {
@@ -273,8 +275,8 @@ impl World {
         let seed = self.random.next_number();
         self.processes += 1;
         let number = self.processes;
-        let settings =
-            settings(number, self.plan.window, self.plan.version, self.plan.state_topic, seed);
+        self.orphan_request(router);
+        let settings = settings(number, &self.plan, seed);
         self.routers[router] = SimulatedRouter::start(number, settings, self.at);
     }
 }

@@ -48,7 +48,6 @@ impl World {
                     "a session begins although a gap is open".to_owned()
                 });
             }
-            self.check_session_begin(router);
         }
     }
 

@@ -105,6 +105,14 @@ impl Script {
         }
     }
 
+    /// Table and Kafka catch up; nothing is confirmed yet.
+    fn hold_and_settle(&mut self) {
+        for _ in 0..3 {
+            self.answer_table();
+            self.settle();
+        }
+    }
+
     /// One transaction of these rows, which commits at `at`.
     fn rows(&mut self, at: u64, rows: &[Vec<u8>]) {
         self.begin(at);
@@ -524,4 +532,160 @@ fn a_person_skips_the_row_at_which_the_router_stands_and_no_other() {
     assert_eq!(script.keys(), ["a", "d"]);
     assert_eq!(script.confirmed(), 32);
     assert!(script.states().is_empty(), "a skipped row is in no table");
+}
+
+#[test]
+fn what_left_the_table_follows_again_when_events_of_its_key_come_again() {
+    let mut script = streaming(dead_letters());
+    let (first, later) = (good("b"), [poison("b"), good("b")]);
+    script.rows(24, std::slice::from_ref(&first));
+    script.rows(40, &later);
+    script.hold_and_settle();
+    script.table().decide(id(40, 0), Decision::Drop);
+    script.tick_after(1_100);
+    script.hold_and_settle();
+    assert_eq!(script.states(), [HeldState::Dropped, HeldState::Delivered]);
+    // What was confirmed since is lost in a crash of the server.
+    script.source.slot_at = 16;
+    script.reconnect();
+    script.sink.forget();
+    script.rows(24, &[first]);
+    script.rows(40, &later);
+    script.catch_up();
+    assert_eq!(script.keys(), ["b", "b"], "the last record of the key is its last event");
+    assert_eq!(script.states(), [HeldState::Dropped, HeldState::Delivered]);
+}
+
+#[test]
+fn an_event_that_precedes_what_is_held_goes_the_usual_way_when_it_comes_again() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[good("b")]);
+    script.rows(40, &[poison("b")]);
+    script.hold_and_settle();
+    script.reconnect();
+    script.sink.forget();
+    script.rows(24, &[good("b")]);
+    script.catch_up();
+    assert_eq!(script.keys(), ["b"]);
+    assert_eq!(script.states(), [HeldState::Held]);
+}
+
+#[test]
+fn nothing_is_released_before_what_comes_again_has_come() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[good("b")]);
+    script.rows(40, &[poison("b"), good("b")]);
+    script.hold_and_settle();
+    script.table().decide(id(40, 0), Decision::Drop);
+    script.reconnect();
+    script.sink.forget();
+    script.tick_after(1_100);
+    script.hold_and_settle();
+    assert!(script.keys().is_empty(), "event 24:0 precedes what is released");
+    script.rows(24, &[good("b")]);
+    script.hold_and_settle();
+    assert_eq!(script.keys(), ["b"]);
+    script.rows(40, &[poison("b"), good("b")]);
+    script.catch_up();
+    assert_eq!(script.keys(), ["b", "b"]);
+    assert_eq!(script.states(), [HeldState::Dropped, HeldState::Delivered]);
+}
+
+#[test]
+fn a_requeued_event_is_compared_with_the_limit_that_its_topic_has_then() {
+    let mut script = streaming(dead_letters());
+    let limited = TopicFacts { max_message_bytes: Some(100), ..facts(3) };
+    script.begin(24);
+    let row = row_with_type("b", "large");
+    assert_eq!(script.frame(&row), FrameOutcome::NotTaken);
+    let Some(Action::LookUpTopic(topic, _)) = script.actions.pop_back() else {
+        panic!("the topic is looked up")
+    };
+    script.handle(Input::Topic(topic, Ok(limited)));
+    script.take(&row);
+    script.commit(24);
+    script.catch_up();
+    assert_eq!(script.states(), [HeldState::Held]);
+    script.table().decide(id(24, 0), Decision::Deliver);
+    // The topic is looked up, and has no limit any more.
+    script.catch_up();
+    assert_eq!(script.states(), [HeldState::Delivered]);
+}
+
+fn row_with_type(key: &str, aggregate_type: &str) -> Vec<u8> {
+    let payload = format!("{:200}", "{}");
+    let values = [key, aggregate_type, key, "Happened", &payload, "{}"].map(Value::Text);
+    wire::insert(1, OUTBOX, &values)
+}
+
+#[test]
+fn a_router_to_which_the_table_says_that_it_lost_the_slot_ends_its_session() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("b")]);
+    let number = script.actions().iter().find_map(|action| {
+        if let Action::Held(number, _) = action { Some(*number) } else { None }
+    });
+    script.handle(Input::Held(number.unwrap(), Err(failure(Code::SlotInUse))));
+    assert!(script.actions().contains(&Action::Disconnect));
+}
+
+#[test]
+fn the_row_that_was_too_many_is_offered_again_when_another_has_left() {
+    let limits = HeldLimits { keys: 1, ..HeldLimits::default() };
+    let mut script = streaming(HeldSettings { limits, ..dead_letters() });
+    script.rows(24, &[poison("a")]);
+    script.catch_up();
+    script.begin(40);
+    assert_eq!(script.frame(&poison("c")), FrameOutcome::NotTaken);
+    script.table().decide(id(24, 0), Decision::Drop);
+    for _ in 0..3 {
+        script.tick_after(1_100);
+        script.answer_table();
+    }
+    script.take(&poison("c"));
+}
+
+#[test]
+fn a_record_of_an_earlier_batch_that_is_refused_blames_nobody() {
+    use crate::held::release::Release;
+    let letter = || crate::held::Letter { code: Code::RecordRefused, message: String::new() };
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("a"), poison("b")]);
+    script.catch_up();
+    let held: Vec<_> = script.table().rows().map(|row| row.event.clone()).collect();
+    let mut release = Release::default();
+    let produce = |release: &mut Release, event: &crate::held::HeldEvent| {
+        release.begin(&[], vec![(event.clone(), Decision::Deliver)]);
+        let ticket = release.issue(1);
+        release.produced();
+        ticket.redeem().0
+    };
+    let earlier = produce(&mut release, &held[0]);
+    release.refused(earlier, letter());
+    release.session_ended();
+    let earlier = produce(&mut release, &held[0]);
+    release.session_ended();
+    let own = produce(&mut release, &held[1]);
+    release.refused(earlier, letter());
+    assert!(release.culprit(held[1].id).is_none());
+    release.refused(own, letter());
+    assert!(release.culprit(held[1].id).is_some());
+}
+
+#[test]
+fn a_batch_ends_under_the_partition_count_under_which_it_began() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("b"), good("b")]);
+    script.catch_up();
+    script.table().decide(id(24, 0), Decision::Drop);
+    script.tick_after(1_100);
+    script.answer_table();
+    assert_eq!(script.keys(), ["b"], "it is in flight");
+    let topic = script.relay.topics_in_use().next().map(|(id, _)| id).unwrap();
+    script.handle(Input::Partitions(topic, NonZeroI32::new(9).unwrap()));
+    assert!(!script.relay.wants_wal(), "nothing more is produced");
+    script.settle();
+    assert!(!script.relay.wants_wal(), "if the batch were repeated, it would be repeated whole");
+    script.catch_up();
+    assert!(script.relay.wants_wal());
 }

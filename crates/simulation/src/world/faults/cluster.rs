@@ -81,7 +81,8 @@ impl World {
 
     /// A producer reads the topics' limits when it is new.
     pub(super) fn lower_a_limit(&mut self) -> Injection {
-        self.some_topic().1.limit = Some(60);
+        let (_, topic) = self.some_topic();
+        (topic.limit, topic.was_lowered) = (Some(60), true);
         self.schedule_repair(AT_ONCE, Repair::Limits);
         self.fail_a_producer()
     }

@@ -17,6 +17,16 @@ impl World {
             return Injection::NotApplicable;
         }
         let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
+        let is_of_held = matches!(
+            point,
+            Failpoint::BeforeHold
+                | Failpoint::Held
+                | Failpoint::Released
+                | Failpoint::ReleaseClosed
+        );
+        if is_of_held && !self.has_dead_letters() {
+            return Injection::NotApplicable;
+        }
         self.checker.note_interruption();
         coverage::arm(point, 1);
         match point {
@@ -48,6 +58,10 @@ impl World {
                 self.run_until_killed();
             }
             Failpoint::QueueFull => self.fill_the_queue(),
+            Failpoint::BeforeHold
+            | Failpoint::Held
+            | Failpoint::Released
+            | Failpoint::ReleaseClosed => self.hold_and_release(),
             Failpoint::RelationTaken
             | Failpoint::BeginTaken
             | Failpoint::BeforeEnqueue
@@ -82,6 +96,20 @@ impl World {
                 break;
             }
             self.run_round();
+        }
+    }
+
+    /// Events are held, and a person decides about them, until the failpoint has fired.
+    fn hold_and_release(&mut self) {
+        for round in 0..ROUNDS {
+            if !coverage::is_armed() {
+                break;
+            }
+            if round % 8 == 0 {
+                self.write_poison();
+            }
+            self.run_round();
+            self.decide();
         }
     }
 

@@ -75,6 +75,12 @@ impl World {
             Fault::ExchangeServer => self.replace_the_server(),
             Fault::ExchangeKafka => self.replace_kafka(),
             Fault::RenameKeyColumn => self.inject_for_person(fault, Self::rename_the_key),
+            Fault::PoisonRow if self.has_dead_letters() => {
+                self.write_transaction(3, RowKind::NullId)
+            }
+            Fault::OversizedRow if self.has_dead_letters() => {
+                self.write_transaction(3, RowKind::Oversized)
+            }
             Fault::PoisonRow => self.inject_for_person(fault, Self::write_a_null_key),
             Fault::OversizedRow => self.inject_for_person(fault, Self::write_a_huge_row),
         }
@@ -118,6 +124,11 @@ impl World {
         self.checker.note_interruption();
         let _written = self.write_transaction(3, RowKind::Valid);
         let number = self.server.history.events.len() - 2;
+        if self.has_dead_letters() {
+            self.held.refuse_for_now(number);
+            self.schedule_repair(AT_ONCE, Repair::Record);
+            return Injection::Done;
+        }
         self.refused_event = Some((number, None));
         self.schedule_repair(AT_ONCE, Repair::Record);
         Injection::Done

@@ -1,0 +1,111 @@
+//! The table of held events: a table of the same database, so it goes where the database goes.
+
+use std::{mem, rc::Rc};
+
+use relay::{
+    held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving},
+    testing::HeldTable,
+};
+
+use super::{
+    SimulatedPostgres,
+    rows::{self, NextRow},
+};
+use crate::{history::CommitHistory, plan::VersionGroup};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct SimulatedHeldTable {
+    /// What is committed.
+    pub table: Rc<HeldTable>,
+    /// What was committed, each with the end of WAL after it.
+    past: Vec<(u64, Rc<HeldTable>)>,
+    /// Requests that run although the connection that sent them is gone.
+    pub orphans: Vec<HeldRequest>,
+}
+
+impl SimulatedHeldTable {
+    /// The database is taken back: the table is as it was when WAL ended here.
+    pub(super) fn take_back(&mut self, to: u64) {
+        self.orphans.clear();
+        self.past.retain(|(end, _)| *end <= to);
+        self.table = self.past.last().map_or_else(Rc::default, |(_, table)| Rc::clone(table));
+    }
+}
+
+impl SimulatedPostgres {
+    /// Carries out a request, and commits what it wrote.
+    pub fn ask_held_table(&mut self, request: HeldRequest) -> HeldAnswer {
+        if let Some(answer) = self.held.table.read(&request) {
+            return answer;
+        }
+        let ids: Vec<EventId> = match &request {
+            HeldRequest::Insert(events) => events.iter().map(|event| event.id).collect(),
+            HeldRequest::Close(leaving) => leaving.iter().map(|Leaving { id, .. }| *id).collect(),
+            HeldRequest::Load { .. } | HeldRequest::ReadDecided | HeldRequest::ReadNext { .. } => {
+                Vec::new()
+            }
+        };
+        let answer = Rc::make_mut(&mut self.held.table).answer(request);
+        self.commit_held_table(&ids);
+        answer
+    }
+
+    /// A person decides about a dead letter.
+    pub fn decide(&mut self, id: EventId, decision: Decision) {
+        Rc::make_mut(&mut self.held.table).decide(id, decision);
+        self.commit_held_table(&[id]);
+    }
+
+    fn commit_held_table(&mut self, ids: &[EventId]) {
+        const COMMIT: u64 = 8;
+        self.history.end_of_wal += COMMIT;
+        self.held.past.push((self.history.end_of_wal, Rc::clone(&self.held.table)));
+        for id in ids {
+            let state = self.held.table.row(*id).map(|row| row.state);
+            if let Some(number) = self.event_of(*id) {
+                self.history.events[number].held = state;
+            }
+        }
+    }
+
+    /// The index of the event that is known by this.
+    pub fn event_of(&self, id: EventId) -> Option<usize> {
+        event_of(&self.history, self.version, id)
+    }
+
+    /// The history was cut: takes the table back, too. Events that are open again, or whose row is
+    /// gone, may come after what followed them.
+    pub(super) fn restore_held_table(&mut self, to: u64) {
+        self.held.take_back(to);
+        let Self { history, held, version, .. } = self;
+        let mut states = vec![None; history.events.len()];
+        for row in held.table.rows() {
+            if let Some(number) = event_of(history, *version, row.event.id) {
+                states[number] = Some(row.state);
+            }
+        }
+        for (event, state) in history.events.iter_mut().zip(states) {
+            let was = mem::replace(&mut event.held, state);
+            event.is_reopened |= was != state;
+            // The write of its row is lost with the end of the WAL: see docs/testing.md.
+            event.is_accepted |= was.is_some() && state.is_none();
+        }
+    }
+}
+
+fn event_of(history: &CommitHistory, version: VersionGroup, id: EventId) -> Option<usize> {
+    let transaction = history.transaction_at(id.commit_lsn.as_u64())?;
+    let mut index = 0;
+    for number in transaction.events.clone() {
+        let event = &history.events[number];
+        if !event.is_published() {
+            continue;
+        }
+        if index == id.index {
+            return Some(number);
+        }
+        index += 1 + u32::from(rows::after(number, event, version) != NextRow::Nothing);
+    }
+    None
+}
