@@ -15,7 +15,8 @@ use super::{
 /// Each key that has open events. The first of a key is looked up by the index `held_open`, which
 /// for ten thousand keys takes less than sorting a million events.
 const KEYS: &str = "\
-    select t.key_hash, t.events, t.bytes, f.committed_at, f.undecided \
+    select t.key_hash, t.events, t.bytes, f.commit_lsn, f.event_index, f.committed_at, \
+      f.undecided \
     from ( \
       select key_hash, count(*) as events, \
         sum(length(messages)::int8 + coalesce(length(key), 0)::int8 + $3)::int8 as bytes \
@@ -23,17 +24,19 @@ const KEYS: &str = "\
       where pipeline = $1 and slot = $2 and state in ('held', 'requeued', 'dropping') \
       group by key_hash) t \
     cross join lateral ( \
-      select h.committed_at, h.code is not null and h.state = 'held' as undecided \
+      select h.commit_lsn, h.event_index, h.committed_at, \
+        h.code is not null and h.state = 'held' as undecided \
       from outbox_router.held h \
       where h.pipeline = $1 and h.slot = $2 and h.key_hash = t.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
       order by h.commit_lsn, h.event_index limit 1) f \
     order by t.key_hash";
 
-/// Events that the server may send again, and the code of those that are open dead letters.
+/// Events that the server may send again: which were delivered, and the code of open dead letters.
 const KNOWN: &str = "\
     select commit_lsn, event_index, \
-      case when state in ('held', 'requeued', 'dropping') then code end as code \
+      case when state in ('held', 'requeued', 'dropping') then code end as code, \
+      state = 'delivered' as delivered \
     from outbox_router.held where pipeline = $1 and slot = $2 and commit_lsn >= $3 \
     order by commit_lsn, event_index";
 
@@ -70,15 +73,23 @@ fn loaded(keys: &Rows, known: &Rows) -> Result<HeldAnswer, Failure> {
     let mut loaded = Loaded::default();
     for row in keys {
         let (key, Timestamptz(oldest)) = (key_hash(row)?, get(row, "committed_at")?);
-        let totals =
-            KeyTotals { events: count(row, "events")?, bytes: count(row, "bytes")?, oldest };
+        let totals = KeyTotals {
+            events: count(row, "events")?,
+            bytes: count(row, "bytes")?,
+            oldest,
+            first: event_id(row)?,
+        };
         loaded.keys.push((key, totals));
         if !get::<bool>(row, "undecided")? {
             loaded.leaving.push(key);
         }
     }
     for row in known {
-        let known_as = code(row)?.map_or(KnownAs::Settled, KnownAs::OpenLetter);
+        let known_as = match code(row)? {
+            Some(code) => KnownAs::OpenLetter(code),
+            None if get(row, "delivered")? => KnownAs::Delivered,
+            None => KnownAs::Settled,
+        };
         loaded.known.push((event_id(row)?, known_as));
     }
     Ok(HeldAnswer::Loaded(Box::new(loaded)))

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, KeyTotals,
-    Leaving, Letter, OnError,
-    keys::HeldKeys,
+    ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, Leaving, Letter,
+    OnError,
+    keys::{HeldKeys, Load},
     queue::Queue,
     release::Release,
     suspects::{Narrowed, Refusals},
 };
-use pgoutput::Lsn;
+use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
     clock::Moment,
@@ -364,29 +364,31 @@ impl Holding {
                 let keys = running.map_or_else(Vec::new, |running| running.keys);
                 self.release.begin(&keys, events);
             }
-            HeldAnswer::Closed(totals) => {
+            HeldAnswer::Closed(first) => {
                 let leaving = self.release.finished().unwrap_or_default();
-                self.release.closed();
-                self.set_totals(totals.into_iter().collect());
+                let left = self.release.closed();
+                self.events_left(first.into_iter().collect(), &left);
                 return Answered::Closed(leaving);
             }
         }
         Answered::Nothing
     }
 
-    /// Sets what is held of some keys to what the table has of them, and what is not written yet.
-    fn set_totals(&mut self, mut totals: BTreeMap<KeyHash, KeyTotals>) {
+    /// Events have left the table. What is not written yet is not in the table's answer.
+    fn events_left(
+        &mut self,
+        mut first: BTreeMap<KeyHash, Option<(EventId, PgTimestamp)>>,
+        left: &BTreeMap<KeyHash, Load>,
+    ) {
         for event in self.queue.events() {
-            if let Some(of_key) = totals.get_mut(&event.hash) {
-                if of_key.events == 0 || event.id < of_key.first {
-                    (of_key.first, of_key.oldest) = (event.id, event.committed_at);
-                }
-                of_key.events += 1;
-                of_key.bytes += u64::try_from(event.bytes()).unwrap_or(u64::MAX);
+            if let Some(first) = first.get_mut(&event.hash)
+                && first.is_none_or(|(first, _)| event.id < first)
+            {
+                *first = Some((event.id, event.committed_at));
             }
         }
-        for (key, of_key) in totals {
-            self.keys.set(key, of_key);
+        for (key, first) in first {
+            self.keys.left(key, left.get(&key).copied().unwrap_or_default(), first);
         }
     }
 

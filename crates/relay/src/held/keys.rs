@@ -18,6 +18,13 @@ pub struct HeldLimits {
     pub bytes: u64,
 }
 
+/// Events and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+}
+
 impl HeldLimits {
     /// Nothing is held.
     pub const NONE: Self = Self { keys: 0, events: 0, bytes: 0 };
@@ -84,16 +91,26 @@ impl HeldKeys {
         self.bytes += bytes;
     }
 
-    /// What is now held of a key; nothing makes the key free.
-    pub(crate) fn set(&mut self, key: KeyHash, totals: KeyTotals) {
-        let before =
-            if totals.events == 0 { self.keys.remove(&key) } else { self.keys.insert(key, totals) };
-        if let Some(before) = before {
-            self.events = self.events.saturating_sub(before.events);
-            self.bytes = self.bytes.saturating_sub(before.bytes);
+    /// Events of a key have left. `first` is the first event that is left of it, in the table or on
+    /// its way there; without one the key is free.
+    pub(crate) fn left(&mut self, key: KeyHash, left: Load, first: Option<(EventId, PgTimestamp)>) {
+        let Some(totals) = self.keys.get_mut(&key) else { return };
+        let gone = match first {
+            None => Load { events: totals.events, bytes: totals.bytes },
+            Some((first, oldest)) => {
+                (totals.first, totals.oldest) = (first, oldest);
+                // At least one is left, whatever was counted.
+                let events = left.events.min(totals.events.saturating_sub(1));
+                Load { events, bytes: left.bytes.min(totals.bytes) }
+            }
+        };
+        totals.events -= gone.events;
+        totals.bytes -= gone.bytes;
+        self.events = self.events.saturating_sub(gone.events);
+        self.bytes = self.bytes.saturating_sub(gone.bytes);
+        if first.is_none() {
+            self.keys.remove(&key);
         }
-        self.events += totals.events;
-        self.bytes += totals.bytes;
     }
 
     /// What an event that has come is in the table; `None` for one that is not there.
@@ -145,9 +162,13 @@ mod tests {
         keys.add(key, 10, (id(20, 0), at(9)));
         assert_eq!(keys.totals(), HeldLimits { keys: 1, events: 3, bytes: 30 });
         assert_eq!(keys.oldest(), Some(at(5)));
-        keys.set(key, totals(1));
+        let two = Load { events: 2, bytes: 20 };
+        keys.left(key, two, Some((id(20, 0), at(9))));
         assert_eq!(keys.totals(), HeldLimits { keys: 1, events: 1, bytes: 10 });
-        keys.set(key, totals(0));
+        assert_eq!(keys.oldest(), Some(at(9)));
+        keys.left(key, two, Some((id(20, 0), at(9))));
+        assert_eq!(keys.totals().events, 1, "there is one, whatever was counted");
+        keys.left(key, Load::default(), None);
         assert!(!keys.contains(&key) && keys.is_empty());
         assert_eq!(keys.totals(), HeldLimits::NONE);
     }

@@ -2,9 +2,9 @@
 //! acknowledged, and then closed in the table. Only when the table has closed them are the next
 //! events read, so a crash repeats one batch at most, in the same order.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Decision, EventId, HeldEvent, KeyHash, Leaving, Letter, Outcome};
+use super::{Decision, EventId, HeldEvent, KeyHash, Leaving, Letter, Outcome, keys::Load};
 use crate::{
     ports::AckRun,
     progress::ticket::{Ticket, TransactionRef},
@@ -51,6 +51,8 @@ struct Batch {
     produced: Vec<EventId>,
     /// What became of the others.
     leaving: Vec<Leaving>,
+    /// What leaves the table, by key.
+    left: BTreeMap<KeyHash, Load>,
     /// Keys with an event in this batch that cannot be delivered: nothing passes it.
     blocked: BTreeSet<KeyHash>,
     /// The topic whose limit is being read again, since an event in front exceeds the known one.
@@ -65,6 +67,15 @@ pub(crate) struct NextBatch {
     pub(crate) keys: Vec<KeyHash>,
     pub(crate) events: usize,
     pub(crate) bytes: usize,
+}
+
+impl Batch {
+    /// The event leaves the table.
+    fn count(&mut self, event: &HeldEvent) {
+        let left = self.left.entry(event.hash).or_default();
+        left.events += 1;
+        left.bytes += u64::try_from(event.bytes()).unwrap_or(u64::MAX);
+    }
 }
 
 impl Release {
@@ -166,6 +177,7 @@ impl Release {
         let Some(batch) = &mut self.batch else { return };
         if let Some((event, _)) = batch.waiting.pop_front() {
             batch.produced.push(event.id);
+            batch.count(&event);
             batch.in_flight += 1;
         }
     }
@@ -181,8 +193,11 @@ impl Release {
     pub(crate) fn leave(&mut self, outcome: Outcome) {
         let Some(batch) = &mut self.batch else { return };
         if let Some((event, _)) = batch.waiting.pop_front() {
-            if let Outcome::Refused(_) = outcome {
-                batch.blocked.insert(event.hash);
+            match outcome {
+                Outcome::Refused(_) => {
+                    batch.blocked.insert(event.hash);
+                }
+                Outcome::Delivered | Outcome::Dropped => batch.count(&event),
             }
             if self.culprit.as_ref().is_some_and(|(id, _)| *id == event.id) {
                 self.culprit = None;
@@ -235,9 +250,9 @@ impl Release {
         Some(batch.leaving.iter().cloned().chain(batch.produced.iter().map(delivered)).collect())
     }
 
-    /// The table has closed the batch.
-    pub(crate) fn closed(&mut self) {
-        self.batch = None;
+    /// The table has closed the batch. Returns what has left it.
+    pub(crate) fn closed(&mut self) -> BTreeMap<KeyHash, Load> {
+        self.batch.take().map_or_else(BTreeMap::new, |batch| batch.left)
     }
 
     /// A broker refused these records: the next batches have one event, until that one is found.

@@ -41,8 +41,8 @@ pub enum HeldRequest {
         /// The value of its id column, where it can be read.
         event_id: Option<String>,
     },
-    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with what the
-    /// table then holds of their keys.
+    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with the first
+    /// event that is then open of each of their keys.
     Close(Vec<Leaving>),
 }
 
@@ -62,7 +62,7 @@ pub enum HeldAnswer {
     /// To [`HeldRequest::ReadSkip`].
     Skipped(bool),
     /// To [`HeldRequest::Close`].
-    Closed(Vec<(KeyHash, KeyTotals)>),
+    Closed(Vec<(KeyHash, Option<(EventId, PgTimestamp)>)>),
 }
 
 /// What the table holds when a session begins.

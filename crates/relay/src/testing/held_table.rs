@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pgoutput::Lsn;
+use pgoutput::{Lsn, PgTimestamp};
 
 use crate::held::{
     Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals, KnownAs, Leaving,
@@ -145,7 +145,7 @@ impl HeldTable {
                 .open_of(key)
                 .map(|row| u64::try_from(row.event.bytes()).unwrap_or(u64::MAX))
                 .sum(),
-            oldest: oldest.unwrap_or(pgoutput::PgTimestamp::from_micros(0)),
+            oldest: oldest.unwrap_or(PgTimestamp::from_micros(0)),
             first: first.map_or(none, |event| event.id),
         }
     }
@@ -188,7 +188,7 @@ impl HeldTable {
         next
     }
 
-    fn close(&mut self, leaving: Vec<Leaving>) -> Vec<(KeyHash, KeyTotals)> {
+    fn close(&mut self, leaving: Vec<Leaving>) -> Vec<(KeyHash, Option<(EventId, PgTimestamp)>)> {
         let mut keys = BTreeSet::new();
         for Leaving { id, outcome } in leaving {
             let Some(row) = self.rows.get_mut(&id) else { continue };
@@ -202,6 +202,8 @@ impl HeldTable {
                 }
             }
         }
-        keys.into_iter().map(|key| (key, self.totals(key))).collect()
+        let first =
+            |key| self.open_of(key).next().map(|row| (row.event.id, row.event.committed_at));
+        keys.into_iter().map(|key| (key, first(key))).collect()
     }
 }

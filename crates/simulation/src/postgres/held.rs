@@ -42,9 +42,10 @@ impl SimulatedPostgres {
         let ids: Vec<EventId> = match &request {
             HeldRequest::Insert(events) => events.iter().map(|event| event.id).collect(),
             HeldRequest::Close(leaving) => leaving.iter().map(|Leaving { id, .. }| *id).collect(),
-            HeldRequest::Load { .. } | HeldRequest::ReadDecided | HeldRequest::ReadNext { .. } => {
-                Vec::new()
-            }
+            HeldRequest::Load { .. }
+            | HeldRequest::ReadDecided
+            | HeldRequest::ReadNext { .. }
+            | HeldRequest::ReadSkip { .. } => Vec::new(),
         };
         let answer = Rc::make_mut(&mut self.held.table).answer(request);
         self.commit_held_table(&ids);

@@ -141,7 +141,10 @@ impl World {
                     self.check_leaving(leaving.id, &leaving.outcome);
                 }
             }
-            HeldRequest::Load { .. } | HeldRequest::ReadDecided | HeldRequest::ReadNext { .. } => {}
+            HeldRequest::Load { .. }
+            | HeldRequest::ReadDecided
+            | HeldRequest::ReadNext { .. }
+            | HeldRequest::ReadSkip { .. } => {}
         }
     }
 

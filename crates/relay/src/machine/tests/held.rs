@@ -622,9 +622,10 @@ fn row_with_type(key: &str, aggregate_type: &str) -> Vec<u8> {
 fn a_router_to_which_the_table_says_that_it_lost_the_slot_ends_its_session() {
     let mut script = streaming(dead_letters());
     script.rows(24, &[poison("b")]);
-    let number = script.actions().iter().find_map(|action| {
-        if let Action::Held(number, _) = action { Some(*number) } else { None }
-    });
+    let number = script
+        .actions()
+        .iter()
+        .find_map(|action| if let Action::Held(number, _) = action { Some(*number) } else { None });
     script.handle(Input::Held(number.unwrap(), Err(failure(Code::SlotInUse))));
     assert!(script.actions().contains(&Action::Disconnect));
 }
