@@ -269,8 +269,8 @@ impl CommitHistory {
         self.writers.pop();
     }
 
-    /// Commits a transaction of its own, some rows of which cannot be delivered: more often those of
-    /// a few keys.
+    /// Commits a transaction of its own, some rows of which cannot be delivered: more often those
+    /// of a few keys.
     pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState) {
         self.write_transaction(1 + random.below(4), random, catalog, RowKind::Valid);
         let Some(last) = self.transactions.last() else { return };

@@ -29,8 +29,8 @@ pub enum Invariant {
     S10Liveness,
     /// A failure is reported only if its cause occurred, and always if it did.
     S11Reporting,
-    /// Nothing passes a held event of its key; what is in the table is produced from there only, and
-    /// nothing that has left it.
+    /// Nothing passes a held event of its key; what is in the table is produced from there only,
+    /// and nothing that has left it.
     S12Held,
 }
 

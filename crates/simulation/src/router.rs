@@ -84,7 +84,8 @@ pub struct SimulatedRouter {
     pub state_topic_reads: VecDeque<(u64, PendingRead)>,
     /// The number of the last one.
     pub last_state_topic_read: u64,
-    /// Requests to the table of held events, by their numbers, in the order in which they were made.
+    /// Requests to the table of held events, by their numbers, in the order in which they were
+    /// made.
     pub held: VecDeque<(u64, PendingHeld)>,
     /// The number of the last one.
     pub last_held: u64,

@@ -12,8 +12,8 @@
 //! never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pass` (frames), `held` (events that leave their table), `jobs` (what runs beside the task). `ports` lists what the shell calls of
-//! PostgreSQL and Kafka.
+//! `pass` (frames), `held` (events that leave their table), `jobs` (what runs beside the task).
+//! `ports` lists what the shell calls of PostgreSQL and Kafka.
 
 mod announce;
 mod clock;

@@ -140,8 +140,8 @@ impl Holding {
         self.attention == Attention::None
     }
 
-    /// Sets whether rows need to be compared. Called after everything that makes it so, and each turn,
-    /// since what makes it not so may happen within a row.
+    /// Sets whether rows need to be compared. Called after everything that makes it so, and each
+    /// turn, since what makes it not so may happen within a row.
     pub(crate) fn review(&mut self) {
         let is_idle = self.keys.is_empty() && self.refusals.is_empty() && self.skip.is_none();
         self.attention = if is_idle { Attention::None } else { Attention::Rows };
@@ -176,9 +176,9 @@ impl Holding {
         self.keys.contains(&hash) && !self.keys.precedes(&hash, id)
     }
 
-    /// Why nothing more of this key can be held; `None` if an event can. What comes again can always,
-    /// which is a window at most: nothing is released before it has come, so a session would wait for
-    /// ever.
+    /// Why nothing more of this key can be held; `None` if an event can. What comes again can
+    /// always, which is a window at most: nothing is released before it has come, so a session
+    /// would wait for ever.
     pub(crate) fn full(&self, hash: &KeyHash, bytes: usize) -> Option<Failure> {
         if self.keys.has_known() {
             return None;

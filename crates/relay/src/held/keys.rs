@@ -118,8 +118,8 @@ impl HeldKeys {
         self.known.get(&id).copied()
     }
 
-    /// Whether an event of a key comes again that precedes all events that the table has of it: then
-    /// it waits for none of them.
+    /// Whether an event of a key comes again that precedes all events that the table has of it:
+    /// then it waits for none of them.
     pub(crate) fn precedes(&self, key: &KeyHash, id: EventId) -> bool {
         self.keys.get(key).is_some_and(|totals| id < totals.first)
     }

@@ -6,8 +6,8 @@
 //!
 //! An event is settled when Kafka has acknowledged it, *or* when its row in the table is committed.
 //! The ledger does not know the difference: an event that is held has a ticket like any other, and
-//! the commit of its row redeems it ([`queue`]). So the confirm rule is unchanged, and after a crash
-//! the server sends every event again that is neither in Kafka nor in the table.
+//! the commit of its row redeems it ([`queue`]). So the confirm rule is unchanged, and after a
+//! crash the server sends every event again that is neither in Kafka nor in the table.
 //!
 //! An event is known by its transaction's commit LSN and its number among the inserts of that
 //! transaction ([`EventId`]). Logical decoding gives the same for the same WAL, so an event that
@@ -18,8 +18,8 @@
 //! the key is free only when the table says that none is left and none waits to be written. So
 //! nothing of a key passes an event of it.
 //!
-//! What a person decides (to requeue or to drop a dead letter) is a change of the row's state in the
-//! table, by SQL. Only the router produces, and only the router closes a row; so what the core
+//! What a person decides (to requeue or to drop a dead letter) is a change of the row's state in
+//! the table, by SQL. Only the router produces, and only the router closes a row; so what the core
 //! remembers of the table changes by its own requests alone, of which one runs at a time
 //! ([`requests`]).
 //!
@@ -28,6 +28,7 @@
 //! that time.
 
 pub(crate) mod event;
+pub(crate) mod event_id;
 pub(crate) mod holding;
 pub(crate) mod key_hash;
 pub(crate) mod keys;
@@ -38,7 +39,8 @@ pub(crate) mod release;
 pub(crate) mod requests;
 pub(crate) mod suspects;
 
-pub use event::{EventId, HeldEvent, Letter};
+pub use event::{HeldEvent, Letter};
+pub use event_id::EventId;
 pub use holding::{HeldSettings, HoldKeys};
 pub use key_hash::KeyHash;
 pub use keys::HeldLimits;

@@ -84,7 +84,8 @@ impl Release {
         self.keys.extend(keys);
     }
 
-    /// The first open events of these keys may leave, and an earlier session may have produced them.
+    /// The first open events of these keys may leave, and an earlier session may have produced
+    /// them.
     pub(crate) fn go_on(&mut self, keys: &[KeyHash]) {
         self.interrupted = keys.iter().copied().collect();
         self.add(keys.iter().copied());
@@ -150,8 +151,8 @@ impl Release {
         self.batch.as_ref()?.looking_up
     }
 
-    /// The topic refuses the event in front. Returns whether that may be for a limit that was raised
-    /// since it was read: whoever requeues an event has often just raised it.
+    /// The topic refuses the event in front. Returns whether that may be for a limit that was
+    /// raised since it was read: whoever requeues an event has often just raised it.
     pub(crate) fn must_look_up(&mut self, topic: TopicId) -> bool {
         let Some(batch) = &mut self.batch else { return false };
         let must = !batch.looked_up.contains(&topic);

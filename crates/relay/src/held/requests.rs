@@ -41,8 +41,8 @@ pub enum HeldRequest {
         /// The value of its id column, where it can be read.
         event_id: Option<String>,
     },
-    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with the first
-    /// event that is then open of each of their keys.
+    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with the
+    /// first event that is then open of each of their keys.
     Close(Vec<Leaving>),
 }
 
@@ -81,8 +81,8 @@ pub struct Loaded {
 pub enum KnownAs {
     /// A dead letter that is open, with its code.
     OpenLetter(Code),
-    /// Delivered. It is produced again with the events of its key that come again before it, so that
-    /// the last record of the key is its last event.
+    /// Delivered. It is produced again with the events of its key that come again before it, so
+    /// that the last record of the key is its last event.
     Delivered,
     /// Held behind a dead letter, or dropped.
     Settled,

@@ -3,8 +3,8 @@
 //! A broker refuses a batch and names no record of it, and the producer's failure ends the session.
 //! So the transaction is produced again in groups: nothing of a group is produced before the group
 //! before it is acknowledged, and the group that fails next holds the culprit. After the first
-//! failure a group has 256 records, after the second one. So a culprit costs three sessions at most, and
-//! even in a transaction of 100,000 records less than 700 waits for an acknowledgement.
+//! failure a group has 256 records, after the second one. So a culprit costs three sessions at
+//! most, and even in a transaction of 100,000 records less than 700 waits for an acknowledgement.
 
 use std::collections::BTreeMap;
 

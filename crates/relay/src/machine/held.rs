@@ -16,7 +16,7 @@ use crate::{
     progress::TransactionRef,
     protocol::{Action, FrameOutcome},
     routing::{record::TopicId, topics::Readiness},
-    session::{LetterRecord, Row, Rows, Session, SessionPhase, Surroundings},
+    session::{LetterRecord, Row, Rows, Surroundings},
 };
 
 /// What became of the attempt to produce the event in front.
@@ -117,7 +117,8 @@ impl Relay {
         }
     }
 
-    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual way.
+    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual
+    /// way.
     #[cold]
     #[inline(never)]
     pub(super) fn frame_beside_held<S: RecordSink>(
@@ -169,7 +170,7 @@ impl Relay {
         if session.row_failure().is_none() {
             self.held.goes_on();
         }
-        let follows = follows(session);
+        let follows = session.follows();
         if follows == Follows::No {
             self.held.release.stop();
         }
@@ -327,8 +328,8 @@ impl Relay {
         }
     }
 
-    /// Records that Kafka has not acknowledged, of the present session. What waits for the table has
-    /// a ticket, and is in no producer; what is released is in no ledger.
+    /// Records that Kafka has not acknowledged, of the present session. What waits for the table
+    /// has a ticket, and is in no producer; what is released is in no ledger.
     pub(super) fn unacked_by_kafka(&self) -> u64 {
         let unacked = self.phase.session().map_or(0, |session| session.ledger.unacked());
         unacked.saturating_sub(self.held.queued()) + self.held.release.in_flight()
@@ -353,15 +354,6 @@ impl Relay {
             (_, Some(lsn)) if self.held.takes(failure.code) => self.held.refused(lsn, failure),
             _ => Narrowed::No,
         }
-    }
-}
-
-/// Whether a session follows the WAL.
-pub(super) fn follows(session: &Session) -> Follows {
-    match session.phase {
-        SessionPhase::Following if session.awaits_settled() => Follows::Paused,
-        SessionPhase::Following => Follows::Yes,
-        SessionPhase::Draining | SessionPhase::Finishing => Follows::No,
     }
 }
 

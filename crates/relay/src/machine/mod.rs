@@ -329,7 +329,7 @@ impl Relay {
                     session.deadline(&self.topics),
                     self.witness_due_at(session),
                     self.check_at,
-                    self.held.deadline(held::follows(session)),
+                    self.held.deadline(session.follows()),
                 ];
                 due.into_iter().flatten().min()
             }

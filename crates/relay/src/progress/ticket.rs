@@ -8,9 +8,9 @@
 //! The session number keeps a late acknowledgement of an earlier session out of the present ledger.
 //! 8 bits are enough: at most one earlier session has records in flight, since the core replaces
 //! the sink before there are two. The highest number stands for records of held events, whose
-//! batches take the place of transactions. The transaction number counts ledger entries and is compared
-//! modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of records
-//! in flight; it saturates at 64 MiB.
+//! batches take the place of transactions. The transaction number counts ledger entries and is
+//! compared modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of
+//! records in flight; it saturates at 64 MiB.
 
 const SIZE_BITS: u32 = 20;
 const TRANSACTION_BITS: u32 = 36;

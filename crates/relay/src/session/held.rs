@@ -48,7 +48,8 @@ impl<'a> HeldRow<'a> {
 }
 
 impl Session {
-    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual way.
+    /// Takes a frame while something is held or refused; `None` for a frame that goes the usual
+    /// way.
     ///
     /// # Errors
     /// The frame is out of order (P007), or the row failed with a code that ends the session.

@@ -11,6 +11,7 @@ use super::{Session, SessionPhase, wait_reason::WaitReason};
 use crate::{
     clock::Moment,
     failure::{Code, Failure, Name},
+    held::holding::Follows,
     progress::window::Window,
     protocol::FrameOutcome,
     routing::{
@@ -65,9 +66,14 @@ impl Session {
         }
     }
 
-    /// Whether nothing more may be produced until everything is acknowledged.
-    pub(crate) fn awaits_settled(&self) -> bool {
-        self.repin.is_some()
+    /// Whether events may be released: not while nothing more may be produced until everything is
+    /// acknowledged, nor while the router stops.
+    pub(crate) fn follows(&self) -> Follows {
+        match self.phase {
+            SessionPhase::Following if self.repin.is_some() => Follows::Paused,
+            SessionPhase::Following => Follows::Yes,
+            SessionPhase::Draining | SessionPhase::Finishing => Follows::No,
+        }
     }
 
     /// Has the row offered again. Until the row is taken, its failure is still reported.

@@ -115,8 +115,8 @@ impl World {
     }
 
     /// The server carries a request out, unless the connection breaks before. It may also break
-    /// after, so that nobody knows. Nothing is carried out for a router whose walsender does not hold
-    /// the slot, and nothing before every earlier request has ended.
+    /// after, so that nobody knows. Nothing is carried out for a router whose walsender does not
+    /// hold the slot, and nothing before every earlier request has ended.
     fn carry_out(&mut self, router: usize, request: HeldRequest) -> Result<HeldAnswer, Failure> {
         let broken = || Err(Failure::new(Code::ServerUnreachable, "the table does not answer"));
         if self.server.phase != ServerPhase::Up || self.is_cut_off {

@@ -2,10 +2,10 @@
 //! test.
 //!
 //! [`postgres`] plays the server's answers, [`walsender`] the server's end of the stream's socket,
-//! [`kafka`] the producer and the requests beside it, and [`held`] the table of held events. Each request can be answered
-//! automatically, kept waiting, or answered by the test. Time is tokio's paused clock, which
-//! advances when no task is ready, so a test waits for days at once. [`Fixture::until`] runs the
-//! shell's turns until a condition is seen from outside.
+//! [`kafka`] the producer and the requests beside it, and [`held`] the table of held events. Each
+//! request can be answered automatically, kept waiting, or answered by the test. Time is tokio's
+//! paused clock, which advances when no task is ready, so a test waits for days at once.
+//! [`Fixture::until`] runs the shell's turns until a condition is seen from outside.
 //!
 //! Only what measures its own work (a pass, a flood) runs in real time.
 

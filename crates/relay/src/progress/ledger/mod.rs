@@ -189,11 +189,10 @@ impl Ledger {
         Ok(Ticket::new(self.session, number, units))
     }
 
-    /// A row of an outbox that becomes no record here: `where` leaves it out, or it is in the table of
-    /// held events. It counts as an event that is acknowledged, so
-    /// that its transaction is recognised when the server sends it again, whatever the
-    /// configuration says by then, and so that the window bounds how many such transactions are
-    /// remembered.
+    /// A row of an outbox that becomes no record here: `where` leaves it out, or it is in the table
+    /// of held events. It counts as an event that is acknowledged, so that its transaction is
+    /// recognised when the server sends it again, whatever the configuration says by then, and so
+    /// that the window bounds how many such transactions are remembered.
     ///
     /// # Errors
     /// No transaction is open.
