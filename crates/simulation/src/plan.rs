@@ -171,7 +171,7 @@ impl Plan {
 
 /// In one plan of three there are dead letters, and in a third of these little may be held.
 fn dead_letters(seed: u64) -> Option<HeldLimits> {
-    let random = &mut Random::new(seed ^ 0xdead_1e77_e45);
+    let random = &mut Random::new(seed ^ 0x0dea_d1e7_7e45);
     if !random.one_in(3) {
         return None;
     }

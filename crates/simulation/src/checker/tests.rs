@@ -96,7 +96,7 @@ fn repeating_events_without_an_interruption_or_beyond_the_window_violates_s4() {
     let produce = |history: &CommitHistory, checker: &mut InvariantChecker, session| {
         for number in 0..6 {
             let event = &history.events[number];
-            checker.check_window(history, session, (Some(number), event));
+            checker.check_window(history, (session, Origin::Stream), (Some(number), event));
             let end = history.transactions[event.transaction].end_lsn;
             checker.note_status_update(session, end);
         }
@@ -123,7 +123,7 @@ fn producing_after_the_end_of_the_session_violates_s7() {
     let (history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     checker.end_session(session);
-    checker.check_window(&history, session, (Some(0), &history.events[0]));
+    checker.check_window(&history, (session, Origin::Stream), (Some(0), &history.events[0]));
     assert_eq!(violated(&checker), Some(Invariant::S7SingleWriter));
 }
 
@@ -163,7 +163,7 @@ fn events_accepted_as_missing_may_be_left_out_or_stored_late() {
 fn producing_an_event_again_to_another_partition_after_the_topic_grew_violates_s3() {
     let (history, mut checker) = three_transactions();
     let first = checker.begin_session(&history, 0, 0);
-    checker.check_window(&history, first, (Some(0), &history.events[0]));
+    checker.check_window(&history, (first, Origin::Stream), (Some(0), &history.events[0]));
     checker.note_interruption();
     let second = checker.begin_session(&history, 0, 0);
     checker.set_partition_counts(second, [Some(1); TYPES.len()]);
@@ -173,6 +173,37 @@ fn producing_an_event_again_to_another_partition_after_the_topic_grew_violates_s
     let (kafka, partition) = (SimulatedKafka::new(grown), partition::of_key(id, grown));
     let (event, key, topic) = (Some(0), Some(key), Some(key / IDS.len()));
     let produced = ProducedRecord { event, key, topic, partition, is_intact: true };
-    checker.check_produced(&history, &kafka, second, &produced);
+    checker.check_produced(&history, &kafka, (second, Origin::Stream), &produced);
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
+}
+
+#[test]
+fn producing_an_event_whose_key_is_held_violates_s12() {
+    let (mut history, mut checker) = three_transactions();
+    history.events[1].held = Some(relay::testing::HeldState::Held);
+    let session = checker.begin_session(&history, 0, 0);
+    let from = (session, Origin::Stream);
+    checker.check_against_table(&history, from, (0, &history.events[0]));
+    assert_eq!(violated(&checker), None, "it precedes the held event");
+    checker.check_against_table(&history, from, (2, &history.events[2]));
+    assert_eq!(violated(&checker), Some(Invariant::S12Held));
+}
+
+#[test]
+fn releasing_what_was_dropped_violates_s12_and_releasing_twice_s4() {
+    let (mut history, mut checker) = three_transactions();
+    history.events[0].held = Some(relay::testing::HeldState::Requeued);
+    let session = checker.begin_session(&history, 0, 0);
+    let from = (session, Origin::Release);
+    checker.check_against_table(&history, from, (0, &history.events[0]));
+    assert_eq!(violated(&checker), None);
+    checker.check_against_table(&history, from, (0, &history.events[0]));
+    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates));
+
+    let (mut history, mut checker) = three_transactions();
+    history.events[0].held = Some(relay::testing::HeldState::Dropped);
+    let session = checker.begin_session(&history, 0, 0);
+    let from = (session, Origin::Release);
+    checker.check_against_table(&history, from, (0, &history.events[0]));
+    assert_eq!(violated(&checker), Some(Invariant::S12Held));
 }

@@ -106,7 +106,7 @@ impl Patch {
 mod tests {
     use simulation::invariant::Invariant::{
         S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity, S7SingleWriter, S8Slot,
-        S9Resources, S10Liveness, S11Reporting,
+        S9Resources, S10Liveness, S11Reporting, S12Held,
     };
 
     use super::*;
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn every_patch_has_a_sentence_about_the_bug_and_names_existing_invariants() {
         let safety = [S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity];
-        let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Reporting];
+        let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Reporting, S12Held];
         let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
         let exists = |name: &String| {
             invariants.clone().any(|known| known.split(' ').next() == Some(name.as_str()))

@@ -95,6 +95,16 @@ pub(super) fn after(number: usize, event: &CommittedEvent, version: VersionGroup
     }
 }
 
+/// The messages of a row that is no event.
+pub(super) fn of_no_event(row: NextRow, after: &CommittedEvent) -> Vec<Vec<u8>> {
+    let CommittedEvent { lsn, catalog, .. } = after;
+    match row {
+        NextRow::Nothing => Vec::new(),
+        NextRow::OtherTable => vec![other_relation(), other_insert()],
+        NextRow::Skipped => vec![skipped(*lsn, catalog.shape, catalog.name)],
+    }
+}
+
 pub(super) fn begin(transaction: &CommittedTransaction) -> Vec<u8> {
     let CommittedTransaction { commit_lsn, committed_at, xid, .. } = transaction;
     wire::begin_of(*commit_lsn, *committed_at, *xid)
@@ -103,12 +113,22 @@ pub(super) fn begin(transaction: &CommittedTransaction) -> Vec<u8> {
 pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
     let payload = match event.kind {
         RowKind::TooLarge => large_payload(number),
-        _ => payload(number),
+        RowKind::Valid
+        | RowKind::NullKey
+        | RowKind::NullId
+        | RowKind::IllegalTopic
+        | RowKind::Oversized
+        | RowKind::Refused => payload(number),
     };
     let number = number.to_string();
     let key = match event.kind {
         RowKind::NullKey => Value::Null,
-        _ => Value::Text(IDS[event.key % IDS.len()]),
+        RowKind::Valid
+        | RowKind::NullId
+        | RowKind::IllegalTopic
+        | RowKind::Oversized
+        | RowKind::TooLarge
+        | RowKind::Refused => Value::Text(IDS[event.key % IDS.len()]),
     };
     let topic = TYPES[event.key / IDS.len()];
     let illegal = format!("{topic}!");
@@ -140,11 +160,11 @@ pub(super) fn skipped(lsn: u64, shape: usize, name: OutboxName) -> Vec<u8> {
     wire::insert(lsn, oid(name), &values)
 }
 
-pub(super) fn other_relation() -> Vec<u8> {
+fn other_relation() -> Vec<u8> {
     wire::relation(OTHER, "orders", &[("id", TEXT), ("payload", TEXT)])
 }
 
-pub(super) fn other_insert() -> Vec<u8> {
+fn other_insert() -> Vec<u8> {
     wire::insert(1, OTHER, &[Value::Text("1"), Value::Text("2")])
 }
 

@@ -2,11 +2,7 @@
 
 use relay::{Code, testing::wire};
 
-use super::{
-    SimulatedPostgres,
-    connection::SocketMessage,
-    rows::{self, NextRow},
-};
+use super::{SimulatedPostgres, connection::SocketMessage, rows};
 use crate::{
     history::{CatalogState, CommittedEvent, PublicationState, RowKind},
     plan::VersionGroup,
@@ -58,9 +54,10 @@ impl SimulatedPostgres {
                 wire.push_back(SocketMessage::Frame(rows::relation(shape, name)));
             }
             let row = rows::insert(number, event);
-            wire.push_back(match event.kind {
-                RowKind::Oversized => SocketMessage::Oversized(row),
-                _ => SocketMessage::Frame(row),
+            wire.push_back(if event.kind == RowKind::Oversized {
+                SocketMessage::Oversized(row)
+            } else {
+                SocketMessage::Frame(row)
             });
             match random.below(24) {
                 // A keepalive that reports the end of WAL, within a transaction.
@@ -68,15 +65,8 @@ impl SimulatedPostgres {
                 2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
                 _ => {}
             }
-            match rows::after(number, event, *version) {
-                NextRow::Nothing => {}
-                NextRow::OtherTable => wire.extend(
-                    [rows::other_relation(), rows::other_insert()].map(SocketMessage::Frame),
-                ),
-                NextRow::Skipped => {
-                    wire.push_back(SocketMessage::Frame(rows::skipped(event.lsn, shape, name)));
-                }
-            }
+            let next = rows::after(number, event, *version);
+            wire.extend(rows::of_no_event(next, event).into_iter().map(SocketMessage::Frame));
         }
         // The same rows each time that the transaction is sent. A table that cannot be mapped would
         // stop the routers at them.

@@ -215,7 +215,8 @@ impl World {
         let end = self.server.history.end_of_wal;
         let slot = self.server.slot;
         let invariant = match (missing.is_empty(), confirmed >= end) {
-            (true, true) => Invariant::S11Reporting,
+            (true, true) if self.has_table_left_nothing() => Invariant::S11Reporting,
+            (true, true) => Invariant::S10Liveness,
             (false, true) => Invariant::S1Complete,
             (true | false, false) => Invariant::S10Liveness,
         };

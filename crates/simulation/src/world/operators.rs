@@ -3,7 +3,6 @@
 use relay::{
     Code,
     held::{Decision, EventId, HeldRequest, Letter, Outcome},
-    testing::HeldState,
 };
 
 use super::World;
@@ -196,15 +195,14 @@ impl World {
             }
             Outcome::Refused(letter) => {
                 self.coverage.held.refused_again += 1;
-                if event.held == Some(HeldState::Requeued) || event.is_open() {
-                    self.checker.note_refused_again(number);
-                }
+                self.checker.note_refused_again(number);
                 self.check_letter(number, letter);
             }
         }
     }
 
     /// An event becomes a dead letter for a cause that it has.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other code makes dead letters here")]
     fn check_letter(&mut self, number: usize, letter: &Letter) {
         let event = &self.server.history.events[number];
         let has_cause = match letter.code {

@@ -42,12 +42,13 @@ impl World {
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
         self.input(router, Input::StateTopic(number, read));
-        if before.is_some() && before == self.stream_to_begin(router) {
-            if known.is_some_and(|known| !known.gaps.is_empty()) {
-                self.checker.report_violation(Invariant::S11Reporting, || {
-                    "a session begins although a gap is open".to_owned()
-                });
-            }
+        if before.is_some()
+            && before == self.stream_to_begin(router)
+            && known.is_some_and(|known| !known.gaps.is_empty())
+        {
+            self.checker.report_violation(Invariant::S11Reporting, || {
+                "a session begins although a gap is open".to_owned()
+            });
         }
     }
 

@@ -48,6 +48,10 @@ fn id(commit_lsn: u64, index: u32) -> EventId {
     EventId { commit_lsn: Lsn::from_u64(commit_lsn), index }
 }
 
+fn number_of(action: &Action) -> Option<u64> {
+    if let Action::Held(number, _) = action { Some(*number) } else { None }
+}
+
 impl Script {
     fn begin_streaming(&mut self) {
         self.handle(Input::SinkReady);
@@ -172,9 +176,7 @@ fn nothing_is_confirmed_before_the_table_has_it() {
     script.tick_after(4_000);
     assert_eq!(script.confirmed(), 16);
     let asked: Vec<_> = script.actions();
-    let number = asked
-        .iter()
-        .find_map(|action| if let Action::Held(number, _) = action { Some(*number) } else { None });
+    let number = asked.iter().find_map(number_of);
     script.handle(Input::Held(number.unwrap(), Ok(HeldAnswer::Done)));
     script.tick_after(4_000);
     assert_eq!(script.confirmed(), 32);
@@ -622,10 +624,7 @@ fn row_with_type(key: &str, aggregate_type: &str) -> Vec<u8> {
 fn a_router_to_which_the_table_says_that_it_lost_the_slot_ends_its_session() {
     let mut script = streaming(dead_letters());
     script.rows(24, &[poison("b")]);
-    let number = script
-        .actions()
-        .iter()
-        .find_map(|action| if let Action::Held(number, _) = action { Some(*number) } else { None });
+    let number = script.actions().iter().find_map(number_of);
     script.handle(Input::Held(number.unwrap(), Err(failure(Code::SlotInUse))));
     assert!(script.actions().contains(&Action::Disconnect));
 }

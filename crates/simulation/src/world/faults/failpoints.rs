@@ -17,14 +17,7 @@ impl World {
             return Injection::NotApplicable;
         }
         let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
-        let is_of_held = matches!(
-            point,
-            Failpoint::BeforeHold
-                | Failpoint::Held
-                | Failpoint::Released
-                | Failpoint::ReleaseClosed
-        );
-        if is_of_held && !self.has_dead_letters() {
+        if is_of_held(point) && !self.has_dead_letters() {
             return Injection::NotApplicable;
         }
         self.checker.note_interruption();
@@ -130,4 +123,12 @@ impl World {
             }
         }
     }
+}
+
+/// Whether only a router with dead letters reaches it.
+fn is_of_held(point: Failpoint) -> bool {
+    matches!(
+        point,
+        Failpoint::BeforeHold | Failpoint::Held | Failpoint::Released | Failpoint::ReleaseClosed
+    )
 }
