@@ -9,8 +9,8 @@ use relay::{Code, ErrorClass, HeldReport, PgTimestamp};
 use serde::Serialize;
 
 use super::{
+    epoch::epoch,
     exposition::{Page, Type},
-    status::epoch,
 };
 
 /// Events in the table of held events.

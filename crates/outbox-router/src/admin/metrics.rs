@@ -11,9 +11,9 @@ use relay::{
 };
 
 use super::{
+    epoch::epoch,
     exposition::{Page, Type, seconds},
     held,
-    status::epoch,
     view::View,
 };
 use crate::monitor::{ObservedSlot, SlotHealth, WalStatus};

@@ -12,6 +12,7 @@
 //! monitor write. `/livez` does not depend on PostgreSQL and Kafka. The 503 of
 //! `/readyz` names the reason by a code.
 
+mod epoch;
 mod exposition;
 pub mod health;
 mod held;

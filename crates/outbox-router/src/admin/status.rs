@@ -2,15 +2,12 @@
 //! contract: fields are added, never renamed. Positions are texts as PostgreSQL writes them
 //! (`0/16B3748`), sizes are bytes, durations are seconds, unknown is `null`.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
 
 use relay::Lsn;
 use serde::Serialize;
 
-use super::{held::HeldView, reason::Reason, view::View, witness::WitnessView};
+use super::{epoch::epoch, held::HeldView, reason::Reason, view::View, witness::WitnessView};
 use crate::monitor::{
     Blame, SlotHealth,
     pins::{PinHolder, WalPin},
@@ -283,9 +280,4 @@ impl MonitorView {
                 .collect(),
         }
     }
-}
-
-/// Seconds of the epoch; a time before 1970 counts as 1970.
-pub(super) fn epoch(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, e
 
 use super::{
     compare::CompareArgs,
+    confirmation::Confirmation,
     dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
@@ -290,15 +291,6 @@ pub enum OpenGaps {
     Keep,
     /// It is deleted.
     Forget,
-}
-
-/// Whether to ask before something is dropped or given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Confirmation {
-    /// The slot's name must be typed.
-    Ask,
-    /// The answer is yes.
-    Yes,
 }
 
 /// `accept`

@@ -9,6 +9,7 @@ mod accept;
 mod args;
 mod check;
 mod compare;
+mod confirmation;
 mod connect;
 mod dead_letters;
 mod dry_run;
@@ -37,10 +38,11 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExitOnFatal, ExplainArgs, MissingTable,
-    OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, MissingTable, OpenGaps,
+    RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
 pub use compare::CompareArgs;
+pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
     DeadLetters, DecideArgs, Effect, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,

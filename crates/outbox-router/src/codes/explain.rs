@@ -29,15 +29,7 @@ pub fn after_repair(explanation: &Explanation) -> Option<String> {
     })
 }
 
-/// What lets the events of other keys go on, where one event cannot be delivered.
-pub(super) fn dead_letter_option(class: ErrorClass) -> String {
-    let class = class.as_str();
-    format!(
-        "or set on_error.{class} = \"dead_letter\" and restart, so that the events of other keys go on"
-    )
-}
-
-/// The same, as a sentence of its own.
+/// What lets the events of other keys go on, as a sentence of its own.
 pub fn meanwhile(explanation: &Explanation) -> Option<String> {
     let class = ErrorClass::of(Code::parse(explanation.code)?)?.as_str();
     Some(format!(

@@ -100,7 +100,10 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     // The state topic's record is no event.
     let is_of_event = failure.case != Some(Case::StateRecordTooLarge);
     let class = ErrorClass::of(failure.code).filter(|_| is_of_event)?;
-    Some(explain::dead_letter_option(class))
+    Some(format!(
+        "or set on_error.{} = \"dead_letter\" and restart, so that the events of other keys go on",
+        class.as_str()
+    ))
 }
 
 fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {

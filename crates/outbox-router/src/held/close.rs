@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use super::{
     failure::held_failure,
     insert::error_text,
+    pipeline::Pipeline,
     session::Sql,
-    store::Pipeline,
     values::{Timestamptz, event_id, get, key_hash, lsn},
 };
 

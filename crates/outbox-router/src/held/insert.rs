@@ -9,8 +9,8 @@ use relay::{
 
 use super::{
     failure::held_failure,
+    pipeline::Pipeline,
     session::{Encoding, Sql},
-    store::Pipeline,
     values::{Timestamptz, lsn},
 };
 

@@ -3,12 +3,13 @@
 //!
 //! One [`HeldStore`] belongs to one router. It has a connection of its own, and carries out one
 //! request at a time. `session` opens the connection and sees to it that no earlier one is still
-//! at work; `load`, `insert`, `release` and `close` are the requests.
+//! at work; `load`, `insert`, `release`, `close` and `skip` are the requests.
 
 mod close;
 mod failure;
 mod insert;
 mod load;
+mod pipeline;
 mod release;
 pub mod schema;
 mod session;
@@ -16,4 +17,5 @@ mod skip;
 mod store;
 mod values;
 
-pub use store::{HeldStore, Keep, Pipeline};
+pub use pipeline::Pipeline;
+pub use store::{HeldStore, Keep};

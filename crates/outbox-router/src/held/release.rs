@@ -10,8 +10,8 @@ use tokio_postgres::{IsolationLevel, Row, Transaction};
 
 use super::{
     failure::{held_failure, unsuitable},
+    pipeline::Pipeline,
     session::Sql,
-    store::Pipeline,
     values::{Timestamptz, code, count, event_id, get, key_hash, lsn},
 };
 

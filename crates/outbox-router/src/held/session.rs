@@ -13,7 +13,7 @@ use relay::{Case, Code, Failure, source::History};
 use sha2::{Digest, Sha256};
 use tokio_postgres::{Client, Statement};
 
-use super::store::Pipeline;
+use super::pipeline::Pipeline;
 use crate::{
     monitor::{SqlSession, connection::Driver, server},
     postgres::sql_failure,

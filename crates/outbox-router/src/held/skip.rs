@@ -7,8 +7,8 @@ use relay::{
 
 use super::{
     failure::{held_failure, is_absent},
+    pipeline::Pipeline,
     session::Sql,
-    store::Pipeline,
     values::lsn,
 };
 

@@ -9,7 +9,9 @@ use relay::{
 };
 
 use super::{
-    close, insert, load, release,
+    close, insert, load,
+    pipeline::Pipeline,
+    release,
     session::{Session, Sql, Takes, drive},
     skip,
 };
@@ -18,15 +20,6 @@ use crate::monitor::Connect;
 /// How long a request may take, with connecting: a write of the largest row to a slow disk, or a
 /// lock that a migration holds. The core gives a session up sooner whose first reading takes long.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
-
-/// Whose rows of the table they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pipeline {
-    /// `name` of the configuration.
-    pub name: String,
-    /// The slot.
-    pub slot: String,
-}
 
 /// Whether the connection stays open between requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

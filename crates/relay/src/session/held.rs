@@ -88,6 +88,7 @@ impl Session {
         };
         let row = HeldRow::Whole(insert, data.data);
         let Some(outcome) = self.take_beside_held(row, &mut around)? else {
+            // What is held is in no producer, so only this way leads to a refusal.
             self.event_id().into_iter().for_each(|id| around.held.refusals.offered(id));
             return Ok(None);
         };
@@ -95,7 +96,7 @@ impl Session {
         self.sent_at = data.sent_at;
         if outcome == FrameOutcome::Taken {
             self.received = self.received.max(data.wal_start);
-            self.row_taken(around.held);
+            self.inserts += 1;
         }
         Ok(Some(outcome))
     }
@@ -116,7 +117,7 @@ impl Session {
         let outcome = self.not_taken(HeldRow::Whole(insert, data.data), &mut around)?;
         if outcome == FrameOutcome::Taken {
             self.received = self.received.max(data.wal_start);
-            self.row_taken(around.held);
+            self.inserts += 1;
         }
         Ok(outcome)
     }
@@ -139,14 +140,9 @@ impl Session {
             }
         };
         if outcome == FrameOutcome::Taken {
-            self.row_taken(around.held);
+            self.inserts += 1;
         }
         Ok(outcome)
-    }
-
-    fn row_taken(&mut self, held: &mut Holding) {
-        self.event_id().into_iter().for_each(|id| held.refusals.offered(id));
-        self.inserts += 1;
     }
 
     /// Handles a row that was not taken: where the session waits at the row because of a failure

@@ -7,7 +7,7 @@ use relay::{Code, Lsn};
 
 use crate::{
     cli::{
-        Confirmation,
+        confirmation::Confirmation,
         flags::{AdminArgs, Overrides},
         form::Form,
         person,

@@ -41,7 +41,9 @@
 
 mod args;
 mod columns;
+mod connected;
 mod decide;
+mod decision;
 mod list;
 mod selection;
 mod show;
@@ -54,14 +56,10 @@ pub use args::{
     SelectArgs, ShowArgs, Since,
 };
 
-use super::{
-    Exit, TaskError, Terminal,
-    connect::{Access, with_connection},
-    sql,
-};
+use super::{Exit, TaskError, Terminal, connect::Access};
 use crate::config::Config;
-use decide::Decision;
-use table::Table;
+use connected::with_table;
+use decision::Decision;
 
 /// Carries the command out.
 pub(super) async fn dead_letters(
@@ -84,20 +82,4 @@ pub(super) async fn dead_letters(
             Box::pin(decide::decide(Decision::Drop, args, config, access, terminal)).await
         }
     }
-}
-
-/// Connects, and does the work on the rows of this pipeline.
-async fn with_table<T>(
-    config: &Config,
-    access: Access<'_>,
-    work: impl AsyncFnOnce(&Table<'_>) -> Result<T, TaskError>,
-) -> Result<T, TaskError> {
-    let connected = with_connection(access, "dead-letters", async |client| {
-        // Times without a zone are UTC, as every time that is printed.
-        client.batch_execute(sql::TIMEOUTS).await?;
-        client.batch_execute("set timezone = 'UTC'").await?;
-        let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
-        work(&Table { client, pipeline, slot }).await
-    });
-    Box::pin(connected).await
 }

@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     args::Place,
-    decide::Decision,
+    decision::Decision,
     selection::Places,
     table::{Table, UNDECIDED, place},
 };
