@@ -219,10 +219,10 @@ tables! {
         /// expand_json is set; auto writes its text as it is.
         value_format: BytesFormat = BytesFormat::Auto, choice(BYTES_FORMATS);
         /// With value_format = "json" or an envelope: what becomes of a payload of JSON. no: it
-        /// stands in the value as a string; as_is: as it is written in the row; compact:
-        /// without the white space between its tokens; drop_nulls, drop_empty_arrays, drop_both:
-        /// compact, and without members that are null or empty arrays, of which Debezium drops both
-        /// by default. In an array such a member stays where another object of the array has a value
+        /// stands in the value as a string; as_is: as it is written in the row; compact: without
+        /// the white space between its tokens; drop_nulls, drop_empty_arrays, drop_both: compact,
+        /// and without members that are null or empty arrays, of which Debezium drops both by
+        /// default. In an array such a member stays where another object of the array has a value
         /// for it, as in Debezium.
         expand_json: ExpandJson = ExpandJson::No, choice(EXPAND_JSON);
         /// A payload that expand_json would expand and that is no JSON. halt: the router stops at

@@ -88,8 +88,8 @@ impl JavaRegex {
         self.first.capture_names().flatten().any(|known| known == name)
     }
 
-    /// The group that Java reads in the digits after a `$`, and the digits that it takes for text: as
-    /// many as make a group that exists belong to its number.
+    /// The group that Java reads in the digits after a `$`, and the digits that it takes for text:
+    /// as many as make a group that exists belong to its number.
     pub fn numbered_group<'d>(&self, digits: &'d str) -> Option<(usize, &'d str)> {
         let groups = self.first.captures_len() - 1;
         (1..=digits.len()).rev().find_map(|length| {
