@@ -19,6 +19,7 @@ mod refuse;
 mod regex;
 mod rest;
 mod routing;
+mod table_name;
 mod tables;
 mod types;
 

@@ -9,7 +9,7 @@ use super::{
         report::PropertyFinding,
     },
     context::Context,
-    tables::TableName,
+    table_name::TableName,
 };
 
 /// The predicates, as they stand beside the transforms.
