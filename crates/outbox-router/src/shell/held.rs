@@ -12,21 +12,6 @@ use super::{
     ports::{HeldTable, Kafka, Postgres},
 };
 
-/// The table, and what is to be asked of it next.
-pub(super) struct HeldRequests<H> {
-    /// `None` while a request runs: the job has it.
-    table: Option<Box<H>>,
-    /// What was asked while another request ran. The core has one request at a time in a session,
-    /// so one that still waits here is of a session that has ended, and nobody needs it.
-    waiting: Option<(u64, HeldRequest)>,
-}
-
-impl<H> HeldRequests<H> {
-    pub(super) fn new(table: H) -> Self {
-        Self { table: Some(Box::new(table)), waiting: None }
-    }
-}
-
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Asks the table, as soon as the request that runs has ended.
     pub(super) fn ask_held(&mut self, number: u64, request: HeldRequest) {

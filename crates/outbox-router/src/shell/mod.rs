@@ -22,6 +22,7 @@ mod connect;
 mod dry_stream;
 mod event;
 mod held;
+mod held_requests;
 mod job;
 mod jobs;
 mod parts;
@@ -57,7 +58,7 @@ use self::{
     announce::Announcer,
     coalesce::Coalesce,
     event::ShellEvent,
-    held::HeldRequests,
+    held_requests::HeldRequests,
     job::{ConnectStep, Done, Job},
     state_topic::StateTopicCache,
     topic_refresher::{RefreshDue, TopicRefresher},

@@ -26,7 +26,7 @@ pub struct HeldCounts {
 impl HeldCounts {
     /// Adds the counts of another run.
     pub(super) fn add(&mut self, other: &Self) {
-        super::add(&mut self.letters, &other.letters);
+        super::counts::add(&mut self.letters, &other.letters);
         self.followers += other.followers;
         self.released += other.released;
         self.refused_again += other.refused_again;

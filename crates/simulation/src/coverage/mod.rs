@@ -16,6 +16,7 @@ pub use held::HeldCounts;
 
 use crate::fault::Fault;
 
+mod counts;
 mod held;
 
 const FAILPOINTS: usize = Failpoint::ALL.len();
@@ -147,11 +148,11 @@ impl Coverage {
 
     /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
-        add(&mut self.faults, &other.faults);
-        add(&mut self.states, &other.states);
-        add(&mut self.codes, &other.codes);
-        add(&mut self.reached, &other.reached);
-        add(&mut self.kills, &other.kills);
+        counts::add(&mut self.faults, &other.faults);
+        counts::add(&mut self.states, &other.states);
+        counts::add(&mut self.codes, &other.codes);
+        counts::add(&mut self.reached, &other.reached);
+        counts::add(&mut self.kills, &other.kills);
         self.held.add(&other.held);
         self.records += other.records;
         self.duplicates += other.duplicates;
@@ -223,11 +224,5 @@ impl Coverage {
     /// Codes that were reported although no fault of the run causes them.
     pub fn unexplained(&self, causes: &BTreeSet<Code>) -> BTreeSet<Code> {
         self.codes.keys().copied().filter(|code| !causes.contains(code)).collect()
-    }
-}
-
-fn add<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
-    for (key, count) in from {
-        *to.entry(*key).or_default() += count;
     }
 }

@@ -14,6 +14,7 @@ use crate::{
 
 mod connection;
 mod held;
+mod held_table;
 mod histories;
 pub mod queries;
 mod restore_point;
@@ -22,7 +23,7 @@ mod stopping;
 mod walsender;
 
 pub use connection::{SimulatedConnection, SocketMessage};
-pub use held::SimulatedHeldTable;
+pub use held_table::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;
 pub use rows::describe;

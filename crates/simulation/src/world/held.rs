@@ -1,8 +1,6 @@
 //! The table of held events: the requests of the routers, which end at any time and may end without
 //! an answer, and what the routers produce of what is released.
 
-use std::collections::BTreeSet;
-
 use relay::{
     Code, Failure, Input,
     held::{HeldAnswer, HeldRequest},
@@ -20,40 +18,6 @@ use crate::{
 const TOPIC_LIMIT: usize = 2_000;
 /// A broker refuses a batch as a whole; it has so many records at most.
 const BATCH: usize = 3;
-
-/// What is known of events that cannot be delivered.
-#[derive(Debug, Default)]
-pub(super) struct HeldFacts {
-    /// Events that the broker refuses.
-    pub(super) refused: BTreeSet<usize>,
-    /// Those that it refuses for a while.
-    for_now: BTreeSet<usize>,
-    /// Events that it has ever refused.
-    pub(super) ever_refused: BTreeSet<usize>,
-    /// Whether the faults are over, so that the person decides about everything.
-    pub(super) is_over: bool,
-}
-
-impl HeldFacts {
-    /// The broker refuses this event, until [`HeldFacts::accept_again`].
-    pub(super) fn refuse_for_now(&mut self, number: usize) {
-        self.for_now.insert(number);
-        self.refuse(number);
-    }
-
-    /// The broker refuses this event.
-    pub(super) fn refuse(&mut self, number: usize) {
-        self.refused.insert(number);
-        self.ever_refused.insert(number);
-    }
-
-    /// What was refused for a while is not refused any more.
-    pub(super) fn accept_again(&mut self) {
-        for number in std::mem::take(&mut self.for_now) {
-            self.refused.remove(&number);
-        }
-    }
-}
 
 impl World {
     pub(super) fn has_dead_letters(&self) -> bool {

@@ -24,6 +24,7 @@ mod ending;
 mod expected_failure;
 mod faults;
 mod held;
+mod held_facts;
 mod injection;
 mod monitor;
 mod operators;
@@ -34,7 +35,7 @@ mod shell;
 mod witness_writes;
 
 use expected_failure::ExpectedFailure;
-use held::HeldFacts;
+use held_facts::HeldFacts;
 use injection::Injection;
 use repair::Repair;
 

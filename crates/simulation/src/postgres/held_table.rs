@@ -1,0 +1,25 @@
+//! The table of held events: a table of the same database, so it goes where the database goes.
+
+use std::rc::Rc;
+
+use relay::{held::HeldRequest, testing::HeldTable};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct SimulatedHeldTable {
+    /// What is committed.
+    pub table: Rc<HeldTable>,
+    /// What was committed, each with the end of WAL after it.
+    pub(super) past: Vec<(u64, Rc<HeldTable>)>,
+    /// Requests that run although the connection that sent them is gone.
+    pub orphans: Vec<HeldRequest>,
+}
+
+impl SimulatedHeldTable {
+    /// The database is taken back: the table is as it was when WAL ended here.
+    pub(super) fn take_back(&mut self, to: u64) {
+        self.orphans.clear();
+        self.past.retain(|(end, _)| *end <= to);
+        self.table = self.past.last().map_or_else(Rc::default, |(_, table)| Rc::clone(table));
+    }
+}
