@@ -10,7 +10,7 @@ use super::{
     dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
-    flags::{AdminArgs, DeadLetterTables, Overrides},
+    flags::{AdminArgs, Confirmation, DeadLetterTables, Overrides},
     form::Form,
     gap_name::GapName,
     migrate::MigrateFrom,
@@ -298,15 +298,6 @@ pub enum OpenGaps {
     Keep,
     /// It is deleted.
     Forget,
-}
-
-/// Whether to ask before something is dropped or given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Confirmation {
-    /// The slot's name must be typed.
-    Ask,
-    /// The answer is yes.
-    Yes,
 }
 
 /// `accept`

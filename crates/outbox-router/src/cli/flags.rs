@@ -23,6 +23,15 @@ pub struct AdminArgs {
     pub admin_url: Option<Secret<String>>,
 }
 
+/// Whether to ask before something is dropped or given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Confirmation {
+    /// The slot's name must be typed.
+    Ask,
+    /// The answer is yes.
+    Yes,
+}
+
 /// Whether `setup` also makes the tables of dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DeadLetterTables {

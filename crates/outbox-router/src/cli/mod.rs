@@ -39,8 +39,8 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, Confirmation, ExitOnFatal, ExplainArgs, MissingTable,
-    OpenGaps, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, MissingTable, OpenGaps,
+    RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
 pub use compare::CompareArgs;
 use connect::Access;
@@ -51,7 +51,7 @@ pub use dead_letters::{
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
-pub use flags::{AdminArgs, DeadLetterTables, Overrides};
+pub use flags::{AdminArgs, Confirmation, DeadLetterTables, Overrides};
 pub use form::Form;
 pub use gap_name::GapName;
 pub use migrate::{

@@ -7,8 +7,7 @@ use relay::{Code, Lsn};
 
 use crate::{
     cli::{
-        Confirmation,
-        flags::{AdminArgs, Overrides},
+        flags::{AdminArgs, Confirmation, Overrides},
         form::Form,
         person,
     },

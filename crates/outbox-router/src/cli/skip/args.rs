@@ -4,9 +4,8 @@ use clap::Args;
 use relay::Lsn;
 
 use crate::cli::{
-    Confirmation,
     dead_letters::Effect,
-    flags::{AdminArgs, Overrides},
+    flags::{AdminArgs, Confirmation, Overrides},
     form::Form,
     person,
 };

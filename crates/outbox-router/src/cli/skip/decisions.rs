@@ -55,8 +55,8 @@ pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Dec
     Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
 }
 
-/// Decides to skip this row, unless somebody has. Two people who decide at once wait for each other,
-/// since no constraint of the table would keep them apart.
+/// Decides to skip this row, unless somebody has. Two people who decide at once wait for each
+/// other, since no constraint of the table would keep them apart.
 pub(super) async fn write(
     client: &Client,
     place: Place<'_>,

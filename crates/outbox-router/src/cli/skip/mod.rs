@@ -2,9 +2,9 @@
 //! `outbox_router.decision`; a router that stands at a row asks every few seconds whether there is
 //! one for it, and leaves out this row alone. So the command needs no router, and may be repeated.
 //!
-//! A decision names the transaction and the id, since nothing outside of the stream knows the number
-//! of a row within its transaction. Of several rows of a transaction with the same id, or without
-//! any, it concerns each at which the router stands.
+//! A decision names the transaction and the id, since nothing outside of the stream knows the
+//! number of a row within its transaction. Of several rows of a transaction with the same id, or
+//! without any, it concerns each at which the router stands.
 //!
 //! # The JSON output
 //!
