@@ -164,6 +164,23 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
 }
 
 #[test]
+fn one_row_is_skipped_by_its_position_and_its_id_if_it_has_one() {
+    for (line, id, reason) in [
+        ("--lsn 0/16b3748 --id 7 --yes --by ann --reason test", Some("7"), Some("test")),
+        ("--lsn 0/16B3748 --id=--all --yes --by ann", Some("--all"), None),
+        ("--lsn 0/16B3748 --yes --by ann", None, None),
+    ] {
+        let Command::Task(Task::Skip(args)) = read(&format!("skip {line}")).unwrap().command else {
+            panic!("{line}")
+        };
+        assert_eq!((args.lsn.to_string().as_str(), args.id.as_deref()), ("0/16B3748", id));
+        assert_eq!((args.reason.as_deref(), args.by.as_deref()), (reason, Some("ann")));
+        assert_eq!((args.confirmation, args.effect), (Confirmation::Yes, Effect::Real));
+        assert_eq!(args.form, Form::Text);
+    }
+}
+
+#[test]
 fn status_is_text_and_printed_once_by_default() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
@@ -196,6 +213,13 @@ fn wrong_usage_ends_with_code_two() {
         "dead-letters list --key-hex f",
         "dead-letters list --code R999",
         "dead-letters list --yes",
+        "skip",
+        "skip --id 7",
+        "skip --lsn 16B3748 --id 7",
+        "skip --lsn 0/1 --id",
+        "skip --lsn 0/1 --lsn 0/2",
+        "skip --lsn 0/1 --id 7 --id 8",
+        "skip --lsn 0/1 --all",
     ] {
         assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
     }

@@ -10,6 +10,7 @@ use testbed::wait::eventually;
 
 mod kills;
 mod one_poison;
+mod skip;
 
 /// Aggregates that events are written to: `order-1` to `order-50`.
 const KEYS: i32 = 50;

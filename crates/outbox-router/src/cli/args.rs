@@ -16,6 +16,7 @@ use super::{
     gap_name::GapName,
     migrate::MigrateFrom,
     person,
+    skip::SkipArgs,
 };
 use crate::{
     codes::{Explanation, typed_code},
@@ -73,6 +74,7 @@ impl Cli {
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
+            Command::Task(Task::Skip(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -150,6 +152,12 @@ pub enum Task {
         delivered\")."
     )]
     DeadLetters(DeadLetters),
+    /// Give up the one row at which the router stands, so that it goes on with the next
+    #[command(after_help = "Examples:\n  outbox-router status\n  \
+        outbox-router skip --lsn 0/16B3748 --id e-101 --reason \"a test row\" --admin-url postgres://admin@db/shop\n\n\
+        status names the row and its LSN. It shows what it will do and asks; the router goes on\n\
+        within seconds. It needs the tables of setup --apply --dead-letters.")]
+    Skip(SkipArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),

@@ -111,6 +111,12 @@ pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
     }
 }
 
+/// Whether a table that a query names does not exist.
+pub(super) fn is_absent(error: &tokio_postgres::Error) -> bool {
+    let absent = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
+    error.code().is_some_and(|state| absent.contains(state))
+}
+
 /// A failed query ends the command.
 impl From<tokio_postgres::Error> for TaskError {
     fn from(error: tokio_postgres::Error) -> Self {

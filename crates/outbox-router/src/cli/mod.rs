@@ -22,8 +22,10 @@ mod http;
 mod migrate;
 mod person;
 mod print_failure;
+mod router_status;
 mod setup;
 mod shown_bytes;
+mod skip;
 mod sql;
 mod status;
 mod task_error;
@@ -57,6 +59,7 @@ pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
+pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
 
@@ -138,6 +141,7 @@ pub async fn execute(
         Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Compare(args) => args.admin.admin_url.as_ref(),
         Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
+        Task::Skip(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -149,6 +153,7 @@ pub async fn execute(
         Task::DeadLetters(command) => {
             Box::pin(dead_letters::dead_letters(command, config, access, terminal)).await
         }
+        Task::Skip(args) => Box::pin(skip::skip(args, config, access, terminal)).await,
         Task::Check(_) => {
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)

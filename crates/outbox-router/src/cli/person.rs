@@ -1,5 +1,5 @@
-//! Who decides, as it is recorded: in the witness by `accept`, in the table of decisions by
-//! `dead-letters`.
+//! Who decides and why, as it is recorded: in the witness by `accept`, in the table of decisions by
+//! `dead-letters` and `skip`.
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
@@ -35,4 +35,24 @@ pub(super) fn parse(text: &str) -> Result<String, &'static str> {
         return Err("write a name of 1 to 100 characters, none of them a control character");
     }
     Ok(text.trim().to_owned())
+}
+
+/// Reads `--reason`, which is shown on terminals, so it must not hold control characters.
+pub(super) fn reason(text: &str) -> Result<String, &'static str> {
+    const LENGTH_MAX: usize = 1_000;
+    if text.trim().is_empty() || text.len() > LENGTH_MAX || text.chars().any(char::is_control) {
+        return Err("write 1 to 1,000 characters, none of them a control character");
+    }
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_is_written_as_a_reason() {
+        assert_eq!(reason(" because "), Ok("because".to_owned()));
+        assert!(reason("a\nb").is_err() && reason(" ").is_err());
+    }
 }

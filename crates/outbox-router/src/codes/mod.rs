@@ -19,7 +19,7 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Case, Class, ErrorClass, Failure};
+use relay::{Case, Class, Code, ErrorClass, Failure};
 
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
@@ -106,12 +106,23 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     ))
 }
 
+/// What gives up the one row at which the router stands. A record that only the broker refuses is
+/// no such row: the session ends with it.
+fn skip_option(failure: &Failure) -> Option<String> {
+    let is_row = match ErrorClass::of(failure.code)? {
+        ErrorClass::BadRow | ErrorClass::Unroutable => true,
+        ErrorClass::TooLarge => failure.code == Code::RowTooLarge,
+        ErrorClass::Rejected => false,
+    };
+    let lsn = failure.lsn.filter(|_| is_row)?;
+    let id = if failure.code == Code::IdIsNull { "" } else { " --id ID" };
+    Some(format!("or give up this one row: outbox-router skip --lsn {lsn}{id}"))
+}
+
 fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {
-    let own = own_remedy(failure, closing);
-    match (own, dead_letter_option(failure)) {
-        (Some(own), Some(option)) => Some(format!("{own}; {option}")),
-        (own, option) => own.or(option),
-    }
+    let options = [own_remedy(failure, closing), dead_letter_option(failure), skip_option(failure)];
+    let options: Vec<String> = options.into_iter().flatten().collect();
+    (!options.is_empty()).then(|| options.join("; "))
 }
 
 fn own_remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {

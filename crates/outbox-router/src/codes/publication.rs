@@ -272,14 +272,6 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
-        code: Code::HeldTable.as_str(),
-        title: "the table of dead letters cannot be used",
-        meaning: "The table outbox_router.held is missing, or the role may not use it.",
-        remedy: "outbox-router setup --apply --dead-letters --admin-url \
-                 postgres://ADMIN@HOST/DATABASE",
-        cases: &[],
-    },
-    Explanation {
         code: Code::TableUnconfigured.as_str(),
         title: "a table that was an outbox is not configured any more",
         meaning: "Its rows are not produced. A person chose that.",

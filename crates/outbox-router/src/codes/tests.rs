@@ -95,6 +95,23 @@ fn unknown_names_are_left_as_placeholders() {
 }
 
 #[test]
+fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
+    let at = |code| hint(&Failure::new(code, "wrong").at(Lsn::from_u64(0x16B_3748))).unwrap();
+    let skip = "; or give up this one row: outbox-router skip --lsn 0/16B3748";
+    for code in [Code::KeyIsNull, Code::TopicIllegal, Code::RowTooLarge, Code::NotJson] {
+        let hint = at(code);
+        assert!(hint.contains(" = \"dead_letter\" and restart"), "{hint}");
+        assert!(hint.ends_with(&format!("{skip} --id ID")), "{hint}");
+    }
+    assert!(at(Code::IdIsNull).ends_with(skip), "there is no id to name");
+    // The broker may be who refuses it, and a gap is no row.
+    for code in [Code::RecordTooLarge, Code::RecordRefused, Code::SlotMissing] {
+        assert!(!at(code).contains("outbox-router skip"), "{code}");
+    }
+    assert!(!hint(&Failure::new(Code::KeyIsNull, "wrong")).unwrap().contains("skip"));
+}
+
+#[test]
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
     assert!(hint(&missing).unwrap().ends_with("then outbox-router accept"));

@@ -15,7 +15,9 @@ pub mod schema;
 mod session;
 mod skip;
 mod store;
+mod stream;
 mod values;
 
 pub use pipeline::Pipeline;
 pub use store::{HeldStore, Keep};
+pub use stream::HeldStream;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use relay::{
     Code, Failure,
     held::{HeldAnswer, HeldRequest},
-    source::History,
 };
 
 use super::{
@@ -14,6 +13,7 @@ use super::{
     release,
     session::{Session, Sql, Takes, drive},
     skip,
+    stream::HeldStream,
 };
 use crate::monitor::Connect;
 
@@ -47,16 +47,16 @@ impl<C: Connect> HeldStore<C> {
         Self { connect, pipeline, keep, session: None, last_backend: None }
     }
 
-    /// Carries out a request, on the server with this history. After an error, or if the answer is
+    /// Carries out a request for a stream that holds the slot. After an error, or if the answer is
     /// not awaited, the next request has a new connection.
     ///
     /// # Errors
     /// The table does not exist, or may not be used (P036); the server cannot be reached or does
-    /// not answer in time (P001), or is another one.
+    /// not answer in time (P001), or is another one; the stream does not hold the slot (P012).
     pub async fn answer(
         &mut self,
         request: &HeldRequest,
-        stream: &History,
+        stream: &HeldStream,
     ) -> Result<HeldAnswer, Failure> {
         // The session is put back only after an answer.
         let open = self.session.take();
@@ -64,7 +64,7 @@ impl<C: Connect> HeldStore<C> {
             let mut session = self.session_for(open, request, stream).await?;
             self.last_backend = Some(session.pid());
             let (sql, driver) = session.parts();
-            let answer = drive(driver, carry_out(sql, &self.pipeline, request)).await?;
+            let answer = drive(driver, carry_out(sql, &self.pipeline, stream, request)).await?;
             Ok((session, answer))
         };
         let (session, answer) =
@@ -83,7 +83,7 @@ impl<C: Connect> HeldStore<C> {
         &mut self,
         open: Option<Session>,
         request: &HeldRequest,
-        stream: &History,
+        stream: &HeldStream,
     ) -> Result<Session, Failure> {
         let is_first = matches!(request, HeldRequest::Load { .. });
         // A session's first request gets a connection whose server was compared with the stream's.
@@ -95,7 +95,7 @@ impl<C: Connect> HeldStore<C> {
         }
         let takes = if is_first { Takes::All } else { Takes::Own(self.last_backend) };
         let open = self.connect.connect().await?;
-        Session::begin(open, &self.pipeline, stream, takes).await
+        Session::begin(open, &self.pipeline, &stream.history, takes).await
     }
 
     fn keeps(&self, answer: &HeldAnswer) -> bool {
@@ -112,10 +112,14 @@ impl<C: Connect> HeldStore<C> {
 }
 
 async fn carry_out(
-    sql: Sql<'_>,
+    mut sql: Sql<'_>,
     pipeline: &Pipeline,
+    stream: &HeldStream,
     request: &HeldRequest,
 ) -> Result<HeldAnswer, Failure> {
+    // Another holder would begin by ending this connection, so the check stays true until the
+    // request is carried out or ended.
+    stream.check_holds_slot(&mut sql, pipeline).await?;
     match request {
         HeldRequest::Load { since } => load::load(sql, pipeline, *since).await,
         HeldRequest::Insert(events) => {

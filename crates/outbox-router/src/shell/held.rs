@@ -11,12 +11,14 @@ use super::{
     job::Done,
     ports::{HeldTable, Kafka, Postgres},
 };
+use crate::held::HeldStream;
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Asks the table, as soon as the request that runs has ended.
     pub(super) fn ask_held(&mut self, number: u64, request: HeldRequest) {
         // The core asks after it has connected, so there is a server to compare with.
-        let Some(stream) = self.history.clone() else { return };
+        let Some(history) = self.history.clone() else { return };
+        let stream = HeldStream { history, walsender: self.walsender };
         let Some(mut table) = self.held.table.take() else {
             self.held.waiting = Some((number, request));
             return;

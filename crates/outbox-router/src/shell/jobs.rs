@@ -250,6 +250,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         tracing::info!(slot = self.witness_key.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
+        self.walsender = walsender;
         self.coalesce = Coalesce::default();
         self.input(Input::ReplicationStarted(walsender));
     }

@@ -104,6 +104,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     open: Option<Box<P::Connection>>,
     /// The server that `open`, or the stream that it became, is connected to.
     history: Option<History>,
+    /// The process id of its walsender, where it is known.
+    walsender: Option<i32>,
     /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
     jobs: JoinSet<Done<P, K>>,
@@ -140,6 +142,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             waiting_write: None,
             open: None,
             history: None,
+            walsender: None,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,

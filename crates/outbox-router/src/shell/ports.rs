@@ -13,7 +13,7 @@ use relay::{
 };
 
 use crate::{
-    held::HeldStore,
+    held::{HeldStore, HeldStream},
     kafka::{
         self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
         TopicDescription, TopicReading, TopicUuid,
@@ -74,12 +74,12 @@ pub trait Postgres: Send + Sync + 'static {
 
 /// The table of held events. It has a connection of its own.
 pub trait HeldTable: Send + 'static {
-    /// Carries out a request on the server with this history. Dropping the future gives the request
+    /// Carries out a request for this stream. Dropping the future gives the request
     /// up; the next one is carried out after it has ended.
     fn answer(
         &mut self,
         request: &HeldRequest,
-        stream: &History,
+        stream: &HeldStream,
     ) -> impl Future<Output = Result<HeldAnswer, Failure>> + Send;
 }
 
@@ -170,7 +170,7 @@ impl<C: Connect + Send + Sync + 'static> HeldTable for HeldStore<C> {
     async fn answer(
         &mut self,
         request: &HeldRequest,
-        stream: &History,
+        stream: &HeldStream,
     ) -> Result<HeldAnswer, Failure> {
         self.answer(request, stream).await
     }

@@ -10,6 +10,7 @@ mod kafka;
 mod record;
 mod server;
 mod setup;
+mod skip;
 mod status;
 mod take_over;
 mod teardown;

@@ -18,13 +18,13 @@ use crate::{
 };
 
 /// An address at which nobody listens.
-fn no_router() -> String {
+pub(crate) fn no_router() -> String {
     let address = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it");
     format!("admin.listen={address}")
 }
 
 /// A router that answers one request with this `/status.json`.
-fn router(body: &'static str) -> (SocketAddr, JoinHandle<String>) {
+pub(crate) fn router(body: &'static str) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     let answer = move || {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    Code,
+    Code, Lsn,
     held::{HeldAnswer, HeldRequest},
 };
 use testbed::wait::eventually;
@@ -63,4 +63,21 @@ async fn a_router_that_has_lost_its_slot_writes_nothing_more() {
     assert_eq!(holder.ask(HeldRequest::ReadDecided).await.unwrap(), HeldAnswer::Decided(vec![]));
     let HeldAnswer::Loaded(loaded) = holder.load().await.unwrap() else { panic!("no table") };
     assert_eq!(loaded.known.len(), 1);
+}
+
+/// A router that has lost the slot may know events of a history that is gone.
+#[tokio::test]
+async fn nothing_is_carried_out_for_a_stream_that_does_not_hold_the_slot() {
+    let fixture = Fixture::with_table().await;
+    fixture.run("select pg_create_physical_replication_slot('s')").await;
+    let mut store = fixture.store();
+    store.load().await.unwrap();
+    store.walsender = Some(4711);
+    let insert = HeldRequest::Insert([letter(id(1, 0), "a")].into());
+    assert_eq!(store.fails(insert.clone()).await.code, Code::SlotInUse);
+    assert_eq!(store.fails(HeldRequest::Load { since: Lsn::ZERO }).await.code, Code::SlotInUse);
+    let HeldAnswer::Loaded(loaded) = fixture.store().load().await.unwrap() else {
+        panic!("no table")
+    };
+    assert!(loaded.keys.is_empty(), "nothing was written");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outbox_router::{
-    held::{HeldStore, Keep, Pipeline, schema},
+    held::{HeldStore, HeldStream, Keep, Pipeline, schema},
     monitor::{SqlSession, server},
     postgres::{ConnInfo, connect_failure, connect_sql},
 };
@@ -72,7 +72,7 @@ impl Fixture {
         let url = format!("{}?sslmode=disable", self.server.url(role, DATABASE));
         let pipeline = Pipeline { name: pipeline.to_owned(), slot: "s".to_owned() };
         let store = HeldStore::new(Connector(url), pipeline, Keep::Always);
-        Store { store, history: self.history.clone() }
+        Store { store, history: self.history.clone(), walsender: None }
     }
 }
 
@@ -80,11 +80,14 @@ impl Fixture {
 pub(crate) struct Store {
     store: HeldStore<Connector>,
     pub(crate) history: History,
+    /// The walsender of the stream; `None`: not known.
+    pub(crate) walsender: Option<i32>,
 }
 
 impl Store {
     pub(crate) async fn ask(&mut self, request: HeldRequest) -> Result<HeldAnswer, Failure> {
-        self.store.answer(&request, &self.history).await
+        let stream = HeldStream { history: self.history.clone(), walsender: self.walsender };
+        self.store.answer(&request, &stream).await
     }
 
     pub(crate) async fn load(&mut self) -> Result<HeldAnswer, Failure> {

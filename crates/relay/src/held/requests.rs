@@ -1,11 +1,11 @@
 //! What the core asks of the table, and the answers. One request runs at a time.
 //!
 //! A request is carried out only while the walsender of the session that makes it holds the slot:
-//! else it fails with P009, and the session ends. And it is carried out only when every earlier
-//! request, of whichever router and connection, has ended. Without the first, a router that has lost
-//! the slot, or whose server was replaced behind the same address, would write events of another
-//! history, by whose positions later events would be taken for known. Without the second, an event
-//! could get into the table after the present session has produced it.
+//! else it fails with P012, and the session ends. And it is carried out only when every earlier
+//! request, of whichever router and connection, has ended. Without the first, a router that has
+//! lost the slot, or whose server was replaced behind the same address, would write events of
+//! another history, by whose positions later events would be taken for known. Without the second,
+//! an event could get into the table after the present session has produced it.
 
 use std::sync::Arc;
 

@@ -284,9 +284,7 @@ pub(super) enum Shown {
 
 /// What PostgreSQL's error means here: without the tables there is nothing to decide about.
 fn failure(error: tokio_postgres::Error) -> TaskError {
-    let is_absent = error.code().is_some_and(|state| {
-        [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(state)
-    });
+    let is_absent = connect::is_absent(&error);
     let failure = connect::failure(error);
     if is_absent {
         let what = "this database has no table of dead letters";

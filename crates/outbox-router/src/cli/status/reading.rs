@@ -11,7 +11,7 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
-        http,
+        router_status,
     },
     config::Config,
 };
@@ -32,9 +32,7 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
     let from_router = async {
-        let router = http::get(config.admin.listen, "/status.json").await;
-        let router: Option<Value> = router.and_then(|body| serde_json::from_str(&body).ok());
-        let router = router.filter(|router| follows(router, slot));
+        let router = router_status::read(config).await;
         let record = Box::pin(recorded::find(config, access, router.as_ref())).await;
         (router, record)
     };
@@ -45,11 +43,4 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
     Ok(StatusReading { sample, router, record })
-}
-
-/// Whether the answer is about this slot: a router of another slot may listen at the same address.
-/// An answer that names no slot counts.
-fn follows(router: &Value, slot: &str) -> bool {
-    let theirs = router.get("slot").and_then(|slot| slot.get("name")?.as_str());
-    theirs.is_none_or(|theirs| theirs == slot)
 }

@@ -8,7 +8,6 @@ use std::sync::{
 use relay::{
     ErrorPolicy, HeldSettings, OnError,
     held::{Decision, EventId, HeldAnswer, HeldRequest},
-    source::History,
     testing::{HeldState, HeldTable},
 };
 
@@ -16,7 +15,7 @@ use super::{
     requests::{Requests, permission},
     *,
 };
-use crate::shell::ports;
+use crate::{held::HeldStream, shell::ports};
 
 /// What is asked of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +65,10 @@ impl ports::HeldTable for ScriptedHeld {
     async fn answer(
         &mut self,
         request: &HeldRequest,
-        stream: &History,
+        stream: &HeldStream,
     ) -> Result<HeldAnswer, Failure> {
         assert_eq!(self.0.running.fetch_add(1, SeqCst), 0, "one at a time");
-        assert_eq!(stream.timeline, 1, "that of the stream");
+        assert_eq!(stream.history.timeline, 1, "that of the stream");
         let asked = match request {
             HeldRequest::Load { .. } => Asked::Load,
             HeldRequest::Insert(events) => Asked::Insert(events.len()),

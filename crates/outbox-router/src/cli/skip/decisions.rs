@@ -1,0 +1,98 @@
+//! Skips in `outbox_router.decision`. The router compares them with the row at which it stands.
+
+use relay::{Code, Failure, Lsn};
+use tokio_postgres::{Client, types::ToSql};
+
+use crate::cli::{TaskError, connect};
+
+/// `$1` to `$4`.
+const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
+    and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4";
+
+/// The row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The configuration's `name`.
+    pub(super) pipeline: &'a str,
+    pub(super) slot: &'a str,
+    pub(super) commit_lsn: Lsn,
+    pub(super) event_id: Option<&'a str>,
+}
+
+/// Who decides, and why.
+pub(super) struct Decider<'a> {
+    pub(super) by: &'a str,
+    pub(super) reason: Option<&'a str>,
+}
+
+/// A decision that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) at: String,
+    pub(super) by: String,
+    pub(super) reason: Option<String>,
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is in the table.
+    Now,
+    /// The same was decided before.
+    Before(Decided),
+}
+
+/// The first decision to skip this row.
+pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Decided>, TaskError> {
+    let query = format!(
+        "select to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
+           decided_by, reason \
+         from outbox_router.decision where {OF_ROW} order by id limit 1"
+    );
+    let lsn = place.commit_lsn.to_string();
+    let rows = client.query(&query, &with(&place, &lsn)).await.map_err(failure)?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
+}
+
+/// Decides to skip this row, unless somebody has. Two people who decide at once wait for each
+/// other, since no constraint of the table would keep them apart.
+pub(super) async fn write(
+    client: &Client,
+    place: Place<'_>,
+    decider: &Decider<'_>,
+) -> Result<Written, TaskError> {
+    // A rollback needs no statement: on an error the command ends, and with it the session.
+    client.batch_execute("begin isolation level read committed read write").await?;
+    let lsn = place.commit_lsn.to_string();
+    let lock = format!("outbox_router skip {} {} {lsn}", place.pipeline, place.slot);
+    client.query("select pg_advisory_xact_lock(hashtextextended($1, 0))", &[&lock]).await?;
+    if let Some(decided) = read(client, place).await? {
+        return Ok(Written::Before(decided));
+    }
+    let mut parameters = with(&place, &lsn);
+    let decided: [&(dyn ToSql + Sync); 2] = [&decider.reason, &decider.by];
+    parameters.extend(decided);
+    let record = "insert into outbox_router.decision \
+        (pipeline, slot, commit_lsn, event_id, action, reason, decided_by) \
+        values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user)";
+    client.execute(record, &parameters).await.map_err(failure)?;
+    client.batch_execute("commit").await?;
+    Ok(Written::Now)
+}
+
+fn with<'p>(place: &'p Place<'_>, lsn: &'p String) -> Vec<&'p (dyn ToSql + Sync)> {
+    vec![&place.pipeline, &place.slot, lsn, &place.event_id]
+}
+
+/// What PostgreSQL's error means here: without the table a skip cannot be written.
+fn failure(error: tokio_postgres::Error) -> TaskError {
+    let is_absent = connect::is_absent(&error);
+    let failure = connect::failure(error);
+    if is_absent {
+        let what = "this database has no table outbox_router.decision";
+        let what = format!("{what}: {}", failure.message_with_causes());
+        return Failure::new(Code::HeldTable, what).into();
+    }
+    failure.into()
+}

@@ -1,0 +1,191 @@
+//! `skip`: a person gives up the one row at which the router stands. It is a row of
+//! `outbox_router.decision`; a router that stands at a row asks every few seconds whether there is
+//! one for it, and leaves out this row alone. So the command needs no router, and may be repeated.
+//!
+//! A decision names the transaction and the id, since nothing outside of the stream knows the
+//! number of a row within its transaction. Of several rows of a transaction with the same id, or
+//! without any, it concerns each at which the router stands.
+//!
+//! # The JSON output
+//!
+//! Members are added, and never renamed or removed; times are UTC.
+//! ```json
+//! {"action": "skip", "dry_run": false, "lsn": "0/16B3748", "id": "e-101", "written": true,
+//!  "router": {"stands_there": true, "says": "R009: …"}, "decided_before": null}
+//! ```
+//! where `router.says` is null where no router of this slot answers, and `decided_before` is
+//! `{"at": "…", "by": "…", "reason": null}` where the same was decided before.
+
+mod args;
+mod decisions;
+mod standing;
+
+use std::io;
+
+pub use args::SkipArgs;
+use serde_json::{Value, json};
+
+use super::{
+    Audience, Confirmation, Exit, Form, TaskError, Terminal,
+    connect::{Access, with_connection},
+    dead_letters::Effect,
+    person, router_status, shown_bytes, sql,
+};
+use crate::config::Config;
+use decisions::{Decided, Decider, Place, Written};
+use standing::Standing;
+
+/// How many bytes of an id are shown to people.
+const ID_SHOWN_MAX: usize = 80;
+
+const CONSEQUENCE: &str = "\
+The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
+event is needed, insert a corrected row under a new id.";
+
+/// How it ended.
+enum Ending {
+    /// Nothing was changed, as was asked for.
+    Dry,
+    /// The decision is in the table.
+    Written,
+    /// The same was decided before.
+    Before(Decided),
+}
+
+/// Shows, asks, decides, and reports.
+pub(super) async fn skip(
+    args: &SkipArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let place = Place {
+        pipeline: config.name.as_str(),
+        slot: config.postgres.slot.as_str(),
+        commit_lsn: args.lsn,
+        event_id: args.id.as_deref(),
+    };
+    let before = with_connection(access, "skip", async |client| {
+        client.batch_execute(sql::TIMEOUTS).await?;
+        decisions::read(client, place).await
+    });
+    let (router, before) = tokio::join!(router_status::read(config), Box::pin(before));
+    let standing = Standing::of(router.as_ref(), args.lsn);
+    if let Some(decided) = before? {
+        return report(args, &standing, &Ending::Before(decided), terminal);
+    }
+    if args.form == Form::Text {
+        show(args, &standing, terminal.out)?;
+    }
+    if args.effect == Effect::Dry {
+        return report(args, &standing, &Ending::Dry, terminal);
+    }
+    if let Some(refused) = confirm(args, config, terminal)? {
+        return Ok(refused);
+    }
+    let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let decider = Decider { by: &by, reason: args.reason.as_deref() };
+    let written = with_connection(access, "skip", async |client| {
+        client.batch_execute(sql::TIMEOUTS).await?;
+        decisions::write(client, place, &decider).await
+    });
+    let ending = match Box::pin(written).await? {
+        Written::Now => Ending::Written,
+        Written::Before(decided) => Ending::Before(decided),
+    };
+    report(args, &standing, &ending, terminal)
+}
+
+/// Asks; the exit code where the answer is no.
+fn confirm(
+    args: &SkipArgs,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> io::Result<Option<Exit>> {
+    match (args.confirmation, terminal.audience, args.form) {
+        (Confirmation::Yes, ..) => Ok(None),
+        (Confirmation::Ask, Audience::Person, Form::Text) => {
+            let slot = config.postgres.slot.as_str();
+            let question = format!("type {slot}, the slot's name, to skip it: ");
+            if terminal.confirms(slot, &question)? {
+                return Ok(None);
+            }
+            writeln!(terminal.err, "nothing was decided")?;
+            Ok(Some(Exit::Failure))
+        }
+        (Confirmation::Ask, ..) => {
+            writeln!(terminal.err, "error: nothing was decided: there is nobody to ask")?;
+            writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
+            Ok(Some(Exit::Usage))
+        }
+    }
+}
+
+fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    writeln!(out, "skip {} of the transaction that commits at {}", row(args), args.lsn)?;
+    writeln!(out, "{}\n", standing.text(args.lsn, args.id.as_deref()))?;
+    writeln!(out, "{CONSEQUENCE}")
+}
+
+fn row(args: &SkipArgs) -> String {
+    match &args.id {
+        Some(id) => format!("the row with id {}", shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX)),
+        None => "the row without an id".to_owned(),
+    }
+}
+
+fn report(
+    args: &SkipArgs,
+    standing: &Standing,
+    ending: &Ending,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    match args.form {
+        Form::Text => report_text(args, ending, terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{:#}", document(args, standing, ending))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn report_text(
+    args: &SkipArgs,
+    ending: &Ending,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    match ending {
+        Ending::Dry => writeln!(out, "nothing was decided"),
+        Ending::Written => writeln!(
+            out,
+            "decided: {} is skipped\na router that stands there goes on within seconds; else: \
+             outbox-router run",
+            row(args)
+        ),
+        Ending::Before(Decided { at, by, reason }) => {
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            writeln!(
+                out,
+                "{} is skipped at {} already, as {by} decided at {at}{reason}\nnothing was changed",
+                row(args),
+                args.lsn
+            )
+        }
+    }
+}
+
+fn document(args: &SkipArgs, standing: &Standing, ending: &Ending) -> Value {
+    let before = match ending {
+        Ending::Before(Decided { at, by, reason }) => {
+            Some(json!({ "at": at, "by": by, "reason": reason }))
+        }
+        Ending::Dry | Ending::Written => None,
+    };
+    json!({
+        "action": "skip",
+        "dry_run": args.effect == Effect::Dry,
+        "lsn": args.lsn.to_string(),
+        "id": args.id,
+        "router": standing.json(),
+        "written": matches!(ending, Ending::Written),
+        "decided_before": before,
+    })
+}

@@ -1,0 +1,94 @@
+//! `skip`: by default a poisoned row stops the router, and a person gives up this one row.
+
+use std::process::Output;
+
+use e2e::{Fixture, SHORT_DEADLINE, create_event_function, text};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+
+use super::{committed_of, delivered_of, make_tables, write, write_poison};
+
+/// Waits until the router stands at a row, and returns where.
+async fn wait_stopped(fixture: &mut Fixture, not_at: Option<&str>) -> String {
+    let status = fixture
+        .router
+        .wait_status("a row that stops the router", SHORT_DEADLINE, |status| {
+            text(status, "/state") == Some("failed") && text(status, "/reason/lsn") != not_at
+        })
+        .await
+        .unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some("R009"), "{status}");
+    let lsn = text(&status, "/reason/lsn").unwrap();
+    let hint = text(&status, "/reason/hint").unwrap();
+    assert!(hint.ends_with(&format!("outbox-router skip --lsn {lsn} --id ID")), "{hint}");
+    lsn.to_owned()
+}
+
+async fn skip(fixture: &Fixture, lsn: &str, id: &str, how: &str) -> (Output, String) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = ["skip", "--lsn", lsn, "--id", id, "--by", "ann", how, "--admin-url", url.as_str()];
+    let output = fixture.router.command(&line).await.unwrap();
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    (output, out + &err)
+}
+
+async fn poison_of(session: &DatabaseSession, key: i32) -> String {
+    let sql = "SELECT id::text FROM outbox WHERE event_type = 'Poison' AND aggregate_id = $1";
+    session.query_one(sql, &[&format!("order-{key}")]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_person_skips_the_one_row_that_stops_the_router_while_it_runs() {
+    let [first, second] = [7, 8];
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    create_event_function(&session).await.unwrap();
+    fixture.restart().await.unwrap();
+    write(&session, 200).await;
+    let before = committed_of(&fixture, second).await;
+    write_poison(&session, first).await;
+    write(&session, 200).await;
+    let lsn = wait_stopped(&mut fixture, None).await;
+    let id = poison_of(&session, first).await;
+
+    // The tables that it needs are made while the router runs.
+    let (missing, told) = skip(&fixture, &lsn, &id, "--yes").await;
+    assert_eq!(missing.status.code(), Some(1), "{told}");
+    assert!(told.contains("P036") && told.contains("--dead-letters"), "{told}");
+    make_tables(&fixture).await;
+    let (_, told) = skip(&fixture, &lsn, "another", "--dry-run").await;
+    assert!(told.contains("but does not name this id: R009: "), "{told}");
+    assert_eq!(delivered_of(&fixture, second).await, before, "it stands at the row");
+
+    let (skipped, told) = skip(&fixture, &lsn, &id, "--yes").await;
+    assert_eq!(skipped.status.code(), Some(0), "{told}");
+    assert!(told.contains("the router stands there: R009: "), "{told}");
+    fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+    let (again, told) = skip(&fixture, &lsn, &id, "--yes").await;
+    assert_eq!(again.status.code(), Some(0), "{told}");
+    assert!(told.contains(" already, as ann as "), "{told}");
+
+    // Another row stops it again, and has to be decided about again.
+    write_poison(&session, second).await;
+    write(&session, 200).await;
+    let next = wait_stopped(&mut fixture, Some(&lsn)).await;
+    let (skipped, told) = skip(&fixture, &next, &poison_of(&session, second).await, "--yes").await;
+    assert_eq!(skipped.status.code(), Some(0), "{told}");
+    fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+
+    // The checker takes a poisoned row for a phantom.
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    assert_eq!(result.duplicates, 0);
+    let counted = fixture.router.metric("outbox_rows_skipped_total", "").await.unwrap();
+    assert_eq!(counted, Some(2.0));
+    let log = fixture.router.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a row is skipped")).collect();
+    assert!(lines.len() == 2 && lines[0].contains(&id) && lines[0].contains(&lsn), "{lines:?}");
+    let decisions = "SELECT count(*) FROM outbox_router.decision WHERE action = 'skip'";
+    let decisions: i64 = session.query_one(decisions, &[]).await.unwrap().get(0);
+    assert_eq!(decisions, 2);
+}
