@@ -82,6 +82,11 @@ pub(crate) const FAILPOINTS: [FailpointCase; 26] = [
     once("drain-ended", Trigger::Drain),
 ];
 
+/// Failpoints of held events. This tool does not reach them: its tally knows what is in Kafka, and
+/// not what is in the table. The simulation kills there, and the scenario `dead_letters::kills`
+/// kills the real router at random instants while events are held and released.
+const OF_HELD_EVENTS: [&str; 4] = ["before-hold", "held", "released", "release-closed"];
+
 /// Checks that the router has these failpoints and no others.
 ///
 /// # Errors
@@ -94,7 +99,8 @@ pub(crate) async fn check_names(router: &mut RouterProcess) -> anyhow::Result<()
     router.set_env(VARIABLE, None);
     let text =
         String::from_utf8(output?.stdout).context("the list of its failpoints is not text")?;
-    let theirs: Vec<&str> = text.lines().collect();
+    let is_of_held_event = |name: &&str| OF_HELD_EVENTS.contains(name);
+    let theirs: Vec<&str> = text.lines().filter(|name| !is_of_held_event(name)).collect();
     let ours: Vec<&str> = FAILPOINTS.iter().map(|failpoint| failpoint.name).collect();
     ensure!(
         theirs == ours,

@@ -314,7 +314,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
         held,
         json!({
             "keys": 2, "events": 5, "bytes": 999, "oldest_seconds": null,
-            "dead_letters": {"R014": 3}, "delivered": 7, "dropped": 1,
+            "dead_letters": {"R014": 3}, "delivered": 7, "dropped": 1, "skipped": 4,
         })
     );
 }
@@ -357,7 +357,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "held": {
                 "keys": 0, "events": 0, "bytes": 0, "oldest_seconds": null, "dead_letters": {},
-                "delivered": 0, "dropped": 0,
+                "delivered": 0, "dropped": 0, "skipped": 0,
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {
