@@ -211,7 +211,7 @@ pub struct SetupArgs {
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
     pub table: MissingTable,
-    /// Create the tables that [on_error] needs, too, and let the router's role use them
+    /// Create the tables that `[on_error]` needs, too, and let the router's role use them
     #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
     #[arg(default_missing_value = "make")]
     pub dead_letters: DeadLetterTables,

@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 pub struct HeldMessages<'a>(&'a [u8]);
 
 impl<'a> HeldMessages<'a> {
-    /// The messages in a byte string that [`push`] has written.
+    /// The messages in a byte string that `push` has written.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
