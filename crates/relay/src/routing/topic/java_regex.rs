@@ -71,7 +71,7 @@ impl JavaRegex {
     }
 
     /// Whether the whole text matches. With a `$`, no text matches that ends with a line
-    /// terminator: Java's first match may end before that terminator, and [`Self::find`] would not.
+    /// terminator: Java's first match may end before that terminator, and `find` would not.
     /// Such a text can be no topic either.
     pub fn matches(&self, text: &str) -> bool {
         let is_cut = self.has_end_of_line && text.ends_with(LINE_TERMINATORS);
