@@ -159,7 +159,9 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
         else {
             panic!("{line}")
         };
-        assert_eq!((args.scope, args.confirmation, args.effect), (scope, confirmation, effect));
+        let decision = &args.decision;
+        let found = (args.scope, decision.confirmation, decision.effect);
+        assert_eq!(found, (scope, confirmation, effect));
     }
 }
 
@@ -174,9 +176,10 @@ fn one_row_is_skipped_by_its_position_and_its_id_if_it_has_one() {
             panic!("{line}")
         };
         assert_eq!((args.lsn.to_string().as_str(), args.id.as_deref()), ("0/16B3748", id));
-        assert_eq!((args.reason.as_deref(), args.by.as_deref()), (reason, Some("ann")));
-        assert_eq!((args.confirmation, args.effect), (Confirmation::Yes, Effect::Real));
-        assert_eq!(args.form, Form::Text);
+        let decision = &args.decision;
+        assert_eq!((decision.reason.as_deref(), decision.by.as_deref()), (reason, Some("ann")));
+        assert_eq!((decision.confirmation, decision.effect), (Confirmation::Yes, Effect::Real));
+        assert_eq!(decision.form, Form::Text);
     }
 }
 

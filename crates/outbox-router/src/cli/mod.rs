@@ -12,6 +12,7 @@ mod compare;
 mod confirmation;
 mod connect;
 mod dead_letters;
+mod decision_args;
 mod dry_run;
 mod exit;
 mod explain_row;
@@ -47,9 +48,10 @@ pub use compare::CompareArgs;
 pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
-    DeadLetters, DecideArgs, Effect, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
+    DeadLetters, DecideArgs, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
     SelectArgs, ShowArgs, Since,
 };
+pub use decision_args::{DecisionArgs, Effect};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};

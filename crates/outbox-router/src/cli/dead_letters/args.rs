@@ -7,10 +7,9 @@ use relay::{Code, Lsn};
 
 use crate::{
     cli::{
-        confirmation::Confirmation,
+        decision_args::DecisionArgs,
         flags::{AdminArgs, Overrides},
         form::Form,
-        person,
     },
     config::parse_duration,
 };
@@ -150,24 +149,9 @@ pub struct DecideArgs {
     #[arg(default_missing_value = "all")]
     #[arg(conflicts_with_all = ["keys", "hex_keys", "ids", "since", "codes"])]
     pub scope: Scope,
-    /// Why, as it is written beside the decision
-    #[arg(long, value_name = "TEXT", value_parser = person::reason)]
-    pub reason: Option<String>,
-    /// Who decides, as it is written beside the decision [default: the user and the host]
-    #[arg(long, value_name = "NAME", value_parser = person::parse)]
-    pub by: Option<String>,
-    /// Show what would be done, and change nothing
-    #[arg(long = "dry-run", num_args = 0, default_value = "real")]
-    #[arg(default_missing_value = "dry")]
-    pub effect: Effect,
-    /// Do not ask
-    #[arg(long = "yes", num_args = 0, default_value = "ask")]
-    #[arg(default_missing_value = "yes")]
-    pub confirmation: Confirmation,
-    /// Print one JSON object, for programs; it needs --yes or --dry-run
-    #[arg(long = "json", num_args = 0, default_value = "text")]
-    #[arg(default_missing_value = "json")]
-    pub form: Form,
+    /// How it is decided.
+    #[command(flatten)]
+    pub decision: DecisionArgs,
     /// Where to connect.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -192,15 +176,6 @@ pub enum Scope {
     Selected,
     /// Everything.
     All,
-}
-
-/// Whether anything is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Effect {
-    /// It is.
-    Real,
-    /// Nothing is.
-    Dry,
 }
 
 /// A key that is typed in hexadecimal.

@@ -8,7 +8,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
-    args::{DecideArgs, Effect},
+    args::DecideArgs,
     connected::with_table,
     decision::Decision,
     selection::Selection,
@@ -17,7 +17,9 @@ use super::{
     write::{self, Decider},
 };
 use crate::{
-    cli::{Audience, Confirmation, Exit, Form, TaskError, Terminal, connect::Access, person},
+    cli::{
+        Audience, Confirmation, Effect, Exit, Form, TaskError, Terminal, connect::Access, person,
+    },
     config::Config,
 };
 
@@ -83,18 +85,18 @@ pub(super) async fn decide(
             return Ok(Exit::Usage);
         }
     };
-    if args.form == Form::Text {
+    if args.decision.form == Form::Text {
         show(&plan, terminal)?;
     }
-    if plan.events.is_empty() || args.effect == Effect::Dry {
+    if plan.events.is_empty() || args.decision.effect == Effect::Dry {
         return report(&plan, args, Ending::Dry, terminal);
     }
     match confirm(&plan, args, config, terminal)? {
         Confirmed::Yes => {}
         Confirmed::No(exit) => return Ok(exit),
     }
-    let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
-    let decider = Decider { by: &by, reason: args.reason.as_deref() };
+    let by = args.decision.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let decider = Decider { by: &by, reason: args.decision.reason.as_deref() };
     let places = || plan.events.iter().map(|event| event.place);
     let changed = with_table(config, access, async |table| {
         write::decide(table, decision, places(), &decider).await
@@ -115,7 +117,7 @@ fn confirm(
     terminal: &mut Terminal<'_>,
 ) -> io::Result<Confirmed> {
     let verb = plan.decision.verb();
-    match (args.confirmation, terminal.audience, args.form) {
+    match (args.decision.confirmation, terminal.audience, args.decision.form) {
         (Confirmation::Yes, ..) => Ok(Confirmed::Yes),
         (Confirmation::Ask, Audience::Person, Form::Text) => {
             let slot = config.postgres.slot.as_str();
@@ -176,9 +178,9 @@ fn report(
     ending: Ending,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    match args.form {
+    match args.decision.form {
         Form::Text => report_text(plan, ending, terminal)?,
-        Form::Json => writeln!(terminal.out, "{:#}", document(plan, args.effect, ending))?,
+        Form::Json => writeln!(terminal.out, "{:#}", document(plan, args.decision.effect, ending))?,
     }
     let is_done = match ending {
         Ending::Dry => !plan.events.is_empty(),

@@ -52,7 +52,7 @@ mod wording;
 mod write;
 
 pub use args::{
-    DeadLetters, DecideArgs, Effect, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
+    DeadLetters, DecideArgs, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
     SelectArgs, ShowArgs, Since,
 };
 

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use super::{
     Audience, Confirmation, Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
-    dead_letters::Effect,
+    decision_args::Effect,
     person, router_status, shown_bytes, sql,
 };
 use crate::config::Config;
@@ -74,17 +74,17 @@ pub(super) async fn skip(
     if let Some(decided) = before? {
         return report(args, &standing, &Ending::Before(decided), terminal);
     }
-    if args.form == Form::Text {
+    if args.decision.form == Form::Text {
         show(args, &standing, terminal.out)?;
     }
-    if args.effect == Effect::Dry {
+    if args.decision.effect == Effect::Dry {
         return report(args, &standing, &Ending::Dry, terminal);
     }
     if let Some(refused) = confirm(args, config, terminal)? {
         return Ok(refused);
     }
-    let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
-    let decider = Decider { by: &by, reason: args.reason.as_deref() };
+    let by = args.decision.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let decider = Decider { by: &by, reason: args.decision.reason.as_deref() };
     let written = with_connection(access, "skip", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         decisions::write(client, place, &decider).await
@@ -102,7 +102,7 @@ fn confirm(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> io::Result<Option<Exit>> {
-    match (args.confirmation, terminal.audience, args.form) {
+    match (args.decision.confirmation, terminal.audience, args.decision.form) {
         (Confirmation::Yes, ..) => Ok(None),
         (Confirmation::Ask, Audience::Person, Form::Text) => {
             let slot = config.postgres.slot.as_str();
@@ -140,7 +140,7 @@ fn report(
     ending: &Ending,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    match args.form {
+    match args.decision.form {
         Form::Text => report_text(args, ending, terminal.out)?,
         Form::Json => writeln!(terminal.out, "{:#}", document(args, standing, ending))?,
     }
@@ -181,7 +181,7 @@ fn document(args: &SkipArgs, standing: &Standing, ending: &Ending) -> Value {
     };
     json!({
         "action": "skip",
-        "dry_run": args.effect == Effect::Dry,
+        "dry_run": args.decision.effect == Effect::Dry,
         "lsn": args.lsn.to_string(),
         "id": args.id,
         "router": standing.json(),
