@@ -22,11 +22,11 @@ use crate::{
     admin,
     block_on::block_on,
     cli::Exit,
-    held::{HeldStore, Keep, Pipeline},
+    held::{HeldStore, Keep},
     kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
-    prepare::{Prepared, size, source, witness_key},
+    prepare::{Prepared, pipeline, size, source, witness_key},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
 };
 
@@ -183,8 +183,7 @@ impl App {
 
     fn held_store(&self) -> HeldStore<Endpoint> {
         let config = &self.prepared.config;
-        let pipeline =
-            Pipeline { name: config.name.clone(), slot: config.postgres.slot.as_str().to_owned() };
+        let pipeline = pipeline(config);
         let keep = if config.on_error.has_dead_letters() { Keep::Always } else { Keep::WhileHeld };
         HeldStore::new(self.endpoint(), pipeline, keep)
     }

@@ -17,6 +17,7 @@ use crate::{
         Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
         is_secret_property,
     },
+    held::Pipeline,
     kafka::{self, KafkaSettings, SettingRefused, TopicCreation},
     postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
@@ -162,11 +163,17 @@ fn try_listen(address: SocketAddr) -> io::Result<()> {
 pub fn source(config: &Config, endpoint: Endpoint) -> Source {
     Source {
         endpoint,
+        pipeline: pipeline(config),
         slot: config.postgres.slot.as_str().to_owned(),
         publication: config.postgres.publication.as_str().to_owned(),
         outboxes: config.outboxes(),
         row_bytes: size(config.limits.row_bytes),
     }
+}
+
+/// Whose events the table of held events has.
+pub fn pipeline(config: &Config) -> Pipeline {
+    Pipeline { name: config.name.clone(), slot: config.postgres.slot.as_str().to_owned() }
 }
 
 /// The key under which this configuration's witness is kept.

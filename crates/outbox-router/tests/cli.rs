@@ -314,7 +314,8 @@ async fn setup_prints_the_tables_of_dead_letters_with_the_grants_of_the_routers_
         let (exit, out) = output_of(&format!("{line}{role}")).await;
         assert_eq!(exit, Exit::Done);
         let grant = format!(
-            "grant select, insert, update on table \"outbox_router\".\"held\" to \"{granted}\";"
+            "grant select, insert, update on table \"outbox_router\".\"held\", \
+             \"outbox_router\".\"held_version\" to \"{granted}\";"
         );
         let statements = [
             "create schema if not exists \"outbox_router\";",

@@ -151,15 +151,21 @@ impl Fault {
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
             Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
-            Self::PromoteLagging => &[Code::HistoryChanged],
+            Self::PromoteLagging => &[Code::HistoryChanged, Code::HeldTableBehind],
             // A router that still reads WAL which the restored server no longer has may have seen
             // more of it than the present holder of the slot. Then the record of the former counts,
             // and the slot is past it.
-            Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
+            Self::RestoreSnapshot => {
+                &[Code::HistoryChanged, Code::SlotMoved, Code::HeldTableBehind]
+            }
             // The monitor has its own connection: it may see the other server first.
-            Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],
+            Self::ExchangeServer => {
+                &[Code::HistoryChanged, Code::PublicationReplaced, Code::HeldTableBehind]
+            }
             Self::PromoteWithoutSlot => &[Code::SlotMissing, Code::SlotMoved],
-            Self::RestoreBackup => &[Code::HistoryChanged, Code::SlotMissing, Code::SlotMoved],
+            Self::RestoreBackup => {
+                &[Code::HistoryChanged, Code::SlotMissing, Code::SlotMoved, Code::HeldTableBehind]
+            }
             Self::ExchangeKafka => &[Code::ClusterChanged, Code::ProducerFatal],
             Self::RenameKeyColumn => &[Code::ColumnMissing],
             Self::PoisonRow => &[Code::KeyIsNull],

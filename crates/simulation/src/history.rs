@@ -125,6 +125,8 @@ pub struct CommittedEvent {
     /// Whether the server was restored to a state in which its row had not left the table, or was
     /// not decided about: then it comes again after what followed it.
     pub is_reopened: bool,
+    /// Whether the server was restored to a state in which the table had no row of it yet.
+    pub is_row_lost: bool,
 }
 
 impl CommittedEvent {
@@ -371,6 +373,7 @@ impl CommitHistory {
                 is_accepted,
                 held: None,
                 is_reopened: false,
+                is_row_lost: false,
             });
             if catalog.publication == PublicationState::Complete {
                 if is_ordered {

@@ -9,6 +9,7 @@ use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::wait::eventually;
 
 mod kills;
+mod lost_write;
 mod one_poison;
 mod skip;
 

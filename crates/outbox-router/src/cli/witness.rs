@@ -296,6 +296,7 @@ pub(super) fn with_gaps_found(
         timelines: &reading.timelines,
         reading: &reading.slot_reading,
         catalog: reading.catalog.clone(),
+        held: reading.held,
     };
     let gaps = gaps_since(witness, expected(config, &outboxes, Some(witness)), present);
     witness.with_found(&gaps, &reading.slot_reading.mark())

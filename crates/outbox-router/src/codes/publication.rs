@@ -295,7 +295,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::HeldTableForbidden,
                 "the router's role may not use the table",
                 "{setup} --dead-letters --role {role}, or in psql: grant usage on schema \
-                 outbox_router to {role}; grant select, insert, update on outbox_router.held to \
+                 outbox_router to {role}; grant select, insert, update on outbox_router.held, \
+                 outbox_router.held_version to {role}; grant select on outbox_router.decision to \
                  {role}",
             ),
             case_remedy(
@@ -305,5 +306,17 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  version that wrote it, or a later one",
             ),
         ],
+    },
+    Explanation {
+        code: Code::HeldTableBehind.as_str(),
+        title: "the table of dead letters lacks what was written to it",
+        meaning: "An event that waits in outbox_router.held is confirmed, so nothing else has it. \
+                  The table lacks writes of this pipeline: it was restored from a backup, a standby \
+                  was promoted without the last WAL, the table was made again, or somebody deleted \
+                  open events. Events that were held may be missing in Kafka, and events that had \
+                  left the table may be in it again. The router stops until a person accepts that.",
+        remedy: "if the table can be restored as it was, restore it; otherwise {rewrite} as far as \
+                 they were held; then {accept}",
+        cases: &[],
     },
 ];

@@ -2,7 +2,7 @@
 
 use relay::{
     Failure, PgTimestamp,
-    held::{EventId, KeyHash, Leaving, Letter, Outcome},
+    held::{Closed, EventId, KeyHash, Leaving, Letter, Outcome, TableVersion},
 };
 use tokio_postgres::Row;
 
@@ -12,7 +12,11 @@ use super::{
     pipeline::Pipeline,
     session::Sql,
     values::{Timestamptz, event_id, get, key_hash, lsn},
+    version,
 };
+
+/// The state of a dead letter that waits for a decision.
+const HELD: &str = "held";
 
 const CLOSE: &str = "\
     update outbox_router.held h set \
@@ -25,12 +29,29 @@ const CLOSE: &str = "\
       as l (commit_lsn, event_index, state, code, error) \
     where h.pipeline = $1 and h.slot = $2 \
       and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index \
-    returning h.key_hash";
+      and h.state in ('held', 'requeued', 'dropping') \
+    returning l.state";
 
-/// The first event that is open of each of these keys: one probe of the index `held_open` for each.
+/// Locks the row: a write whose answer was lost may still run.
+const VERSION: &str = "\
+    select uuid_send(origin) as origin, writes, open from outbox_router.held_version \
+    where pipeline = $1 and slot = $2 for update";
+
+const WRITTEN: &str = "\
+    insert into outbox_router.held_version as v (pipeline, slot, writes, open) \
+    values ($1, $2, 1, 0) \
+    on conflict (pipeline, slot) do update \
+      set writes = v.writes + 1, open = greatest(0, v.open - $3) \
+    returning uuid_send(origin) as origin, writes, open";
+
+/// The first event that is open of each key of these events: one probe of the index `held_open`
+/// for each.
 const FIRST: &str = "\
     select k.key_hash, f.commit_lsn, f.event_index, f.committed_at \
-    from unnest($3::bytea[]) as k (key_hash) \
+    from (select distinct h.key_hash from unnest($3::pg_lsn[], $4::int8[]) \
+        as l (commit_lsn, event_index) \
+      join outbox_router.held h on h.pipeline = $1 and h.slot = $2 \
+        and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index) as k \
     left join lateral ( \
       select h.commit_lsn, h.event_index, h.committed_at from outbox_router.held h \
       where h.pipeline = $1 and h.slot = $2 and h.key_hash = k.key_hash \
@@ -43,9 +64,13 @@ pub(super) async fn close(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     leaving: &[Leaving],
-) -> Result<Vec<(KeyHash, Option<(EventId, PgTimestamp)>)>, Failure> {
-    match update(&mut sql, pipeline, leaving).await {
-        Ok(rows) => rows.iter().map(first).collect(),
+    after: Option<TableVersion>,
+) -> Result<Closed, Failure> {
+    match update(&mut sql, pipeline, leaving, after).await {
+        Ok((version, rows)) => Ok(Closed {
+            mark: version::mark_or_none(version.as_ref())?,
+            first: rows.iter().map(first).collect::<Result<_, _>>()?,
+        }),
         Err(error) => Err(held_failure(error, &sql.backend.role)),
     }
 }
@@ -54,7 +79,8 @@ async fn update(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
     leaving: &[Leaving],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
+    after: Option<TableVersion>,
+) -> Result<(Option<Row>, Vec<Row>), tokio_postgres::Error> {
     let encoding = sql.backend.encoding;
     let lsns: Vec<_> = leaving.iter().map(|one| lsn(one.id.commit_lsn)).collect();
     let indexes: Vec<_> = leaving.iter().map(|one| i64::from(one.id.index)).collect();
@@ -62,24 +88,35 @@ async fn update(
     let letters = || leaving.iter().map(|one| letter(&one.outcome));
     let codes: Vec<_> = letters().map(|letter| letter.map(|l| l.code.as_str())).collect();
     let errors: Vec<_> = letters().map(|letter| letter.map(|l| error_text(l, encoding))).collect();
-    let (close, first) = (sql.prepared(CLOSE).await?, sql.prepared(FIRST).await?);
+    let (version, close) = (sql.prepared(VERSION).await?, sql.prepared(CLOSE).await?);
+    let (written, first) = (sql.prepared(WRITTEN).await?, sql.prepared(FIRST).await?);
     let transaction = sql.client.transaction().await?;
-    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-        [name, slot, &lsns, &indexes, &states, &codes, &errors];
-    let closed = transaction.query(&close, &values).await?;
-    let mut keys: Vec<&[u8]> = closed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    keys.sort_unstable();
-    keys.dedup();
-    let rows = transaction.query(&first, &[name, slot, &keys]).await?;
+    let mut present = transaction.query_opt(&version, &[name, slot]).await?;
+    if is_after(present.as_ref(), after) {
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+            [name, slot, &lsns, &indexes, &states, &codes, &errors];
+        let rows = transaction.query(&close, &values).await?;
+        let is_closed = |row: &&Row| row.try_get(0).is_ok_and(|state: &str| state != HELD);
+        let closed = i64::try_from(rows.iter().filter(is_closed).count()).unwrap_or(i64::MAX);
+        present = Some(transaction.query_one(&written, &[name, slot, &closed]).await?);
+    }
+    let rows = transaction.query(&first, &[name, slot, &lsns, &indexes]).await?;
     transaction.commit().await?;
-    Ok(rows)
+    Ok((present, rows))
+}
+
+/// Whether no write has followed the one that is known. Another table than the known one is
+/// recognised by the answer.
+fn is_after(present: Option<&Row>, known: Option<TableVersion>) -> bool {
+    let mark = version::mark_or_none(present);
+    mark.is_ok_and(|mark| mark.version == known)
 }
 
 const fn state(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Delivered => "delivered",
         Outcome::Dropped => "dropped",
-        Outcome::Refused(_) => "held",
+        Outcome::Refused(_) => HELD,
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use relay::{
     Failure,
-    held::{HeldEvent, Letter},
+    held::{HeldEvent, Letter, TableMark},
 };
 
 use super::{
@@ -12,22 +12,29 @@ use super::{
     pipeline::Pipeline,
     session::{Encoding, Sql},
     values::{Timestamptz, lsn},
+    version,
 };
 
 /// One statement, so that all are written or none. Those that are in the table already stay as
 /// they are.
 const INSERT: &str = "\
-    insert into outbox_router.held (pipeline, slot, commit_lsn, event_index, committed_at, \
-      key, key_hash, event_id, table_name, messages, code, error) \
-    select $1, $2, e.* from unnest($3::pg_lsn[], $4::int8[], $5::timestamptz[], $6::bytea[], \
-      $7::bytea[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[]) as e \
-    on conflict do nothing";
+    with new as ( \
+      insert into outbox_router.held (pipeline, slot, commit_lsn, event_index, committed_at, \
+        key, key_hash, event_id, table_name, messages, code, error) \
+      select $1, $2, e.* from unnest($3::pg_lsn[], $4::int8[], $5::timestamptz[], $6::bytea[], \
+        $7::bytea[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[]) as e \
+      on conflict do nothing returning 1) \
+    insert into outbox_router.held_version as v (pipeline, slot, writes, open) \
+    select $1, $2, 1, count(*) from new \
+    on conflict (pipeline, slot) do update \
+      set writes = v.writes + 1, open = v.open + excluded.open \
+    returning uuid_send(origin) as origin, writes, open";
 
 pub(super) async fn insert(
     mut sql: Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
     events: &[HeldEvent],
-) -> Result<(), Failure> {
+) -> Result<TableMark, Failure> {
     let encoding = sql.backend.encoding;
     let lsns: Vec<_> = events.iter().map(|event| lsn(event.id.commit_lsn)).collect();
     let indexes: Vec<_> = events.iter().map(|event| i64::from(event.id.index)).collect();
@@ -46,10 +53,10 @@ pub(super) async fn insert(
             name, slot, &lsns, &indexes, &committed, &keys, &hashes, &ids, &tables, &messages,
             &codes, &errors,
         ];
-        sql.client.execute(&statement, &values).await
+        sql.client.query_one(&statement, &values).await
     };
     match insert.await {
-        Ok(_) => Ok(()),
+        Ok(row) => version::mark(&row),
         Err(error) => Err(held_failure(error, &sql.backend.role)),
     }
 }

@@ -4,12 +4,14 @@ use relay::{
     Failure, Lsn,
     held::{HeldAnswer, HeldEvent, KeyTotals, KnownAs, Loaded},
 };
+use tokio_postgres::Row;
 
 use super::{
     failure::{held_failure, is_absent},
     pipeline::Pipeline,
     session::Sql,
     values::{Timestamptz, code, count, event_id, get, key_hash, lsn},
+    version,
 };
 
 /// Each key that has open events. The first of a key is looked up by the index `held_open`, which
@@ -40,37 +42,39 @@ const KNOWN: &str = "\
     from outbox_router.held where pipeline = $1 and slot = $2 and commit_lsn >= $3 \
     order by commit_lsn, event_index";
 
-/// Reads the table. What people decide between the two statements changes neither answer's
-/// meaning: a decision is read again every second, and a dead letter stays open until it is closed.
+/// Reads the table. What people decide between the statements changes no answer's meaning: a
+/// decision is read again every second, and a dead letter stays open until it is closed.
 pub(super) async fn load(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     since: Lsn,
 ) -> Result<HeldAnswer, Failure> {
     match read(&mut sql, pipeline, since).await {
-        Ok((keys, known)) => loaded(&keys, &known),
+        Ok((version, keys, known)) => loaded(version.as_ref(), &keys, &known),
         Err(error) if is_absent(&error) => Ok(HeldAnswer::Absent),
         Err(error) => Err(held_failure(error, &sql.backend.role)),
     }
 }
 
-type Rows = Vec<tokio_postgres::Row>;
+type Rows = Vec<Row>;
 
 async fn read(
     sql: &mut Sql<'_>,
-    Pipeline { name, slot }: &Pipeline,
+    pipeline: &Pipeline,
     since: Lsn,
-) -> Result<(Rows, Rows), tokio_postgres::Error> {
+) -> Result<(Option<Row>, Rows, Rows), tokio_postgres::Error> {
+    let version = version::read(sql, pipeline).await?;
+    let Pipeline { name, slot } = pipeline;
     let overhead = i64::try_from(HeldEvent::OVERHEAD).unwrap_or(i64::MAX);
     let statement = sql.prepared(KEYS).await?;
     let keys = sql.client.query(&statement, &[name, slot, &overhead]).await?;
     let statement = sql.prepared(KNOWN).await?;
     let known = sql.client.query(&statement, &[name, slot, &lsn(since)]).await?;
-    Ok((keys, known))
+    Ok((version, keys, known))
 }
 
-fn loaded(keys: &Rows, known: &Rows) -> Result<HeldAnswer, Failure> {
-    let mut loaded = Loaded::default();
+fn loaded(version: Option<&Row>, keys: &Rows, known: &Rows) -> Result<HeldAnswer, Failure> {
+    let mut loaded = Loaded { mark: version::mark_or_none(version)?, ..Loaded::default() };
     for row in keys {
         let (key, Timestamptz(oldest)) = (key_hash(row)?, get(row, "committed_at")?);
         let totals = KeyTotals {

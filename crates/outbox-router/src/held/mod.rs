@@ -10,6 +10,7 @@ mod failure;
 mod insert;
 mod load;
 mod pipeline;
+mod reading;
 mod release;
 pub mod schema;
 mod session;
@@ -17,7 +18,9 @@ mod skip;
 mod store;
 mod stream;
 mod values;
+mod version;
 
 pub use pipeline::Pipeline;
+pub(crate) use reading::read_table;
 pub use store::{HeldStore, Keep};
 pub use stream::HeldStream;

@@ -16,6 +16,7 @@ pub struct Statement {
 const OBJECTS: &[(&str, &str)] = &[
     ("the schema of dead letters", "create schema if not exists \"outbox_router\""),
     ("events that wait: dead letters, and what is held behind them", HELD),
+    ("counts the writes, so that a table that lacks some is recognised", HELD_VERSION),
     ("finds what is open of a key, in order", HELD_OPEN),
     ("finds what a person has decided", HELD_DECIDED),
     ("who decided what about a dead letter, and why", DECISION),
@@ -43,6 +44,17 @@ create table if not exists \"outbox_router\".\"held\" (
     \"decided_at\"   timestamptz,
     \"closed_at\"    timestamptz,
     primary key (\"pipeline\", \"slot\", \"commit_lsn\", \"event_index\")
+)";
+
+/// `origin` tells this table from one that is made again.
+const HELD_VERSION: &str = "\
+create table if not exists \"outbox_router\".\"held_version\" (
+    \"pipeline\" text   not null,
+    \"slot\"     text   not null,
+    \"origin\"   uuid   not null default gen_random_uuid(),
+    \"writes\"   bigint not null,
+    \"open\"     bigint not null,
+    primary key (\"pipeline\", \"slot\")
 )";
 
 const HELD_OPEN: &str = "\
@@ -88,7 +100,8 @@ fn grants(role: &str) -> [Statement; 3] {
         Statement {
             purpose: "the router holds events, and closes them when they have left",
             sql: format!(
-                "grant select, insert, update on table \"outbox_router\".\"held\" to {role}"
+                "grant select, insert, update on table \"outbox_router\".\"held\", \
+                 \"outbox_router\".\"held_version\" to {role}"
             ),
         },
         Statement {

@@ -102,7 +102,7 @@ impl<C: Connect> HeldStore<C> {
         match answer {
             HeldAnswer::Absent => false,
             HeldAnswer::Loaded(loaded) => self.keep == Keep::Always || !loaded.keys.is_empty(),
-            HeldAnswer::Done
+            HeldAnswer::Inserted(_)
             | HeldAnswer::Decided(_)
             | HeldAnswer::Next(_)
             | HeldAnswer::Closed(_) => true,
@@ -123,7 +123,7 @@ async fn carry_out(
     match request {
         HeldRequest::Load { since } => load::load(sql, pipeline, *since).await,
         HeldRequest::Insert(events) => {
-            insert::insert(sql, pipeline, events).await.map(|()| HeldAnswer::Done)
+            insert::insert(sql, pipeline, events).await.map(HeldAnswer::Inserted)
         }
         HeldRequest::ReadDecided => release::decided(sql, pipeline).await.map(HeldAnswer::Decided),
         HeldRequest::ReadNext { keys, events, bytes } => {
@@ -133,8 +133,8 @@ async fn carry_out(
         HeldRequest::ReadSkip { id, event_id } => {
             skip::read(sql, pipeline, *id, event_id.as_deref()).await
         }
-        HeldRequest::Close(leaving) => {
-            close::close(sql, pipeline, leaving).await.map(HeldAnswer::Closed)
+        HeldRequest::Close { leaving, after } => {
+            close::close(sql, pipeline, leaving, *after).await.map(HeldAnswer::Closed)
         }
     }
 }

@@ -5,13 +5,14 @@ use std::{future::Future, time::Duration};
 
 use relay::{
     Case, Code, Failure, Lsn, Outboxes,
+    held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
 
 use super::ports::{Postgres, Started};
 
 use crate::{
-    held::HeldStore,
+    held::{HeldStore, Pipeline, read_table},
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
@@ -34,6 +35,8 @@ pub struct Endpoint {
 pub struct Source {
     /// How to connect.
     pub endpoint: Endpoint,
+    /// Whose events the table of held events has.
+    pub pipeline: Pipeline,
     /// The slot's name.
     pub slot: String,
     /// The publication's name.
@@ -54,6 +57,8 @@ pub(crate) struct SourceReading {
     pub(crate) slot_reading: SlotReading,
     /// Publication and tables.
     pub(crate) catalog: Catalog,
+    /// The table of held events; `None` where there is none, or this role may not read it.
+    pub(crate) held: Option<TableReading>,
 }
 
 /// A connection between two steps, ready for a command.
@@ -136,8 +141,9 @@ impl Source {
             (open, timelines) = self.timelines(open, server.history.timeline).await?;
         }
         let (open, reading) = self.read_slot(open).await?;
-        let (_, catalog) = self.catalog(open, remembered).await?;
-        Ok(SourceReading { server, timelines, slot_reading: reading, catalog })
+        let (mut open, catalog) = self.catalog(open, remembered).await?;
+        let held = read_table(&mut open.connection, &self.pipeline).await?;
+        Ok(SourceReading { server, timelines, slot_reading: reading, catalog, held })
     }
 
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {

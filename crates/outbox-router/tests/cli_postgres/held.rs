@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use outbox_router::held::schema;
 use relay::{
     held::KeyHash,
     testing::wire::{self, TEXT, Value},
@@ -9,36 +10,19 @@ use relay::{
 
 use crate::server::Server;
 
-const TABLES: &str = "\
-create schema if not exists outbox_router;
-create table outbox_router.held (
-  pipeline text not null, slot text not null, commit_lsn pg_lsn not null,
-  event_index bigint not null, committed_at timestamptz not null, key bytea,
-  key_hash bytea not null, event_id text, table_name text not null, messages bytea not null,
-  code text, error text,
-  state text not null default 'held'
-    check (state in ('held','requeued','dropping','delivered','dropped')),
-  held_at timestamptz not null default now(), decided_at timestamptz, closed_at timestamptz,
-  primary key (pipeline, slot, commit_lsn, event_index));
-create index held_open on outbox_router.held
-  (pipeline, slot, key_hash, commit_lsn, event_index)
-  where state in ('held','requeued','dropping');
-create index held_decided on outbox_router.held (pipeline, slot, key_hash)
-  where state in ('requeued','dropping');
-create table outbox_router.decision (
-  id bigint generated always as identity primary key, pipeline text not null,
-  slot text not null, commit_lsn pg_lsn not null, event_index bigint, event_id text,
-  action text not null check (action in ('requeue','drop','skip')), reason text,
-  decided_by text not null default session_user, decided_at timestamptz not null default now());
+const OPERATOR: &str = "\
 create role operator login;
 grant usage on schema outbox_router to operator;
 grant select, update on outbox_router.held to operator;
 grant select, insert on outbox_router.decision to operator;
-create role router login;
-grant usage on schema outbox_router to router;
-grant select, insert, update on outbox_router.held to router;
-grant select on outbox_router.decision to router;
 ";
+
+/// The tables as `setup` makes them, with the router's role and an operator's.
+fn tables() -> String {
+    let statements = schema::statements(Some("router"));
+    let made: String = statements.iter().map(|statement| format!("{};\n", statement.sql)).collect();
+    format!("create role router login;\n{made}{OPERATOR}")
+}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
@@ -93,7 +77,7 @@ fn hold_in(
 /// whole, and of a key that is no text a dead letter. Another pipeline has its own.
 pub(crate) fn held() -> Server {
     let server = Server::start();
-    server.script(TABLES);
+    server.script(&tables());
     hold(&server, 1, "a1", b"order-7", Some(("R003", "topic a*b is illegal")));
     hold(&server, 2, "a2", b"order-7", None);
     hold(&server, 3, "a3", b"order-7", None);

@@ -12,6 +12,7 @@ use relay::{
     Code, Lsn,
     held::{
         Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, Leaving, Letter, Outcome,
+        TableMark, TableVersion,
     },
     testing::HeldTable,
 };
@@ -71,7 +72,7 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(keys, events, bytes)| HeldRequest::ReadNext { keys, events, bytes }),
         2 => prop::collection::btree_map(ids(), leaving(), 1..5).prop_map(|leaving| {
             let one = |(id, leaving): (EventId, Leaving)| Leaving { id, ..leaving };
-            HeldRequest::Close(leaving.into_iter().map(one).collect())
+            HeldRequest::Close { leaving: leaving.into_iter().map(one).collect(), after: None }
         }),
     ];
     let decisions = prop_oneof![Just(Decision::Deliver), Just(Decision::Drop)];
@@ -92,7 +93,7 @@ async fn every_answer_is_that_of_the_table_in_memory() {
     let mut seen = [0_usize; 3];
     for _ in 0..SEQUENCES {
         let steps = sequences.new_tree(&mut runner).unwrap().current();
-        fixture.run("truncate outbox_router.held").await;
+        fixture.run("truncate outbox_router.held, outbox_router.held_version").await;
         follow(&fixture, &mut store, &steps, &mut seen).await;
     }
     // The sequences reach what they are about.
@@ -100,23 +101,57 @@ async fn every_answer_is_that_of_the_table_in_memory() {
     assert!(released > 100 && leaving > 10 && closed > 100, "{seen:?}");
 }
 
+/// A close that follows the last write. Every third one looks to the table as if its answer was
+/// lost and it came again.
+fn after_last_write(request: &HeldRequest, mark: TableMark, step: usize) -> HeldRequest {
+    let HeldRequest::Close { leaving, .. } = request else { return request.clone() };
+    let last = mark.version;
+    let before = last.map(|last| TableVersion { writes: last.writes - 1, ..last });
+    let after = if step.is_multiple_of(3) { before } else { last };
+    HeldRequest::Close { leaving: leaving.clone(), after }
+}
+
+/// The same answer from a table of another origin, and the table's own.
+fn with_origin(mut answer: HeldAnswer, origin: u128) -> (HeldAnswer, Option<u128>) {
+    let mark = match &mut answer {
+        HeldAnswer::Inserted(mark) => Some(mark),
+        HeldAnswer::Loaded(loaded) => Some(&mut loaded.mark),
+        HeldAnswer::Closed(closed) => Some(&mut closed.mark),
+        HeldAnswer::Absent
+        | HeldAnswer::Decided(_)
+        | HeldAnswer::Next(_)
+        | HeldAnswer::Skipped(_) => None,
+    };
+    let version = mark.and_then(|mark| mark.version.as_mut());
+    let its_own = version.map(|version| std::mem::replace(&mut version.origin, origin));
+    (answer, its_own)
+}
+
 /// Counts events that may leave, keys that leave at the start of a session, and keys that closing
 /// has changed.
 async fn follow(fixture: &Fixture, store: &mut Store, steps: &[Step], seen: &mut [usize; 3]) {
     let mut memory = HeldTable::default();
     let session = fixture.session().await;
+    let mut origin = 0;
     for (number, step) in steps.iter().enumerate() {
         match step {
             Step::Ask(request) => {
-                let expected = memory.answer(request.clone());
-                let answer = store.ask(request.clone()).await.unwrap();
+                let memory_before = memory.mark();
+                let expected = memory.answer(after_last_write(request, memory.mark(), number));
+                let mut mark = memory_before;
+                if let Some(version) = &mut mark.version {
+                    version.origin = origin;
+                }
+                let answer = store.ask(after_last_write(request, mark, number)).await.unwrap();
+                let (answer, its_origin) = with_origin(answer, 0);
+                origin = its_origin.unwrap_or(origin);
                 assert_eq!(answer, expected, "step {number} of {steps:?}");
                 match answer {
                     HeldAnswer::Next(next) => seen[0] += next.len(),
                     HeldAnswer::Loaded(loaded) => seen[1] += loaded.leaving.len(),
-                    HeldAnswer::Closed(keys) => seen[2] += keys.len(),
+                    HeldAnswer::Closed(closed) => seen[2] += closed.first.len(),
                     HeldAnswer::Absent
-                    | HeldAnswer::Done
+                    | HeldAnswer::Inserted(_)
                     | HeldAnswer::Decided(_)
                     | HeldAnswer::Skipped(_) => {}
                 }

@@ -10,7 +10,9 @@ async fn a_thousand_events_are_written_by_one_request_and_read_back_as_they_were
     let mut store = fixture.store();
     store.load().await.unwrap();
     let events: Vec<_> = (0..1_000).map(|index| event(id(100, index), "a")).collect();
-    assert_eq!(store.insert(events.clone()).await.unwrap(), HeldAnswer::Done);
+    let inserted = store.insert(events.clone()).await.unwrap();
+    let HeldAnswer::Inserted(mark) = inserted else { panic!("not written") };
+    assert_eq!((mark.version.unwrap().writes, mark.open), (1, 1_000));
     let keys = vec![KeyHash::of_key(b"a")];
     let next = HeldRequest::ReadNext { keys, events: 1_000, bytes: 4 << 20 };
     let HeldAnswer::Next(next) = store.ask(next).await.unwrap() else { panic!("not the events") };
@@ -53,10 +55,13 @@ async fn another_pipelines_rows_are_not_seen() {
         [KeyHash::of_key(b"a")]
     );
     let leaving = vec![Leaving { id: id(1, 0), outcome: Outcome::Delivered }];
-    let HeldAnswer::Closed(closed) = store.ask(HeldRequest::Close(leaving)).await.unwrap() else {
+    let after = loaded.mark.version;
+    let HeldAnswer::Closed(closed) =
+        store.ask(HeldRequest::Close { leaving, after }).await.unwrap()
+    else {
         panic!("not closed")
     };
-    assert_eq!((closed.len(), closed[0].0), (1, KeyHash::of_key(b"a")));
+    assert_eq!((closed.first.len(), closed.first[0].0), (1, KeyHash::of_key(b"a")));
     let HeldAnswer::Loaded(loaded) = other.load().await.unwrap() else { panic!("no table") };
     assert_eq!(loaded.keys.len(), 1, "it is still held");
 }

@@ -2,6 +2,7 @@
 
 use outbox_router::codes::hint;
 use outbox_router::{
+    held::Pipeline,
     monitor::server::identity,
     postgres::ConnInfo,
     shell::{Endpoint, Postgres as _, Source},
@@ -19,6 +20,7 @@ fn source_at(postgres: &Postgres) -> Source {
     let settings = settings("x");
     Source {
         endpoint: Endpoint { conninfo, application_name: "test".to_owned() },
+        pipeline: Pipeline { name: "test".to_owned(), slot: settings.slot.clone() },
         slot: settings.slot,
         publication: settings.publication,
         outboxes: settings.outboxes,

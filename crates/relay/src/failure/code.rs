@@ -134,6 +134,8 @@ codes! {
     TableUnconfigured = "P035", Note;
     /// The table of held events does not exist, or the router may not use it.
     HeldTable = "P036", Mendable;
+    /// The table of held events lacks writes of this pipeline.
+    HeldTableBehind = "P037", Gap;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, Leaving, Letter,
-    OnError,
+    Closed, ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, Leaving,
+    Letter, OnError,
     keys::{HeldKeys, Load},
     queue::Queue,
     release::Release,
     suspects::{Narrowed, Refusals},
+    version::TableMark,
 };
 use pgoutput::{Lsn, PgTimestamp};
 
@@ -65,7 +66,7 @@ pub(crate) enum Follows {
     Yes,
     /// No batch begins: everything that was produced has to be acknowledged first.
     Paused,
-
+    /// Nothing is released, and nothing is decided.
     No,
 }
 
@@ -75,12 +76,17 @@ pub(crate) struct Holding {
     pub(crate) settings: HeldSettings,
     attention: Attention,
     pub(crate) keys: HeldKeys,
+    /// What the table is, by its last answer.
+    mark: TableMark,
     pub(crate) queue: Queue,
     pub(crate) release: Release,
     pub(crate) refusals: Refusals,
     /// The request that runs.
     running: Option<Running>,
     last_number: u64,
+    /// Whether nobody knows if the last close is committed. Then it is repeated before any other
+    /// write, so that the table's count of writes tells.
+    must_close_again: bool,
     /// When the next request may be made, after one that failed.
     retry_at: Moment,
     read_decided_at: Moment,
@@ -117,10 +123,12 @@ impl Holding {
             settings,
             attention: Attention::None,
             keys: HeldKeys::default(),
+            mark: TableMark::default(),
             queue: Queue::default(),
             release: Release::default(),
             refusals: Refusals::default(),
             running: None,
+            must_close_again: false,
             last_number: 0,
             retry_at: Moment::default(),
             read_decided_at: Moment::default(),
@@ -282,11 +290,15 @@ impl Holding {
         if self.running.is_some() || self.retry_at > at {
             return None;
         }
-        if let Some(events) = self.queue.next_write() {
+        if !self.must_close_again
+            && let Some(events) = self.queue.next_write()
+        {
             return Some(self.number(HeldRequest::Insert(events), Vec::new()));
         }
         if let Some(leaving) = self.release.finished() {
-            return Some(self.number(HeldRequest::Close(leaving), Vec::new()));
+            self.must_close_again = true;
+            let after = self.mark.version;
+            return Some(self.number(HeldRequest::Close { leaving, after }, Vec::new()));
         }
         if let Some(waiting) = self.waits_at.as_ref().filter(|waiting| waiting.ask_at <= at) {
             let (id, event_id) = (waiting.id, waiting.event_id.clone());
@@ -341,13 +353,21 @@ impl Holding {
         let running = self.running.take();
         self.failure = None;
         match answer {
-            HeldAnswer::Absent => self.keys = HeldKeys::default(),
+            HeldAnswer::Absent => {
+                (self.keys, self.mark) = (HeldKeys::default(), TableMark::default());
+            }
             HeldAnswer::Loaded(loaded) => {
+                self.mark = loaded.mark;
                 self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
                 self.read_decided_at = at;
             }
-            HeldAnswer::Done => return Answered::Written(self.queue.written()),
+            HeldAnswer::Inserted(mark) => {
+                if !self.continues_in(mark) {
+                    return Answered::Replaced;
+                }
+                return Answered::Written(self.queue.written());
+            }
             HeldAnswer::Decided(keys) => {
                 self.release.add(keys);
                 self.read_decided_at = at + READ_DECIDED_EVERY;
@@ -364,7 +384,11 @@ impl Holding {
                 let keys = running.map_or_else(Vec::new, |running| running.keys);
                 self.release.begin(&keys, events);
             }
-            HeldAnswer::Closed(first) => {
+            HeldAnswer::Closed(Closed { mark, first }) => {
+                self.must_close_again = false;
+                if !self.continues_in(mark) {
+                    return Answered::Replaced;
+                }
                 let leaving = self.release.finished().unwrap_or_default();
                 let left = self.release.closed();
                 self.events_left(first.into_iter().collect(), &left);
@@ -372,6 +396,18 @@ impl Holding {
             }
         }
         Answered::Nothing
+    }
+
+    /// Takes what the table is after a write. If that does not include what the session has read or
+    /// written, it is another table.
+    fn continues_in(&mut self, mark: TableMark) -> bool {
+        let before = std::mem::replace(&mut self.mark, mark);
+        before.version.is_none_or(|before| mark.version.is_some_and(|now| now.includes(before)))
+    }
+
+    /// What the table is, for the witness.
+    pub(crate) fn mark(&self) -> TableMark {
+        self.mark
     }
 
     /// Events have left the table. What is not written yet is not in the table's answer.
@@ -425,7 +461,7 @@ impl Holding {
         self.refusals.session_ended();
         (self.waits_at, self.skip) = (None, None);
         self.review();
-        self.running = None;
+        (self.running, self.must_close_again) = (None, false);
         self.failure = None;
         self.retry_at = Moment::default();
     }
@@ -440,4 +476,6 @@ pub(crate) enum Answered {
     Written(Vec<Ticket>),
     /// Events have left the table, or stay in it as dead letters.
     Closed(Vec<Leaving>),
+    /// The table is not the one that the session has read.
+    Replaced,
 }

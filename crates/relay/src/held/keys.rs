@@ -49,7 +49,7 @@ pub(crate) struct HeldKeys {
 
 impl HeldKeys {
     pub(crate) fn loaded(loaded: Loaded) -> Self {
-        let Loaded { keys, known, leaving: _ } = loaded;
+        let Loaded { keys, known, leaving: _, mark: _ } = loaded;
         let (events, bytes) = keys.iter().fold((0, 0), |(events, bytes), (_, totals)| {
             (events + totals.events, bytes + totals.bytes)
         });

@@ -23,10 +23,14 @@
 //! remembers of the table changes by its own requests alone, of which one runs at a time
 //! (`requests`).
 //!
+//! The table is only as good as the database's history. A promotion, a backup or a person may take
+//! it back; the witness keeps its version, so that this is found (`version`).
+//!
 //! The whole message is kept, with the Relation message that describes it, and not the record: a
 //! row that could not become a record is routed again when it is requeued, by the configuration of
 //! that time.
 
+pub(crate) mod behind;
 pub(crate) mod event;
 pub(crate) mod event_id;
 pub(crate) mod holding;
@@ -38,7 +42,9 @@ pub(crate) mod queue;
 pub(crate) mod release;
 pub(crate) mod requests;
 pub(crate) mod suspects;
+pub(crate) mod version;
 
+pub use behind::TableReading;
 pub use event::{HeldEvent, Letter};
 pub use event_id::EventId;
 pub use holding::{HeldSettings, HoldKeys};
@@ -47,5 +53,6 @@ pub use keys::HeldLimits;
 pub use messages::HeldMessages;
 pub use policy::{ErrorClass, ErrorPolicy, OnError};
 pub use requests::{
-    Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded, Outcome,
+    Closed, Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded, Outcome,
 };
+pub use version::{TableMark, TableVersion};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pgoutput::{Lsn, PgTimestamp};
 
-use super::{EventId, HeldEvent, KeyHash, Letter};
+use super::{EventId, HeldEvent, KeyHash, Letter, TableMark, TableVersion};
 use crate::failure::Code;
 
 /// A request to the table of held events.
@@ -24,7 +24,7 @@ pub enum HeldRequest {
         since: Lsn,
     },
     /// Write these events, all or none, leaving out those that are in the table already; the
-    /// answer, [`HeldAnswer::Done`], comes when they are durable.
+    /// answer, [`HeldAnswer::Inserted`], comes when they are durable.
     Insert(Arc<[HeldEvent]>),
     /// Read the keys about whose dead letters a person has decided. Answer:
     /// [`HeldAnswer::Decided`].
@@ -48,9 +48,16 @@ pub enum HeldRequest {
         /// The value of its id column, where it can be read.
         event_id: Option<String>,
     },
-    /// Write how these events have left, all or none. Answer: [`HeldAnswer::Closed`], with the
-    /// first event that is then open of each of their keys.
-    Close(Vec<Leaving>),
+    /// Write how these events have left, all or none, as far as they are open. Answer:
+    /// [`HeldAnswer::Closed`].
+    Close {
+        /// The events.
+        leaving: Vec<Leaving>,
+        /// The last write before this one. If the table has another write since, that is this
+        /// one, whose answer was lost: then nothing is written, because a person may have decided
+        /// since.
+        after: Option<TableVersion>,
+    },
 }
 
 /// An answer of the table.
@@ -60,8 +67,8 @@ pub enum HeldAnswer {
     Absent,
     /// To [`HeldRequest::Load`].
     Loaded(Box<Loaded>),
-    /// To [`HeldRequest::Insert`].
-    Done,
+    /// To [`HeldRequest::Insert`]: what the table is after this write.
+    Inserted(TableMark),
     /// To [`HeldRequest::ReadDecided`].
     Decided(Vec<KeyHash>),
     /// To [`HeldRequest::ReadNext`].
@@ -69,12 +76,23 @@ pub enum HeldAnswer {
     /// To [`HeldRequest::ReadSkip`].
     Skipped(bool),
     /// To [`HeldRequest::Close`].
-    Closed(Vec<(KeyHash, Option<(EventId, PgTimestamp)>)>),
+    Closed(Closed),
+}
+
+/// The table after events have left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// What the table is after this write.
+    pub mark: TableMark,
+    /// Each key of these events, with its first event that is open then.
+    pub first: Vec<(KeyHash, Option<(EventId, PgTimestamp)>)>,
 }
 
 /// What the table holds when a session begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
+    /// What the writes of this pipeline have made of the table.
+    pub mark: TableMark,
     /// Each key that has open events, and what it has.
     pub keys: Vec<(KeyHash, KeyTotals)>,
     /// Keys whose first open event may leave: a release was interrupted.

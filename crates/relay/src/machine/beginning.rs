@@ -46,7 +46,10 @@ impl Relay {
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
         let store = self.keeper.store();
         let resume = resume(known.as_ref(), slot_at, store);
-        let witness = self.witness_of(known, cluster, &baseline).held_by(held);
+        let witness = Witness {
+            held_table: self.held.mark(),
+            ..self.witness_of(known, cluster, &baseline).held_by(held)
+        };
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
         self.topics.partitions_recorded(self.keeper.recorded_partitions());
         self.topics.report_again();

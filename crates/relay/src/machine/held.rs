@@ -32,14 +32,6 @@ enum Produced {
 }
 
 impl Relay {
-    /// Reads the table; the session begins with the answer.
-    pub(super) fn load_held(&mut self) {
-        let Phase::Connecting(attempt) = &self.phase else { return };
-        let Some(baseline) = &attempt.baseline else { return };
-        let (number, request) = self.held.load(baseline.confirmed());
-        self.actions.push_back(Action::Held(number, request));
-    }
-
     /// A request to the table was answered.
     pub(super) fn held_answered(
         &mut self,
@@ -68,23 +60,6 @@ impl Relay {
         }
     }
 
-    fn held_loaded(&mut self, answer: Result<HeldAnswer, Failure>, at: Moment) {
-        let answer = match answer {
-            Ok(HeldAnswer::Absent) if self.held.settings.policy.has_dead_letters() => {
-                let what = "the table outbox_router.held does not exist, and [on_error] needs it";
-                Err(Failure::new(Code::HeldTable, what))
-            }
-            answer => answer,
-        };
-        match answer {
-            Ok(answer) => {
-                self.held.answered(answer, at);
-                self.begin_session_in_time(at);
-            }
-            Err(failure) => self.disconnect(failure, at),
-        }
-    }
-
     fn held_changed(&mut self, answered: Answered, at: Moment) {
         match answered {
             Answered::Nothing => {}
@@ -93,7 +68,12 @@ impl Relay {
                     session.offer_again();
                 }
             }
+            Answered::Replaced => {
+                let what = "outbox_router.held was made again or taken back while the router ran";
+                self.disconnect(Failure::new(Code::HeldTable, what), at);
+            }
             Answered::Written(tickets) => {
+                self.held_written();
                 let Phase::Streaming(session) = &mut self.phase else { return };
                 let mut broken = None;
                 for ticket in tickets {
@@ -108,6 +88,7 @@ impl Relay {
                 }
             }
             Answered::Closed(leaving) => {
+                self.held_written();
                 failpoint::reached(Failpoint::ReleaseClosed);
                 self.held.totals.count(&leaving);
                 if let Phase::Streaming(session) = &mut self.phase {

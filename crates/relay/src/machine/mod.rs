@@ -58,6 +58,7 @@ mod connecting;
 mod ending;
 mod failure_history;
 mod held;
+mod held_loading;
 mod inputs;
 mod proceed;
 mod report;

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use pgoutput::{Lsn, PgTimestamp};
 
 use crate::held::{
-    Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals, KnownAs, Leaving,
-    Letter, Loaded, Outcome,
+    Closed, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals, KnownAs,
+    Leaving, Loaded, Outcome, TableMark, TableVersion,
 };
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldTable {
+    origin: u128,
+    writes: u64,
+    open: u64,
     rows: BTreeMap<EventId, HeldRow>,
     /// Transactions and ids of the rows that a person wants to be skipped.
     skips: BTreeSet<(Lsn, Option<String>)>,
@@ -54,6 +57,23 @@ impl HeldRow {
 }
 
 impl HeldTable {
+    /// An empty table that was made again, as another one than that of a former origin.
+    #[must_use]
+    pub fn made_again(origin: u128) -> Self {
+        Self { origin, ..Self::default() }
+    }
+
+    /// What the writes have recorded.
+    pub fn mark(&self) -> TableMark {
+        let Self { origin, writes, open, .. } = *self;
+        TableMark { version: (writes > 0).then_some(TableVersion { origin, writes }), open }
+    }
+
+    /// Somebody removes an event, past all that is recorded.
+    pub fn remove(&mut self, id: EventId) {
+        self.rows.remove(&id);
+    }
+
     /// All rows, in the order of their events.
     pub fn rows(&self) -> impl Iterator<Item = &HeldRow> {
         self.rows.values()
@@ -102,7 +122,7 @@ impl HeldTable {
                 let skip = (id.commit_lsn, event_id.clone());
                 Some(HeldAnswer::Skipped(self.skips.contains(&skip)))
             }
-            HeldRequest::Insert(_) | HeldRequest::Close(_) => None,
+            HeldRequest::Insert(_) | HeldRequest::Close { .. } => None,
         }
     }
 
@@ -117,14 +137,28 @@ impl HeldTable {
                     let row = HeldRow { event: event.clone(), state: HeldState::Held };
                     self.rows.entry(event.id).or_insert(row);
                 }
-                HeldAnswer::Done
+                self.written();
+                HeldAnswer::Inserted(self.mark())
             }
-            HeldRequest::Close(leaving) => HeldAnswer::Closed(self.close(leaving)),
+            HeldRequest::Close { leaving, after } => {
+                if self.mark().version == after {
+                    self.close(&leaving);
+                    self.written();
+                }
+                let first = self.first_of(&leaving);
+                HeldAnswer::Closed(Closed { mark: self.mark(), first })
+            }
             HeldRequest::Load { .. }
             | HeldRequest::ReadDecided
             | HeldRequest::ReadNext { .. }
             | HeldRequest::ReadSkip { .. } => HeldAnswer::Absent,
         }
+    }
+
+    fn written(&mut self) {
+        self.writes += 1;
+        let open = self.rows().filter(|row| row.is_open()).count();
+        self.open = u64::try_from(open).unwrap_or(u64::MAX);
     }
 
     fn open_keys(&self) -> BTreeSet<KeyHash> {
@@ -161,6 +195,7 @@ impl HeldTable {
             Some(_) | None => KnownAs::Settled,
         };
         Loaded {
+            mark: self.mark(),
             leaving: keys.iter().filter(leaves).copied().collect(),
             known: known.map(|(id, row)| (*id, known_as(row))).collect(),
             keys: keys.into_iter().map(|key| (key, self.totals(key))).collect(),
@@ -188,20 +223,26 @@ impl HeldTable {
         next
     }
 
-    fn close(&mut self, leaving: Vec<Leaving>) -> Vec<(KeyHash, Option<(EventId, PgTimestamp)>)> {
-        let mut keys = BTreeSet::new();
+    fn close(&mut self, leaving: &[Leaving]) {
         for Leaving { id, outcome } in leaving {
-            let Some(row) = self.rows.get_mut(&id) else { continue };
-            keys.insert(row.event.hash);
+            let Some(row) = self.rows.get_mut(id).filter(|row| row.is_open()) else { continue };
             match outcome {
                 Outcome::Delivered => row.state = HeldState::Delivered,
                 Outcome::Dropped => row.state = HeldState::Dropped,
-                Outcome::Refused(Letter { code, message }) => {
+                Outcome::Refused(letter) => {
                     row.state = HeldState::Held;
-                    row.event.letter = Some(Letter { code, message });
+                    row.event.letter = Some(letter.clone());
                 }
             }
         }
+    }
+
+    fn first_of(&self, leaving: &[Leaving]) -> Vec<(KeyHash, Option<(EventId, PgTimestamp)>)> {
+        let keys: BTreeSet<KeyHash> = leaving
+            .iter()
+            .filter_map(|one| self.rows.get(&one.id))
+            .map(|row| row.event.hash)
+            .collect();
         let first =
             |key| self.open_of(key).next().map(|row| (row.event.id, row.event.committed_at));
         keys.into_iter().map(|key| (key, first(key))).collect()

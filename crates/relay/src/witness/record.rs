@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, Oid};
 
 use crate::{
+    held::TableMark,
     progress::LastTransaction,
     routing::table::TableName,
     source::{Catalog, Gap, History, Mark, ServerMoment},
@@ -49,6 +50,9 @@ pub struct Witness {
     pub gaps: Vec<Gap>,
     /// What persons have accepted, the latest last; at most [`ACCEPTED_MAX`].
     pub accepted: Vec<Acceptance>,
+    /// The table of held events that the position relies on; without a version if nothing was
+    /// written to it, or since an acceptance after which the next session's table is the measure.
+    pub held_table: TableMark,
     /// Where the pipeline began without a witness, until a person accepts that: nothing says
     /// whether earlier rows were produced.
     pub began_without: Option<Mark>,
@@ -109,6 +113,7 @@ impl Witness {
             former: BTreeMap::new(),
             gaps: Vec::new(),
             accepted: Vec::new(),
+            held_table: TableMark::default(),
             began_without: None,
         }
     }

@@ -132,7 +132,11 @@ fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
     let is_passed_over = |index: u64| {
         let number = history.by_key[key].get(usize::try_from(index).expect("an index fits"));
         let event = number.map(|number| &history.events[*number]);
-        event.is_some_and(|event| event.is_to_be_dropped() || is_in_gap(event))
+        // What an earlier session has produced may arrive after the history was taken back.
+        let is_passed = |event: &CommittedEvent| {
+            event.is_to_be_dropped() || is_in_gap(event) || event.is_row_lost
+        };
+        event.is_some_and(is_passed)
     };
     index > last && (last + 1..index).all(is_passed_over)
 }

@@ -88,7 +88,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 26] = [
+pub const CODES: [Code; 27] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -98,6 +98,7 @@ pub const CODES: [Code; 26] = [
     Code::SlotInUse,
     Code::SlotMoved,
     Code::HistoryChanged,
+    Code::HeldTableBehind,
     Code::PublicationMissing,
     Code::PublicationReplaced,
     Code::PublicationLacksInsert,

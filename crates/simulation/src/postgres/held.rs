@@ -2,7 +2,7 @@
 
 use std::{mem, rc::Rc};
 
-use relay::held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving};
+use relay::held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading};
 
 use super::{
     SimulatedPostgres,
@@ -18,7 +18,9 @@ impl SimulatedPostgres {
         }
         let ids: Vec<EventId> = match &request {
             HeldRequest::Insert(events) => events.iter().map(|event| event.id).collect(),
-            HeldRequest::Close(leaving) => leaving.iter().map(|Leaving { id, .. }| *id).collect(),
+            HeldRequest::Close { leaving, .. } => {
+                leaving.iter().map(|Leaving { id, .. }| *id).collect()
+            }
             HeldRequest::Load { .. }
             | HeldRequest::ReadDecided
             | HeldRequest::ReadNext { .. }
@@ -27,6 +29,13 @@ impl SimulatedPostgres {
         let answer = Rc::make_mut(&mut self.held.table).answer(request);
         self.commit_held_table(&ids);
         answer
+    }
+
+    /// What the routers have in the table.
+    pub fn read_held_table(&self) -> TableReading {
+        let table = &self.held.table;
+        let events = table.rows().filter(|row| row.is_open()).count();
+        TableReading { mark: table.mark(), events: u64::try_from(events).unwrap_or(u64::MAX) }
     }
 
     /// A person decides about a dead letter.
@@ -42,7 +51,9 @@ impl SimulatedPostgres {
         for id in ids {
             let state = self.held.table.row(*id).map(|row| row.state);
             if let Some(number) = self.event_of(*id) {
-                self.history.events[number].held = state;
+                let event = &mut self.history.events[number];
+                event.held = state;
+                event.is_row_lost &= state.is_none();
             }
         }
     }
@@ -66,8 +77,7 @@ impl SimulatedPostgres {
         for (event, state) in history.events.iter_mut().zip(states) {
             let was = mem::replace(&mut event.held, state);
             event.is_reopened |= was != state;
-            // The write of its row is lost with the end of the WAL: see docs/testing.md.
-            event.is_accepted |= was.is_some() && state.is_none();
+            event.is_row_lost |= was.is_some() && state.is_none();
         }
     }
 }

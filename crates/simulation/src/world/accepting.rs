@@ -106,6 +106,7 @@ impl World {
             timelines: &self.server.timelines(),
             reading: &self.server.read_slot(),
             catalog: self.server.read_catalog(),
+            held: Some(self.server.read_held_table()),
         };
         let now = present.reading.mark();
         best.with_found(&gaps_since(&best, expected, present), &now)
@@ -147,7 +148,9 @@ impl World {
             let is_left_out = !event.is_published() && gaps.iter().any(|gap| is_in(&gap));
             let is_behind = event.transaction < sent
                 && gaps.iter().filter(|gap| is_about_all_events(gap)).any(|gap| is_in(&gap));
-            event.is_accepted |= is_left_out || is_behind;
+            let is_row_lost = event.is_row_lost
+                && gaps.iter().any(|gap| gap.failure.code == Code::HeldTableBehind);
+            event.is_accepted |= is_left_out || is_behind || is_row_lost;
         }
         self.checker.advance_past_accepted(history);
     }

@@ -91,7 +91,7 @@ impl World {
         if holder.is_none() || holder != self.routers[router].connection {
             return Err(Failure::new(Code::SlotInUse, "this router does not hold the slot"));
         }
-        let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close(_));
+        let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close { .. });
         match self.random.below(if self.held.is_over { 60 } else { 20 }) {
             0 => return broken(),
             1 => {
@@ -132,7 +132,7 @@ impl World {
         let front = self.routers[router].held.pop_front();
         let Some((_, PendingHeld::Asked(request))) = front else { return };
         let holder = self.server.holder().map(|holder| holder.id);
-        let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close(_));
+        let is_write = matches!(request, HeldRequest::Insert(_) | HeldRequest::Close { .. });
         let is_running = holder.is_some() && holder == self.routers[router].connection;
         if is_write && is_running && self.server.phase == ServerPhase::Up {
             self.server.held.orphans.push(request);

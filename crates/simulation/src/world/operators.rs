@@ -135,7 +135,7 @@ impl World {
                     self.check_held_event(event);
                 }
             }
-            HeldRequest::Close(leaving) => {
+            HeldRequest::Close { leaving, .. } => {
                 for leaving in leaving {
                     self.check_leaving(leaving.id, &leaving.outcome);
                 }

@@ -75,7 +75,7 @@ impl ports::HeldTable for ScriptedHeld {
             HeldRequest::ReadDecided => Asked::ReadDecided,
             HeldRequest::ReadNext { .. } => Asked::ReadNext,
             HeldRequest::ReadSkip { .. } => Asked::ReadSkip,
-            HeldRequest::Close(leaving) => Asked::Close(leaving.len()),
+            HeldRequest::Close { leaving, .. } => Asked::Close(leaving.len()),
         };
         let permitted = permission(self.0.requests.make(asked).await);
         self.0.running.fetch_sub(1, SeqCst);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    StateTopicRead, WitnessSettings,
+    HeldSettings, StateTopicRead, WitnessSettings,
     protocol::StateTopicRecord,
     witness::{Witness, WitnessKey, combine},
 };
@@ -14,20 +14,25 @@ pub(super) struct World {
     pub(super) cluster: String,
     pub(super) server: source::Server,
     processes: u32,
+    held: HeldSettings,
     /// Writes that are not acknowledged.
     pub(super) in_flight: Vec<crate::protocol::Write>,
 }
 
-fn with_witness(process: u32) -> RelaySettings {
+fn with_witness(process: u32, held: HeldSettings) -> RelaySettings {
     let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
     let topic = TopicName::new("t").unwrap();
     let witness = Some(WitnessSettings { key, process: process.to_string(), topic });
-    RelaySettings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+    RelaySettings { witness, held, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        let mut script = Script::new(with_witness(0));
+        Self::with_dead_letters(HeldSettings::default())
+    }
+
+    pub(super) fn with_dead_letters(held: HeldSettings) -> Self {
+        let mut script = Script::new(with_witness(0, held.clone()));
         let server = script.source.server();
         script.handle(Input::SinkReady);
         Self {
@@ -36,6 +41,7 @@ impl World {
             cluster: "c".into(),
             server,
             processes: 0,
+            held,
             in_flight: Vec::new(),
         }
     }
@@ -149,7 +155,7 @@ impl World {
         let at = self.script.at;
         self.processes += 1;
         self.in_flight.clear();
-        self.script = Script::new(with_witness(self.processes));
+        self.script = Script::new(with_witness(self.processes, self.held.clone()));
         self.script.source = source;
         self.script.at = at + Duration::from_secs(1);
         self.script.handle(Input::SinkReady);

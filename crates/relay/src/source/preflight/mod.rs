@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     failure::{Case, Class, Code, Failure},
+    held::TableReading,
     witness::Witness,
 };
 
@@ -125,12 +126,14 @@ pub struct Present<'a> {
     pub reading: &'a SlotReading,
     /// Publication and tables.
     pub catalog: Catalog,
+    /// The table of held events; `None` where there is none, or it cannot be read.
+    pub held: Option<TableReading>,
 }
 
 /// Every gap that a router would find if it continued from this witness now. Other failures are
 /// left out.
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
-    let Present { cluster, server, timelines, reading, catalog } = present;
+    let Present { cluster, server, timelines, reading, catalog, held } = present;
     let mut gaps = check_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
     // This gap was found by what the server sent; where the two histories diverged is not known.
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
@@ -147,6 +150,7 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
             (witness.clone(), PositionCheck::NotCompared)
         }
     };
+    gaps.extend(held.and_then(|table| table.gap(witness.held_table, witness.mark())));
     let expected = Expectations { witness: Some(&witness), position_check, ..expected };
     let checked_slot = preflight(expected, server, reading, catalog);
     gaps.extend(checked_slot.map_or_else(gaps_of, |_| Vec::new()));

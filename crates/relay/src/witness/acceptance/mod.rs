@@ -13,6 +13,7 @@ use pgoutput::{Lsn, Oid};
 use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Witness};
 use crate::{
     failure::{Code, Failure},
+    held::TableMark,
     routing::table::Outboxes,
     source::{Baseline, Gap, Mark},
 };
@@ -150,6 +151,12 @@ impl Witness {
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
             former: self.replaced_by(&fresh),
+            // Only a session reads the table, so nothing else that is accepted says what it lacks.
+            held_table: if closed.iter().any(is_of_held_table) {
+                TableMark::default()
+            } else {
+                self.held_table
+            },
             tables,
             ..fresh
         };
@@ -264,6 +271,10 @@ impl Witness {
         let surplus = self.accepted.len().saturating_sub(ACCEPTED_MAX);
         self.accepted.drain(..surplus);
     }
+}
+
+fn is_of_held_table(open: &OpenFinding) -> bool {
+    open.code() == Code::HeldTableBehind
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
+    held::{TableMark, TableVersion},
     progress::transaction::LastTransaction,
     source::{History, Interval, PositionCheck, TableOids, samples},
     testing,
@@ -124,6 +125,18 @@ fn the_last_acceptances_are_kept() {
     }
     let begun: Vec<u64> = witness.accepted.iter().map(|accepted| accepted.lsn.as_u64()).collect();
     assert_eq!(begun, (10..30).collect::<Vec<_>>());
+}
+
+/// Only a session reads the table: while another gap is open, none does.
+#[test]
+fn what_the_table_of_held_events_must_have_is_given_up_with_its_own_gap_alone() {
+    let mark = TableMark { version: Some(TableVersion { origin: 1, writes: 7 }), open: 2 };
+    let gaps = vec![gap(Code::HistoryChanged, 5, 9), gap(Code::HeldTableBehind, 6, 9)];
+    let before = Witness { held_table: mark, gaps, ..before() };
+    let [history, table, _] = &before.open_findings()[..] else { panic!("three") };
+    let accepted =
+        |one: &OpenFinding| before.accept(std::slice::from_ref(one), begun(), "ann").held_table;
+    assert_eq!((accepted(history), accepted(table)), (mark, TableMark::default()));
 }
 
 /// The purpose of an acceptance: the next start finds no defect.

@@ -10,6 +10,7 @@ use self::catalog::{PublicationText, RelationText};
 use super::{Acceptance, Former, LastTransaction, Witness, record::PARTITIONS_MAX};
 use crate::{
     failure::{Case, Code, Failure, Name},
+    held::{TableMark, TableVersion},
     routing::table::TableName,
     source::{Catalog, Gap, History, Interval, Mark, ServerMoment},
 };
@@ -55,6 +56,8 @@ struct WitnessText {
     former: BTreeMap<u32, FormerText>,
     gaps: Vec<GapText>,
     accepted: Vec<AcceptanceText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held_table: Option<HeldTableText>,
     began_without: Option<MarkText>,
 }
 
@@ -108,6 +111,14 @@ struct GapText {
 }
 
 #[derive(Serialize, Deserialize)]
+struct HeldTableText {
+    /// Hexadecimal.
+    origin: String,
+    writes: u64,
+    open: u64,
+}
+
+#[derive(Serialize, Deserialize)]
 struct AcceptanceText {
     code: String,
     lsn: String,
@@ -154,6 +165,7 @@ impl Witness {
             former: self.former.iter().map(|(oid, it)| (*oid, FormerText::of(it))).collect(),
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
+            held_table: HeldTableText::of(self.held_table),
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
         // This cannot fail: all map keys are strings or integers, and there are no floats.
@@ -205,6 +217,7 @@ impl Witness {
                 .into_iter()
                 .map(AcceptanceText::read)
                 .collect::<Result<_, _>>()?,
+            held_table: text.held_table.map(HeldTableText::read).transpose()?.unwrap_or_default(),
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
@@ -217,6 +230,20 @@ fn lsn(text: &str) -> Result<Lsn, Unreadable> {
 impl HeldText {
     fn read(self) -> Result<ServerMoment, Unreadable> {
         Ok(ServerMoment { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
+    }
+}
+
+impl HeldTableText {
+    fn of(TableMark { version, open }: TableMark) -> Option<Self> {
+        let TableVersion { origin, writes } = version?;
+        Some(Self { origin: format!("{origin:x}"), writes, open })
+    }
+
+    fn read(self) -> Result<TableMark, Unreadable> {
+        let Self { origin, writes, open } = self;
+        let origin = u128::from_str_radix(&origin, 16)
+            .map_err(|_| Unreadable::Malformed(format!("{origin:?} is no origin of a table")))?;
+        Ok(TableMark { version: Some(TableVersion { origin, writes }), open })
     }
 }
 
@@ -356,6 +383,10 @@ mod tests {
                 at: "2026-01-02T00:00:00Z".into(),
                 generation: 3,
             }],
+            held_table: TableMark {
+                version: Some(TableVersion { origin: u128::MAX - 9, writes: 12 }),
+                open: 3,
+            },
             began_without: Some(mark(1)),
         }
     }

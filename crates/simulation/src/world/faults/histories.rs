@@ -96,8 +96,10 @@ impl World {
         let last = recorded.last.map(|last| last.end_lsn.as_u64());
         // A session begins its record with what it has read, and may not have written it yet. What
         // an earlier session, which has lost the slot, had acknowledged since does not count.
+        let is_later = last.is_some_and(|last| last > left);
+        let has_lost_held_events = self.server.held.table.mark().lacks(recorded.held_table);
         let is_due =
-            left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&recorded);
+            left == 0 || (is_later || has_lost_held_events) && !self.is_outranked(&recorded);
         // A router that has not noticed the change may still write what it produced.
         self.checker.note_interruption();
         self.expected_failure.allow(fault.causes());

@@ -74,6 +74,8 @@ impl World {
             } else if process.has_answerable_request() {
                 self.answer_one_request(router);
             } else {
+                // Nothing else is answered meanwhile.
+                self.causes.insert(Code::ServerSilent);
                 self.advance_clock(STEP);
             }
         }

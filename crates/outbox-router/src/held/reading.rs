@@ -1,0 +1,52 @@
+//! What a pipeline has in the table, for commands.
+
+use relay::{
+    Failure,
+    held::{TableMark, TableReading, TableVersion},
+};
+
+use super::{failure::unsuitable, pipeline::Pipeline};
+use crate::postgres::{TextQuery, one_row, quote_literal};
+
+const IS_READABLE: &str = "\
+    select coalesce(has_table_privilege(to_regclass('outbox_router.held'), 'select') \
+      and has_table_privilege(to_regclass('outbox_router.held_version'), 'select'), false)";
+
+/// Reads the table; `None` where there is none, or this role may not read it.
+///
+/// # Errors
+/// The connection broke, or the table is not as `setup` makes it.
+pub(crate) async fn read_table(
+    sql: &mut impl TextQuery,
+    pipeline: &Pipeline,
+) -> Result<Option<TableReading>, Failure> {
+    let what = "outbox_router.held";
+    if !one_row(sql, what, IS_READABLE).await?.boolean()? {
+        return Ok(None);
+    }
+    let mut row = one_row(sql, what, &statement(pipeline)).await?;
+    let (origin, writes, open) = (row.nullable()?, row.parsed()?, row.parsed()?);
+    let events = row.parsed()?;
+    let version = match origin {
+        Some(origin) => Some(TableVersion { origin: parse(&origin)?, writes }),
+        None => None,
+    };
+    Ok(Some(TableReading { mark: TableMark { version, open }, events }))
+}
+
+fn statement(Pipeline { name, slot }: &Pipeline) -> String {
+    let (name, slot) = (quote_literal(name), quote_literal(slot));
+    format!(
+        "select replace(v.origin::text, '-', ''), coalesce(v.writes, 0), coalesce(v.open, 0), \
+           (select count(*) from outbox_router.held \
+             where pipeline = {name} and slot = {slot} \
+               and state in ('held', 'requeued', 'dropping')) \
+         from (select 1) one \
+         left join outbox_router.held_version v on v.pipeline = {name} and v.slot = {slot}"
+    )
+}
+
+fn parse(origin: &str) -> Result<u128, Failure> {
+    u128::from_str_radix(origin, 16)
+        .map_err(|_| unsuitable(format!("the origin {origin} is no uuid")))
+}

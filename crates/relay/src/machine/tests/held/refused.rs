@@ -1,0 +1,103 @@
+//! Records that a broker refuses.
+
+use super::*;
+
+#[test]
+fn a_record_that_the_broker_refuses_is_found_and_its_neighbours_go_out_in_order() {
+    let mut script = streaming(dead_letters());
+    let names: Vec<String> = (0..600).map(|n| format!("k{n}")).collect();
+    let rows: Vec<_> = names.iter().map(|name| good(name)).collect();
+    let culprit = 321;
+    for _ in 0..4 {
+        script.sink.forget();
+        let mut failed = false;
+        script.begin(24);
+        for row in &rows {
+            while !(failed || script.relay.wants_wal() && script.offer(row)) {
+                failed = script.deliver(&names[culprit]);
+            }
+        }
+        while !failed && script.sink.in_flight() > 0 {
+            failed = script.deliver(&names[culprit]);
+        }
+        if !failed {
+            script.commit(24);
+            script.catch_up();
+            break;
+        }
+        script.new_sink();
+        script.run_for(Duration::from_secs(2));
+        script.answer();
+        script.describe_with_headers();
+    }
+    let mut expected = names.clone();
+    expected.remove(culprit);
+    assert_eq!(script.keys(), expected);
+    assert_eq!(script.states(), [HeldState::Held]);
+    let index = u32::try_from(culprit).unwrap();
+    let undecided: Vec<_> = script.table().undecided().collect();
+    assert_eq!(undecided, [id(24, index)]);
+    assert_eq!(script.confirmed(), 32);
+}
+
+impl Script {
+    /// Offers a row. Returns whether it was taken.
+    fn offer(&mut self, row: &[u8]) -> bool {
+        if self.frame(row) == FrameOutcome::Taken {
+            return true;
+        }
+        if let Some(Action::LookUpTopic(id, _)) = self.actions.back() {
+            let id = *id;
+            self.actions.pop_back();
+            self.handle(Input::Topic(id, Ok(facts(1))));
+        }
+        false
+    }
+
+    /// Kafka answers for everything in flight. It refuses the record of one key, and the batch with
+    /// it. Returns whether it did.
+    fn deliver(&mut self, refused: &str) -> bool {
+        let mut acks = Acks::default();
+        for lane in self.sink.waiting() {
+            while let Some(next) = self.sink.next(lane) {
+                if next.key == refused.as_bytes() {
+                    let transaction = self.sink.fail(lane);
+                    let failure = failure(Code::RecordRefused);
+                    self.handle(Input::DeliveryFailed { transaction, failure });
+                    return true;
+                }
+                self.sink.store(lane);
+                self.sink.ack(lane, &mut acks);
+            }
+        }
+        self.handle(Input::Acks(&acks));
+        false
+    }
+}
+
+#[test]
+fn a_record_of_an_earlier_batch_that_is_refused_blames_nobody() {
+    use crate::held::release::Release;
+    let letter = || crate::held::Letter { code: Code::RecordRefused, message: String::new() };
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("a"), poison("b")]);
+    script.catch_up();
+    let held: Vec<_> = script.table().rows().map(|row| row.event.clone()).collect();
+    let mut release = Release::default();
+    let produce = |release: &mut Release, event: &crate::held::HeldEvent| {
+        release.begin(&[], vec![(event.clone(), Decision::Deliver)]);
+        let ticket = release.issue(1);
+        release.produced();
+        ticket.redeem().0
+    };
+    let earlier = produce(&mut release, &held[0]);
+    release.refused(earlier, letter());
+    release.session_ended();
+    let earlier = produce(&mut release, &held[0]);
+    release.session_ended();
+    let own = produce(&mut release, &held[1]);
+    release.refused(earlier, letter());
+    assert!(release.culprit(held[1].id).is_none());
+    release.refused(own, letter());
+    assert!(release.culprit(held[1].id).is_some());
+}
