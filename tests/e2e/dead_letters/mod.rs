@@ -8,10 +8,17 @@ use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, create_event_function};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::wait::eventually;
 
+mod altered;
+mod classes;
 mod kills;
+mod letter_topic;
 mod lost_write;
 mod one_poison;
+mod passing;
+mod poison;
+mod restored;
 mod skip;
+mod table;
 
 /// Aggregates that events are written to: `order-1` to `order-50`.
 const KEYS: i32 = 50;

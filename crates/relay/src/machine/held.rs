@@ -6,16 +6,16 @@ use super::{Phase, Relay};
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Code, Failure},
+    failure::{Code, Failure, Name},
     held::{
-        Decision, HeldAnswer, HeldEvent, HeldMessages, Letter, Outcome,
+        Decision, ErrorClass, HeldAnswer, HeldEvent, HeldMessages, Letter, Outcome,
         holding::{Answered, Follows},
         suspects::Narrowed,
     },
     ports::{AckRun, RecordSink, Refusal, RefusalReason},
     progress::TransactionRef,
     protocol::{Action, FrameOutcome},
-    routing::{record::TopicId, topics::Readiness},
+    routing::{record::TopicId, topic::TopicName, topics::Readiness},
     session::{LetterRecord, Row, Rows, Surroundings},
 };
 
@@ -316,6 +316,13 @@ impl Relay {
         unacked.saturating_sub(self.held.queued()) + self.held.release.in_flight()
     }
 
+    /// Whether the topic of dead letters refused the record that shows one: that says nothing about
+    /// the events in flight, and the event itself is a dead letter already.
+    fn is_of_letters(&self, failure: &Failure) -> bool {
+        let letters = self.held.settings.topic.as_ref().map(TopicName::as_str);
+        letters.is_some() && failure.names.get(Name::Topic) == letters
+    }
+
     /// A broker refused a record: what follows if such records become dead letters. Returns whether
     /// the failure is dealt with by the next sessions, so that it needs nobody yet.
     pub(super) fn narrow(
@@ -323,7 +330,10 @@ impl Relay {
         transaction: Option<TransactionRef>,
         failure: &Failure,
     ) -> Narrowed {
-        if failure.code != Code::RecordRefused {
+        // With compression only the broker knows that a record is too large.
+        let class = ErrorClass::of(failure.code);
+        let is_of_record = matches!(class, Some(ErrorClass::TooLarge | ErrorClass::Rejected));
+        if !is_of_record || self.is_of_letters(failure) {
             return Narrowed::No;
         }
         match (transaction, failure.lsn) {

@@ -265,7 +265,7 @@ fn flags(jvm: Jvm) -> &'static [&'static str] {
     }
 }
 
-fn java_arguments(jars: &Path) -> [String; 3] {
+pub(super) fn java_arguments(jars: &Path) -> [String; 3] {
     [
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".to_owned(),
         "-cp".to_owned(),

@@ -10,6 +10,7 @@
 //! advertise its address, then let it forward to [`Broker::proxied_address`]. Readers keep using
 //! [`KafkaCluster::bootstrap`].
 
+mod acls;
 mod admin;
 mod broker;
 mod options;
@@ -36,6 +37,7 @@ pub struct KafkaCluster {
     // Before `dir`: fields are dropped in order, and the brokers have to end before their files are
     // removed.
     brokers: Vec<Broker>,
+    jars: PathBuf,
     _dir: TempDir,
 }
 
@@ -50,9 +52,10 @@ impl KafkaCluster {
         let jars: PathBuf =
             scripts::last_line_of("kafka.sh", &[]).await.context("Apache Kafka is missing")?;
         let dir = tempfile::Builder::new().prefix("kafka-").tempdir()?;
-        let mut kafka = Self { brokers: broker::plan(&options, &jars, dir.path())?, _dir: dir };
+        let brokers = broker::plan(&options, &jars, dir.path())?;
+        let mut kafka = Self { brokers, jars, _dir: dir };
         for broker in &mut kafka.brokers {
-            broker.format(&jars).await?;
+            broker.format(&kafka.jars).await?;
         }
         kafka.start_again().await?;
         Ok(kafka)

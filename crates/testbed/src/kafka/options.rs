@@ -55,6 +55,14 @@ impl KafkaOptions {
         self
     }
 
+    /// Lets access control lists decide, where a resource has any
+    /// ([`KafkaCluster::change_acls`](super::KafkaCluster::change_acls)).
+    #[must_use]
+    pub fn with_acls(self) -> Self {
+        self.set("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+            .set("allow.everyone.if.no.acl.found", "true")
+    }
+
     /// Gives it another cluster id than all other clusters have.
     #[must_use]
     pub fn another_identity(mut self) -> Self {
