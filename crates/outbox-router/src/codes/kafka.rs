@@ -88,13 +88,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   the row, asks again every 30 s, and continues when the topic takes it.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}",
-        cases: &[case_remedy(
-            Case::StateRecordTooLarge,
-            "it is the witness, the record in the state topic",
-            "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-             --entity-name {topic} --add-config max.message.bytes={bytes}; or let the publication \
-             name the outbox tables instead of FOR ALL TABLES",
-        )],
+        cases: &[
+            case_remedy(
+                Case::StateRecordTooLarge,
+                "it is the witness, the record in the state topic",
+                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config max.message.bytes={bytes}; or let the \
+                 publication name the outbox tables instead of FOR ALL TABLES",
+            ),
+            case_remedy(
+                Case::LetterTooLarge,
+                "it is the record that shows a dead letter",
+                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --delete-config max.message.bytes; or set topic = \"\" in \
+                 [dead_letters] and restart: outbox-router dead-letters list shows the same",
+            ),
+        ],
     },
     Explanation {
         code: Code::RecordRefused.as_str(),
@@ -104,15 +113,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   state is failed, and it tries again every 30 s.",
         remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
                  topics --entity-name {topic}",
-        cases: &[case_remedy(
-            Case::RecordTooOld,
-            "its timestamp is outside the topic's limits",
-            "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
-             --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
-             --add-config message.timestamp.before.max.ms=9223372036854775807 \
-             (message.timestamp.difference.max.ms before Kafka 3.6; \
-             message.timestamp.after.max.ms where the broker's clock is behind)",
-        )],
+        cases: &[
+            case_remedy(
+                Case::RecordTooOld,
+                "its timestamp is outside the topic's limits",
+                "set timestamp = \"now\" in [[outbox]] and restart, or kafka-configs.sh \
+                 --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
+                 --add-config message.timestamp.before.max.ms=9223372036854775807 \
+                 (message.timestamp.difference.max.ms before Kafka 3.6; \
+                 message.timestamp.after.max.ms where the broker's clock is behind)",
+            ),
+            case_remedy(
+                Case::LetterRefused,
+                "it is the record that shows a dead letter",
+                "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
+                 topics --entity-name {topic}; or set topic = \"\" in [dead_letters] and restart: \
+                 outbox-router dead-letters list shows the same",
+            ),
+        ],
     },
     Explanation {
         code: Code::ProducerFatal.as_str(),

@@ -97,8 +97,11 @@ fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
 
 /// What lets the other events go on, after the remedy of a failure that is one event's alone.
 fn dead_letter_option(failure: &Failure) -> Option<String> {
-    // The state topic's record is no event.
-    let is_of_event = failure.case != Some(Case::StateRecordTooLarge);
+    // The state topic's record is no event, and neither is the one that shows a dead letter.
+    let is_of_event = !matches!(
+        failure.case,
+        Some(Case::StateRecordTooLarge | Case::LetterTooLarge | Case::LetterRefused)
+    );
     let class = ErrorClass::of(failure.code).filter(|_| is_of_event)?;
     Some(format!(
         "or set on_error.{} = \"dead_letter\" and restart, so that the events of other keys go on",

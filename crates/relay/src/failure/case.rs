@@ -144,6 +144,11 @@ cases! {
     /// The table of held events has other columns or rows than this version writes.
     HeldTableUnsuitable = "held_table_unsuitable" of HeldTable,
 
+    /// The record that shows a dead letter is larger than its topic takes.
+    LetterTooLarge = "letter_too_large" of RecordTooLarge,
+    /// The broker refuses the record that shows a dead letter.
+    LetterRefused = "letter_refused" of RecordRefused,
+
     /// Records, or a look-up, wait for the brokers' answer.
     BrokersSilent = "brokers_silent" of KafkaUnreachable,
     /// Records wait for their acknowledgement.

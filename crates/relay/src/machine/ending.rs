@@ -182,10 +182,10 @@ impl Relay {
     ) {
         let session = self.phase.session();
         let commit = session.zip(transaction).and_then(|(own, of)| own.ledger.commit_lsn_of(of));
-        let failure = match commit {
+        let failure = self.of_letter(match commit {
             Some(lsn) => failure.at(lsn),
             None => failure,
-        };
+        });
         let is_streaming = matches!(self.phase, Phase::Streaming(_));
         if is_streaming && self.narrow(transaction, &failure) == Narrowed::Further {
             self.replay_narrowed(&failure, at);

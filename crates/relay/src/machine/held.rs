@@ -2,13 +2,15 @@
 //! follows from its answers, and the production of what is released. [`crate::held`] says why this
 //! is right.
 
+use pgoutput::PgTimestamp;
+
 use super::{Phase, Relay};
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Code, Failure, Name},
+    failure::{Case, Code, Failure, Name},
     held::{
-        Decision, ErrorClass, HeldAnswer, HeldEvent, HeldMessages, Letter, Outcome,
+        Decision, HeldAnswer, HeldEvent, HeldMessages, Letter, Outcome,
         holding::{Answered, Follows},
         suspects::Narrowed,
     },
@@ -71,6 +73,10 @@ impl Relay {
             Answered::Replaced => {
                 let what = "outbox_router.held was made again or taken back while the router ran";
                 self.disconnect(Failure::new(Code::HeldTable, what), at);
+                // The next session reads the table, which needs nobody.
+                if let Phase::Waiting { until } = &mut self.phase {
+                    *until = at;
+                }
             }
             Answered::Written(tickets) => {
                 self.held_written();
@@ -189,7 +195,7 @@ impl Relay {
                 Produced::No(outcome) => {
                     if let (Outcome::Refused(letter), None) = (&outcome, &event.letter) {
                         let event = HeldEvent { letter: Some(letter.clone()), ..event };
-                        if let Err(topic) = self.write_released_letter(&event, sink) {
+                        if let Err(topic) = self.write_released_letter(&event, now.wall, sink) {
                             topic.into_iter().for_each(|topic| self.look_up(topic, now.at));
                             return;
                         }
@@ -272,6 +278,7 @@ impl Relay {
     fn write_released_letter<S: RecordSink>(
         &mut self,
         event: &HeldEvent,
+        at: PgTimestamp,
         sink: &mut S,
     ) -> Result<(), Option<TopicId>> {
         let Some(name) = self.held.settings.topic.clone() else { return Ok(()) };
@@ -286,7 +293,7 @@ impl Relay {
             }
             Ok(None) | Err(_) => None,
         };
-        let record = LetterRecord::new(event, original, facts);
+        let record = LetterRecord::new(event, original, facts, at);
         let record = record.as_record(topic, facts);
         let ticket = self.held.release.issue(record.held_bytes());
         sink.produce(&record, ticket).map_err(|_refused| None)?;
@@ -316,11 +323,18 @@ impl Relay {
         unacked.saturating_sub(self.held.queued()) + self.held.release.in_flight()
     }
 
-    /// Whether the topic of dead letters refused the record that shows one: that says nothing about
-    /// the events in flight, and the event itself is a dead letter already.
-    fn is_of_letters(&self, failure: &Failure) -> bool {
+    /// The failure of a record, as one of the record that shows a dead letter if it was refused by
+    /// their topic.
+    pub(super) fn of_letter(&self, failure: Failure) -> Failure {
         let letters = self.held.settings.topic.as_ref().map(TopicName::as_str);
-        letters.is_some() && failure.names.get(Name::Topic) == letters
+        if letters.is_none() || failure.names.get(Name::Topic) != letters {
+            return failure;
+        }
+        match failure.code {
+            Code::RecordTooLarge => failure.with_case(Case::LetterTooLarge),
+            Code::RecordRefused => failure.with_case(Case::LetterRefused),
+            _ => failure,
+        }
     }
 
     /// A broker refused a record: what follows if such records become dead letters. Returns whether
@@ -330,10 +344,13 @@ impl Relay {
         transaction: Option<TransactionRef>,
         failure: &Failure,
     ) -> Narrowed {
-        // With compression only the broker knows that a record is too large.
-        let class = ErrorClass::of(failure.code);
-        let is_of_record = matches!(class, Some(ErrorClass::TooLarge | ErrorClass::Rejected));
-        if !is_of_record || self.is_of_letters(failure) {
+        // With compression only the broker knows that a record is too large. What shows a dead
+        // letter says nothing about the events in flight, and its event is a dead letter already.
+        let is_of_event = match failure.case {
+            Some(Case::LetterTooLarge | Case::LetterRefused) => false,
+            _ => matches!(failure.code, Code::RecordTooLarge | Code::RecordRefused),
+        };
+        if !is_of_event {
             return Narrowed::No;
         }
         match (transaction, failure.lsn) {

@@ -330,7 +330,7 @@ impl Session {
             }
             HeldRow::Cut(_) => None,
         };
-        let record = LetterRecord::new(event, original, facts);
+        let record = LetterRecord::new(event, original, facts, around.now.wall);
         let record = record.as_record(topic, facts);
         let ticket = self.ledger.issue(record.held_bytes())?;
         if let Err(Refusal { ticket, reason }) = around.sink.produce(&record, ticket) {

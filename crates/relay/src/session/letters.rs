@@ -1,6 +1,8 @@
 //! The record that shows a dead letter to people and tools: what would have been delivered, and in
 //! headers why it was not.
 
+use pgoutput::PgTimestamp;
+
 use crate::{
     held::HeldEvent,
     routing::{
@@ -34,23 +36,29 @@ pub(crate) struct LetterRecord {
 }
 
 impl LetterRecord {
-    /// The record of a dead letter. Without its key, value and headers, if the topic would refuse
+    /// The record of a dead letter, made at this time: with the time of the commit, a topic could
+    /// refuse it, or delete it before anybody has read it. Without its key, value and headers, if the topic would refuse
     /// them: then it names the row, which is in the table.
-    pub(crate) fn new(event: &HeldEvent, original: Option<Original>, facts: TopicFacts) -> Self {
+    pub(crate) fn new(
+        event: &HeldEvent,
+        original: Option<Original>,
+        facts: TopicFacts,
+        at: PgTimestamp,
+    ) -> Self {
         let key = event.key.clone().unwrap_or_default();
         let original = original.unwrap_or_else(|| Original { key, ..Original::default() });
-        let whole = Self::with(event, &original);
+        let whole = Self::with(event, &original, at);
         let fits = facts.max_message_bytes.is_none_or(|limit| whole.size() <= limit);
         if fits {
             return whole;
         }
         let topic = original.topic;
-        let mut cut = Self::with(event, &Original { topic, ..Original::default() });
+        let mut cut = Self::with(event, &Original { topic, ..Original::default() }, at);
         cut.headers.push(&name("value_left_out"), Some("true"));
         cut
     }
 
-    fn with(event: &HeldEvent, original: &Original) -> Self {
+    fn with(event: &HeldEvent, original: &Original, at: PgTimestamp) -> Self {
         let mut headers = RowHeaders::new();
         for (name, value) in &original.headers {
             headers.push(name, value.as_deref());
@@ -70,7 +78,7 @@ impl LetterRecord {
             key: original.key.clone(),
             value: original.value.clone(),
             headers,
-            timestamp_ms: event.committed_at.unix_millis(),
+            timestamp_ms: at.unix_millis(),
         }
     }
 

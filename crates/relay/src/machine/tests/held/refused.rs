@@ -1,9 +1,17 @@
 //! Records that a broker refuses.
 
 use super::*;
+use crate::failure::{Case, Name};
 
+/// With compression, only the broker knows that a record is too large.
 #[test]
 fn a_record_that_the_broker_refuses_is_found_and_its_neighbours_go_out_in_order() {
+    for code in [Code::RecordRefused, Code::RecordTooLarge] {
+        the_culprit_is_found(code);
+    }
+}
+
+fn the_culprit_is_found(code: Code) {
     let mut script = streaming(dead_letters());
     let names: Vec<String> = (0..600).map(|n| format!("k{n}")).collect();
     let rows: Vec<_> = names.iter().map(|name| good(name)).collect();
@@ -14,11 +22,11 @@ fn a_record_that_the_broker_refuses_is_found_and_its_neighbours_go_out_in_order(
         script.begin(24);
         for row in &rows {
             while !(failed || script.relay.wants_wal() && script.offer(row)) {
-                failed = script.deliver(&names[culprit]);
+                failed = script.deliver(&names[culprit], code);
             }
         }
         while !failed && script.sink.in_flight() > 0 {
-            failed = script.deliver(&names[culprit]);
+            failed = script.deliver(&names[culprit], code);
         }
         if !failed {
             script.commit(24);
@@ -56,13 +64,13 @@ impl Script {
 
     /// Kafka answers for everything in flight. It refuses the record of one key, and the batch with
     /// it. Returns whether it did.
-    fn deliver(&mut self, refused: &str) -> bool {
+    fn deliver(&mut self, refused: &str, code: Code) -> bool {
         let mut acks = Acks::default();
         for lane in self.sink.waiting() {
             while let Some(next) = self.sink.next(lane) {
                 if next.key == refused.as_bytes() {
                     let transaction = self.sink.fail(lane);
-                    let failure = failure(Code::RecordRefused);
+                    let failure = failure(code);
                     self.handle(Input::DeliveryFailed { transaction, failure });
                     return true;
                 }
@@ -73,6 +81,34 @@ impl Script {
         self.handle(Input::Acks(&acks));
         false
     }
+}
+
+/// The record that shows a dead letter goes with the others of its transaction.
+#[test]
+fn a_topic_of_dead_letters_that_refuses_them_blames_no_event() {
+    let topic = Some(TopicName::new("letters").unwrap());
+    let mut script = streaming(HeldSettings { topic, ..dead_letters() });
+    let rows = [good("a"), poison("b"), good("c")];
+    script.rows(24, &rows);
+    let letter = script
+        .sink
+        .waiting()
+        .into_iter()
+        .find(|lane| script.sink.next(*lane).is_some_and(|record| record.key == b"b"));
+    let transaction = script.sink.fail(letter.unwrap());
+    let failure = failure(Code::RecordRefused).naming(Name::Topic, "letters");
+    script.handle(Input::DeliveryFailed { transaction, failure });
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(reason.case, Some(Case::LetterRefused));
+    script.new_sink();
+    script.run_for(Duration::from_secs(2));
+    script.answer();
+    script.describe_with_headers();
+    script.rows(24, &rows);
+    script.catch_up();
+    assert_eq!(script.states(), [HeldState::Held]);
+    assert_eq!(script.confirmed(), 32);
+    assert_eq!(script.relay.take_letters().len(), 2, "the same one, in both sessions");
 }
 
 #[test]
