@@ -27,15 +27,17 @@ const CLOSE: &str = "\
       and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index \
     returning h.key_hash";
 
-/// The first event that is open of each of these keys: one probe of the index `held_open` for each.
+/// The first event that is open of each of these keys: one probe of the index `held_open` for each,
+/// as in [`super::load`].
 const FIRST: &str = "\
     select k.key_hash, f.commit_lsn, f.event_index, f.committed_at \
     from unnest($3::bytea[]) as k (key_hash) \
     left join lateral ( \
       select h.commit_lsn, h.event_index, h.committed_at from outbox_router.held h \
-      where h.pipeline = $1 and h.slot = $2 and h.key_hash = k.key_hash \
+      where h.pipeline = $1 and h.slot = $2 \
+        and h.key_hash between k.key_hash and k.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
-      order by h.commit_lsn, h.event_index limit 1) f on true \
+      order by h.key_hash, h.commit_lsn, h.event_index limit 1) f on true \
     order by k.key_hash";
 
 /// In one transaction, so that the first events are those after these have left.

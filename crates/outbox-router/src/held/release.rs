@@ -22,7 +22,7 @@ const DECIDED: &str = "\
       where pipeline = $1 and slot = $2 and state in ('requeued', 'dropping')) d \
     order by random() limit 1000";
 
-/// The first open events of each key, without their messages.
+/// The first open events of each key, without their messages; looked up as in [`super::load`].
 const FIRST: &str = "\
     select h.* from unnest($3::bytea[]) as k (key_hash) \
     cross join lateral ( \
@@ -30,19 +30,20 @@ const FIRST: &str = "\
         h.code is not null and h.state = 'held' as undecided, \
         length(h.messages)::int8 + coalesce(length(h.key), 0)::int8 + $4 as bytes \
       from outbox_router.held h \
-      where h.pipeline = $1 and h.slot = $2 and h.key_hash = k.key_hash \
+      where h.pipeline = $1 and h.slot = $2 \
+        and h.key_hash between k.key_hash and k.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
-      order by h.commit_lsn, h.event_index limit $5) h \
+      order by h.key_hash, h.commit_lsn, h.event_index limit $5) h \
     order by h.commit_lsn, h.event_index";
 
-/// These events.
+/// These events, in any order: with one, a server without statistics would read the whole table in
+/// that order.
 const EVENTS: &str = "\
     select h.commit_lsn, h.event_index, h.committed_at, h.key, h.key_hash, h.event_id, \
       h.table_name, h.messages, h.code, h.error, h.state \
     from unnest($3::pg_lsn[], $4::int8[]) as i (commit_lsn, event_index) \
     join outbox_router.held h on h.pipeline = $1 and h.slot = $2 \
-      and h.commit_lsn = i.commit_lsn and h.event_index = i.event_index \
-    order by h.commit_lsn, h.event_index";
+      and h.commit_lsn = i.commit_lsn and h.event_index = i.event_index";
 
 /// The most events and bytes of one answer.
 #[derive(Debug, Clone, Copy)]
@@ -77,10 +78,13 @@ pub(super) async fn next(
     keys: &[KeyHash],
     limits: BatchLimits,
 ) -> Result<Vec<(HeldEvent, Decision)>, Failure> {
-    match read(&mut sql, pipeline, keys, limits).await {
-        Ok(rows) => rows?.iter().map(held_event).collect(),
-        Err(error) => Err(held_failure(error, &sql.backend.role)),
-    }
+    let rows = match read(&mut sql, pipeline, keys, limits).await {
+        Ok(rows) => rows?,
+        Err(error) => return Err(held_failure(error, &sql.backend.role)),
+    };
+    let mut events = rows.iter().map(held_event).collect::<Result<Vec<_>, _>>()?;
+    events.sort_unstable_by_key(|(event, _)| event.id);
+    Ok(events)
 }
 
 async fn read(
