@@ -14,6 +14,7 @@ use super::{
     values::{Timestamptz, event_id, get, key_hash, lsn},
 };
 
+/// Joined as the events of a release are ([`super::release`]).
 const CLOSE: &str = "\
     update outbox_router.held h set \
       state = l.state, \
@@ -21,9 +22,10 @@ const CLOSE: &str = "\
       decided_at = case when l.state = 'held' then null else h.decided_at end, \
       code = coalesce(l.code, h.code), \
       error = case when l.code is null then h.error else l.error end \
-    from unnest($3::pg_lsn[], $4::int8[], $5::text[], $6::text[], $7::text[]) \
-      as l (commit_lsn, event_index, state, code, error) \
-    where h.pipeline = $1 and h.slot = $2 \
+    from (select $1::text as pipeline, $2::text as slot, l.* \
+      from unnest($3::pg_lsn[], $4::int8[], $5::text[], $6::text[], $7::text[]) \
+        as l (commit_lsn, event_index, state, code, error) offset 0) l \
+    where h.pipeline = l.pipeline and h.slot = l.slot \
       and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index \
     returning h.key_hash";
 

@@ -36,14 +36,15 @@ const FIRST: &str = "\
       order by h.key_hash, h.commit_lsn, h.event_index limit $5) h \
     order by h.commit_lsn, h.event_index";
 
-/// These events, in any order: with one, a server without statistics would read the whole table in
-/// that order.
+/// These events, in any order. Pipeline and slot are part of the join, and not conditions of their
+/// own: a server without statistics would take the pipeline's rows for one, and compare each of
+/// them with each of these events.
 const EVENTS: &str = "\
     select h.commit_lsn, h.event_index, h.committed_at, h.key, h.key_hash, h.event_id, \
       h.table_name, h.messages, h.code, h.error, h.state \
-    from unnest($3::pg_lsn[], $4::int8[]) as i (commit_lsn, event_index) \
-    join outbox_router.held h on h.pipeline = $1 and h.slot = $2 \
-      and h.commit_lsn = i.commit_lsn and h.event_index = i.event_index";
+    from (select $1::text as pipeline, $2::text as slot, i.* \
+      from unnest($3::pg_lsn[], $4::int8[]) as i (commit_lsn, event_index) offset 0) i \
+    join outbox_router.held h using (pipeline, slot, commit_lsn, event_index)";
 
 /// The most events and bytes of one answer.
 #[derive(Debug, Clone, Copy)]

@@ -14,9 +14,9 @@ use super::fixture::{Fixture, ROUTER, id, letter};
 const KEYS: u32 = 10_000;
 const BATCH: u32 = 1_000;
 
-/// Generous: together the requests take a third of a second, and seven where each key has the whole
-/// table read.
-const LIMIT: Duration = Duration::from_secs(3);
+/// Generous: together the requests take a second, and half a minute where a statement reads the whole
+/// table for each key or event.
+const LIMIT: Duration = Duration::from_secs(6);
 
 /// What the server knows of the table.
 enum Statistics {
@@ -58,20 +58,23 @@ async fn read_and_release(statistics: Statistics) {
     let HeldAnswer::Loaded(loaded) = store.ask(load).await.unwrap() else { panic!("no table") };
     assert_eq!(loaded.keys.len(), 10_000);
     fixture.run("update outbox_router.held set state = 'dropping'").await;
-    let HeldAnswer::Decided(keys) = store.ask(HeldRequest::ReadDecided).await.unwrap() else {
-        panic!("no decisions")
-    };
-    assert_eq!(keys.len(), 1_000);
-    let hashes: Vec<KeyHash> = keys.clone();
-    let next = HeldRequest::ReadNext { keys, events: 1_000, bytes: 4 << 20 };
-    let HeldAnswer::Next(events) = store.ask(next).await.unwrap() else { panic!("no events") };
-    let mut of: Vec<KeyHash> = events.iter().map(|(event, _)| event.hash).collect();
-    of.sort();
-    assert_eq!(of, hashes, "the event of each key, and of no other");
-    let leaving =
-        events.iter().map(|(event, _)| Leaving { id: event.id, outcome: Outcome::Dropped });
-    let close = HeldRequest::Close(leaving.collect());
-    let HeldAnswer::Closed(closed) = store.ask(close).await.unwrap() else { panic!("not closed") };
-    assert_eq!(closed, hashes.into_iter().map(|key| (key, None)).collect::<Vec<_>>());
+    // PostgreSQL makes another plan of a statement when it has run some times.
+    for left in (0..KEYS / BATCH).rev() {
+        let HeldAnswer::Decided(keys) = store.ask(HeldRequest::ReadDecided).await.unwrap() else {
+            panic!("no decisions")
+        };
+        assert_eq!(keys.len(), 1_000);
+        let hashes: Vec<KeyHash> = keys.clone();
+        let next = HeldRequest::ReadNext { keys, events: 1_000, bytes: 4 << 20 };
+        let HeldAnswer::Next(events) = store.ask(next).await.unwrap() else { panic!("no events") };
+        let mut of: Vec<KeyHash> = events.iter().map(|(event, _)| event.hash).collect();
+        of.sort();
+        assert_eq!(of, hashes, "the event of each key, and of no other");
+        let leaving =
+            events.iter().map(|(event, _)| Leaving { id: event.id, outcome: Outcome::Dropped });
+        let close = HeldRequest::Close(leaving.collect());
+        let HeldAnswer::Closed(closed) = store.ask(close).await.unwrap() else { panic!("{left}") };
+        assert_eq!(closed, hashes.into_iter().map(|key| (key, None)).collect::<Vec<_>>());
+    }
     assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
 }
