@@ -5,8 +5,8 @@ use testbed::postgres::DatabaseSession;
 
 /// Makes
 ///
-/// * `testbed.events(keys, each, padding)`: `each` events of the aggregates `0` to `keys - 1`, in
-///   turn;
+/// * `testbed.events(first, keys, each, padding)`: `each` events of this aggregate and the next, as
+///   many as `keys`, in turn;
 /// * `testbed.poison(n)`: a row of an aggregate whose headers are no object. It is in the table of
 ///   committed events, as the record that it becomes where headers are left out, so the checker
 ///   reports it as lost until then.
@@ -20,9 +20,9 @@ pub(super) async fn create_functions(session: &DatabaseSession) {
            octet_length(o.payload::text), sha256(convert_to(o.payload::text, 'UTF8')) FROM o"
     );
     let sql = format!(
-        "CREATE FUNCTION testbed.events(keys int, each int, padding int) RETURNS void \
+        "CREATE FUNCTION testbed.events(first int, keys int, each int, padding int) RETURNS void \
          LANGUAGE sql AS $$
-            WITH a AS (UPDATE testbed.aggregate SET seq = seq + each WHERE n < keys
+            WITH a AS (UPDATE testbed.aggregate SET seq = seq + each WHERE n >= first AND n < first + keys
                 RETURNING type, id, seq - each AS base),
             o AS (INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
                 SELECT type, id, 'Changed',
@@ -50,7 +50,7 @@ pub(super) async fn write_transactions(
     const PADDING: i32 = 100;
     let sql = format!(
         "DO $$ BEGIN FOR i IN 1..{transactions} LOOP \
-         PERFORM testbed.events({keys}, {each}, {PADDING}); COMMIT; END LOOP; END $$"
+         PERFORM testbed.events(0, {keys}, {each}, {PADDING}); COMMIT; END LOOP; END $$"
     );
     session.batch_execute(&sql).await.unwrap();
 }

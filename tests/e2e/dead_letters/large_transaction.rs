@@ -22,13 +22,13 @@ async fn a_poisoned_row_at_the_head_at_the_end_and_alone_holds_its_key_in_bounde
         .set("limits.row_bytes", "1MiB");
     let (mut fixture, session) = started(builder).await;
     create_functions(&session).await;
-    let events = format!("SELECT testbed.events({KEYS}, {EACH}, {PADDING});");
+    let events = format!("SELECT testbed.events(0, {KEYS}, {EACH}, {PADDING});");
     let head = format!("BEGIN; SELECT testbed.poison({at_head}); {events} COMMIT");
     session.batch_execute(&head).await.unwrap();
     let end = format!("BEGIN; {events} SELECT testbed.poison({at_end}); COMMIT");
     session.batch_execute(&end).await.unwrap();
     write_poison(&session, alone).await;
-    let after = format!("SELECT testbed.events({KEYS}, 1, {PADDING})");
+    let after = format!("SELECT testbed.events(0, {KEYS}, 1, {PADDING})");
     session.batch_execute(&after).await.unwrap();
 
     fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();

@@ -1,7 +1,6 @@
 //! The limits of events and bytes, and what makes room.
 
 use e2e::{Fixture, SHORT_DEADLINE, text};
-use testbed::postgres::DatabaseSession;
 
 use super::bulk::{create_functions, write_poison, write_transactions};
 use super::{builder, decide_about_all, open, reconfigure, started, states, wait_closed};
@@ -18,23 +17,6 @@ async fn wait_full(fixture: &mut Fixture) -> String {
         .await
         .unwrap();
     text(&status, "/reason/message").unwrap().to_owned()
-}
-
-/// Writes events of one aggregate, each in a transaction of its own.
-async fn write_of_one(session: &DatabaseSession, of: i32, events: i32, padding: i32) {
-    let sql = format!(
-        "DO $$ BEGIN FOR i IN 1..{events} LOOP \
-         WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {of} RETURNING *), \
-         o AS (INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
-           SELECT type, id, 'Changed', \
-             jsonb_build_object('seq', seq, 'pad', repeat('x', {padding})) FROM a RETURNING *) \
-         INSERT INTO testbed.committed (id, aggregate_type, aggregate_id, seq, event_type, \
-           payload_bytes, payload_sha256) \
-         SELECT o.id, o.aggregate_type, o.aggregate_id, (o.payload->>'seq')::int8, o.event_type, \
-           octet_length(o.payload::text), sha256(convert_to(o.payload::text, 'UTF8')) FROM o; \
-         COMMIT; END LOOP; END $$"
-    );
-    session.batch_execute(&sql).await.unwrap();
 }
 
 #[tokio::test]
@@ -59,7 +41,11 @@ async fn at_the_limits_of_events_and_bytes_the_router_waits_for_room() {
     .await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(open(&session).await, (61, 1));
-    write_of_one(&session, POISONED, 60, 20_000).await;
+    let large = format!(
+        "DO $$ BEGIN FOR i IN 1..60 LOOP PERFORM testbed.events({POISONED}, 1, 1, 20000); \
+         COMMIT; END LOOP; END $$"
+    );
+    session.batch_execute(&large).await.unwrap();
     write_transactions(&session, 1, 10, 1).await;
     let message = wait_full(&mut fixture).await;
     println!("{message}");

@@ -92,7 +92,7 @@ async fn of_two_who_decide_at_once_one_wins_each_letter_and_each_decision_is_aud
             "as both were told"
         );
 
-        // The router carries out what was decided. Without the cause, what is requeued is delivered.
+        // The router carries that out. Without the cause, what is requeued is delivered.
         fixture.config.set_outbox("columns.headers", serde_json::json!([]));
         fixture.rewrite_config().unwrap();
         fixture.restart().await.unwrap();

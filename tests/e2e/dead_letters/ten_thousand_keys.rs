@@ -20,11 +20,11 @@ const LIMIT: i64 = 10_000;
 async fn write_poisons(session: &DatabaseSession, keys: std::ops::RangeInclusive<i64>) {
     let (first, last) = keys.into_inner();
     let sql = format!(
-        "BEGIN; SELECT testbed.events(10, 2, 10); \
+        "BEGIN; SELECT testbed.events(0, 10, 2, 10); \
          INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
          SELECT 'order', 'poisoned-' || n, 'Poison', '{{}}', '[7]' \
          FROM generate_series({first}::int8, {last}) n; \
-         SELECT testbed.events(10, 2, 10); COMMIT"
+         SELECT testbed.events(0, 10, 2, 10); COMMIT"
     );
     session.batch_execute(&sql).await.unwrap();
 }

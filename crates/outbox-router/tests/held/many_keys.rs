@@ -14,8 +14,8 @@ use super::fixture::{Fixture, ROUTER, id, letter};
 const KEYS: u32 = 10_000;
 const BATCH: u32 = 1_000;
 
-/// Generous: together the requests take a second, and half a minute where a statement reads the whole
-/// table for each key or event.
+/// Generous: together the requests take a second, and half a minute where a statement reads the
+/// whole table for each key or event.
 const LIMIT: Duration = Duration::from_secs(6);
 
 /// What the server knows of the table.
