@@ -3,22 +3,35 @@
 //! checker takes it for a phantom wherever it appears.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, create_event_function};
+use e2e::{Fixture, FixtureBuilder, RouterConfig, SHORT_DEADLINE, create_event_function};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::wait::eventually;
 
 mod altered;
+mod bulk;
 mod classes;
+mod hold_key;
+mod hundred_thousand;
 mod kills;
+mod large_transaction;
 mod letter_topic;
+mod limits;
+mod long_key;
 mod lost_write;
+mod no_key;
 mod one_poison;
+mod operators;
 mod passing;
 mod poison;
 mod restored;
 mod skip;
 mod table;
+mod ten_thousand_keys;
+
+/// For a hundred thousand events, on a machine that is busy with other things.
+const LONG_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Aggregates that events are written to: `order-1` to `order-50`.
 const KEYS: i32 = 50;
@@ -119,4 +132,57 @@ async fn committed_of(fixture: &Fixture, key: i32) -> usize {
 async fn delivered_of(fixture: &Fixture, key: i32) -> usize {
     let (seen, key) = (fixture.seen().await.unwrap(), format!("order-{key}"));
     seen.iter().filter(|record| record.key.as_deref() == Some(key.as_bytes())).count()
+}
+
+/// Open events, and how many of them are dead letters.
+async fn open(session: &DatabaseSession) -> (i64, i64) {
+    let sql = "SELECT count(*), count(code) FROM outbox_router.held \
+               WHERE state IN ('held', 'requeued', 'dropping')";
+    let row = session.query_one(sql, &[]).await.unwrap();
+    (row.get(0), row.get(1))
+}
+
+/// Waits until so many events are open, of which so many are dead letters.
+async fn wait_open(session: &DatabaseSession, expected: (i64, i64)) {
+    let what = format!("{expected:?} events and dead letters that are open");
+    let found = eventually(SHORT_DEADLINE, what, async || {
+        Ok((open(session).await == expected).then_some(()))
+    });
+    if let Err(error) = found.await {
+        panic!("{error:#}, there are {:?}", open(session).await);
+    }
+}
+
+/// Runs `dead-letters` as a superuser. Returns its exit code and everything that it printed.
+async fn dead_letters(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, String) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = [&["dead-letters"], arguments, &["--admin-url", url.as_str()]].concat();
+    let output = fixture.router.command(&line).await.unwrap();
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    (output.status.code(), out + &err)
+}
+
+/// Decides about every dead letter, as a person does.
+async fn decide_about_all(fixture: &Fixture, verb: &str) -> String {
+    let line = [verb, "--all", "--yes", "--by", "ann", "--reason", "a test"];
+    let (code, told) = dead_letters(fixture, &line).await;
+    assert_eq!(code, Some(0), "{told}");
+    told
+}
+
+/// Restarts the router with another configuration.
+async fn reconfigure(fixture: &mut Fixture, change: impl FnOnce(&mut RouterConfig)) {
+    fixture.kill_router().await.unwrap();
+    change(&mut fixture.config);
+    fixture.rewrite_config().unwrap();
+    fixture.restart().await.unwrap();
+}
+
+/// Restarts the router without the column whose values poison rows.
+async fn remove_cause(fixture: &mut Fixture) {
+    reconfigure(fixture, |config| {
+        config.set_outbox("columns.headers", serde_json::json!([]));
+    })
+    .await;
 }

@@ -18,6 +18,7 @@ use super::{
 /// The state of a dead letter that waits for a decision.
 const HELD: &str = "held";
 
+/// Joined as the events of a release are ([`super::release`]).
 const CLOSE: &str = "\
     update outbox_router.held h set \
       state = l.state, \
@@ -25,9 +26,10 @@ const CLOSE: &str = "\
       decided_at = case when l.state = 'held' then null else h.decided_at end, \
       code = coalesce(l.code, h.code), \
       error = case when l.code is null then h.error else l.error end \
-    from unnest($3::pg_lsn[], $4::int8[], $5::text[], $6::text[], $7::text[]) \
-      as l (commit_lsn, event_index, state, code, error) \
-    where h.pipeline = $1 and h.slot = $2 \
+    from (select $1::text as pipeline, $2::text as slot, l.* \
+      from unnest($3::pg_lsn[], $4::int8[], $5::text[], $6::text[], $7::text[]) \
+        as l (commit_lsn, event_index, state, code, error) offset 0) l \
+    where h.pipeline = l.pipeline and h.slot = l.slot \
       and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index \
       and h.state in ('held', 'requeued', 'dropping') \
     returning l.state";
@@ -45,18 +47,20 @@ const WRITTEN: &str = "\
     returning uuid_send(origin) as origin, writes, open";
 
 /// The first event that is open of each key of these events: one probe of the index `held_open`
-/// for each.
+/// for each, as in [`super::load`].
 const FIRST: &str = "\
     select k.key_hash, f.commit_lsn, f.event_index, f.committed_at \
-    from (select distinct h.key_hash from unnest($3::pg_lsn[], $4::int8[]) \
-        as l (commit_lsn, event_index) \
-      join outbox_router.held h on h.pipeline = $1 and h.slot = $2 \
+    from (select distinct h.key_hash from ( \
+        select $1::text as pipeline, $2::text as slot, l.* \
+        from unnest($3::pg_lsn[], $4::int8[]) as l (commit_lsn, event_index) offset 0) l \
+      join outbox_router.held h on h.pipeline = l.pipeline and h.slot = l.slot \
         and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index) as k \
     left join lateral ( \
       select h.commit_lsn, h.event_index, h.committed_at from outbox_router.held h \
-      where h.pipeline = $1 and h.slot = $2 and h.key_hash = k.key_hash \
+      where h.pipeline = $1 and h.slot = $2 \
+        and h.key_hash between k.key_hash and k.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
-      order by h.commit_lsn, h.event_index limit 1) f on true \
+      order by h.key_hash, h.commit_lsn, h.event_index limit 1) f on true \
     order by k.key_hash";
 
 /// In one transaction, so that the first events are those after these have left.

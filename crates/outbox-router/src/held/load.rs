@@ -16,6 +16,12 @@ use super::{
 
 /// Each key that has open events. The first of a key is looked up by the index `held_open`, which
 /// for ten thousand keys takes less than sorting a million events.
+///
+/// The primary key has the order of a key's events, too, and to read it for each key would take
+/// minutes. A server without statistics prefers it, and has none of what was written in the last
+/// minute. So look-ups, here and in the other requests, also order by the key, of which they take
+/// a range: then only `held_open` has the order, and the connection sorts nothing that an index
+/// can give ([`SETTINGS`](super::session)).
 const KEYS: &str = "\
     select t.key_hash, t.events, t.bytes, f.commit_lsn, f.event_index, f.committed_at, \
       f.undecided \
@@ -29,9 +35,10 @@ const KEYS: &str = "\
       select h.commit_lsn, h.event_index, h.committed_at, \
         h.code is not null and h.state = 'held' as undecided \
       from outbox_router.held h \
-      where h.pipeline = $1 and h.slot = $2 and h.key_hash = t.key_hash \
+      where h.pipeline = $1 and h.slot = $2 \
+        and h.key_hash between t.key_hash and t.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
-      order by h.commit_lsn, h.event_index limit 1) f \
+      order by h.key_hash, h.commit_lsn, h.event_index limit 1) f \
     order by t.key_hash";
 
 /// Events that the server may send again: which were delivered, and the code of open dead letters.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{
     Failure,
-    held::{Decision, EventId, HeldEvent, KeyHash, Letter},
+    held::{DECIDED_MAX, Decision, EventId, HeldEvent, KeyHash, Letter},
 };
 use tokio_postgres::{IsolationLevel, Row, Transaction};
 
@@ -20,9 +20,9 @@ const DECIDED: &str = "\
     select key_hash from ( \
       select distinct key_hash from outbox_router.held \
       where pipeline = $1 and slot = $2 and state in ('requeued', 'dropping')) d \
-    order by random() limit 1000";
+    order by random() limit $3";
 
-/// The first open events of each key, without their messages.
+/// The first open events of each key, without their messages; looked up as in [`super::load`].
 const FIRST: &str = "\
     select h.* from unnest($3::bytea[]) as k (key_hash) \
     cross join lateral ( \
@@ -30,19 +30,21 @@ const FIRST: &str = "\
         h.code is not null and h.state = 'held' as undecided, \
         length(h.messages)::int8 + coalesce(length(h.key), 0)::int8 + $4 as bytes \
       from outbox_router.held h \
-      where h.pipeline = $1 and h.slot = $2 and h.key_hash = k.key_hash \
+      where h.pipeline = $1 and h.slot = $2 \
+        and h.key_hash between k.key_hash and k.key_hash \
         and h.state in ('held', 'requeued', 'dropping') \
-      order by h.commit_lsn, h.event_index limit $5) h \
+      order by h.key_hash, h.commit_lsn, h.event_index limit $5) h \
     order by h.commit_lsn, h.event_index";
 
-/// These events.
+/// These events, in any order. Pipeline and slot are part of the join, and not conditions of their
+/// own: a server without statistics would take the pipeline's rows for one, and compare each of
+/// them with each of these events.
 const EVENTS: &str = "\
     select h.commit_lsn, h.event_index, h.committed_at, h.key, h.key_hash, h.event_id, \
       h.table_name, h.messages, h.code, h.error, h.state \
-    from unnest($3::pg_lsn[], $4::int8[]) as i (commit_lsn, event_index) \
-    join outbox_router.held h on h.pipeline = $1 and h.slot = $2 \
-      and h.commit_lsn = i.commit_lsn and h.event_index = i.event_index \
-    order by h.commit_lsn, h.event_index";
+    from (select $1::text as pipeline, $2::text as slot, i.* \
+      from unnest($3::pg_lsn[], $4::int8[]) as i (commit_lsn, event_index) offset 0) i \
+    join outbox_router.held h using (pipeline, slot, commit_lsn, event_index)";
 
 /// The most events and bytes of one answer.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +58,10 @@ pub(super) async fn decided(
     mut sql: Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
 ) -> Result<Vec<KeyHash>, Failure> {
+    let most = i64::try_from(DECIDED_MAX).unwrap_or(i64::MAX);
     let read = async {
         let statement = sql.prepared(DECIDED).await?;
-        sql.client.query(&statement, &[name, slot]).await
+        sql.client.query(&statement, &[name, slot, &most]).await
     };
     match read.await {
         Ok(rows) => {
@@ -77,10 +80,13 @@ pub(super) async fn next(
     keys: &[KeyHash],
     limits: BatchLimits,
 ) -> Result<Vec<(HeldEvent, Decision)>, Failure> {
-    match read(&mut sql, pipeline, keys, limits).await {
-        Ok(rows) => rows?.iter().map(held_event).collect(),
-        Err(error) => Err(held_failure(error, &sql.backend.role)),
-    }
+    let rows = match read(&mut sql, pipeline, keys, limits).await {
+        Ok(rows) => rows?,
+        Err(error) => return Err(held_failure(error, &sql.backend.role)),
+    };
+    let mut events = rows.iter().map(held_event).collect::<Result<Vec<_>, _>>()?;
+    events.sort_unstable_by_key(|(event, _)| event.id);
+    Ok(events)
 }
 
 async fn read(

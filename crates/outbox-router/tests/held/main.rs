@@ -6,5 +6,6 @@
 mod failures;
 mod fencing;
 mod fixture;
+mod many_keys;
 mod random;
 mod requests;

@@ -144,6 +144,13 @@ cases! {
     /// The table of held events has other columns or rows than this version writes.
     HeldTableUnsuitable = "held_table_unsuitable" of HeldTable,
 
+    /// As many keys are held as may be.
+    HeldKeysFull = "held_keys_full" of HeldFull,
+    /// As many events are held as may be.
+    HeldEventsFull = "held_events_full" of HeldFull,
+    /// As many bytes are held as may be.
+    HeldBytesFull = "held_bytes_full" of HeldFull,
+
     /// The record that shows a dead letter is larger than its topic takes.
     LetterTooLarge = "letter_too_large" of RecordTooLarge,
     /// The broker refuses the record that shows a dead letter.

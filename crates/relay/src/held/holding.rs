@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Closed, ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest, KeyHash, Leaving,
-    Letter, OnError,
+    Closed, DECIDED_MAX, ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest,
+    KeyHash, Leaving, Letter, OnError,
     keys::{HeldKeys, Load},
     queue::Queue,
     release::Release,
@@ -15,7 +15,7 @@ use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
     clock::Moment,
-    failure::{Class, Code, Failure},
+    failure::{Case, Class, Code, Failure},
     progress::ticket::Ticket,
     routing::topic::TopicName,
     telemetry::{HeldReport, HeldTotals, NewLetter, SkippedRow},
@@ -90,6 +90,7 @@ pub(crate) struct Holding {
     /// When the next request may be made, after one that failed.
     retry_at: Moment,
     read_decided_at: Moment,
+    decided: DecidedKeys,
     /// The row at which the session waits for a person, and when to ask whether it is skipped.
     waits_at: Option<WaitingRow>,
     /// A row that a person has decided to skip.
@@ -100,6 +101,17 @@ pub(crate) struct Holding {
     letters: Vec<NewLetter>,
     /// Skipped rows that were not logged yet.
     skipped: Vec<SkippedRow>,
+}
+
+/// Which of the keys with decisions the last answer named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DecidedKeys {
+    All,
+    /// As many as an answer may have.
+    Some,
+    /// The same, and events of them have left the table since. So the next ones are asked for at
+    /// once; keys that cannot leave yet may be named again and again.
+    SomeHaveLeft,
 }
 
 /// A row at which the session waits for a person.
@@ -132,6 +144,7 @@ impl Holding {
             last_number: 0,
             retry_at: Moment::default(),
             read_decided_at: Moment::default(),
+            decided: DecidedKeys::All,
             waits_at: None,
             skip: None,
             failure: None,
@@ -193,16 +206,18 @@ impl Holding {
         }
         let (held, limits) = (self.keys.totals(), self.settings.limits);
         let bytes = held.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        let what = if held.keys >= limits.keys && !self.keys.contains(hash) {
-            format!("{} keys are held, which is the limit", limits.keys)
+        let (case, what) = if held.keys >= limits.keys && !self.keys.contains(hash) {
+            (Case::HeldKeysFull, format!("{} keys are held, which is the limit", limits.keys))
         } else if held.events >= limits.events {
-            format!("{} events are held, which is the limit", limits.events)
+            (Case::HeldEventsFull, format!("{} events are held, which is the limit", limits.events))
         } else if bytes > limits.bytes {
-            format!("{} bytes are held, which is near the limit of {}", held.bytes, limits.bytes)
+            let limit = limits.bytes;
+            let what = format!("{} bytes are held, which is near the limit of {limit}", held.bytes);
+            (Case::HeldBytesFull, what)
         } else {
             return None;
         };
-        Some(Failure::new(Code::HeldFull, what))
+        Some(Failure::of(case, what))
     }
 
     /// The session waits at this row, and a person may decide to skip it.
@@ -369,6 +384,8 @@ impl Holding {
                 return Answered::Written(self.queue.written());
             }
             HeldAnswer::Decided(keys) => {
+                let is_full = keys.len() >= DECIDED_MAX;
+                self.decided = if is_full { DecidedKeys::Some } else { DecidedKeys::All };
                 self.release.add(keys);
                 self.read_decided_at = at + READ_DECIDED_EVERY;
             }
@@ -383,9 +400,15 @@ impl Holding {
             HeldAnswer::Next(events) => {
                 let keys = running.map_or_else(Vec::new, |running| running.keys);
                 self.release.begin(&keys, events);
+                if self.decided == DecidedKeys::SomeHaveLeft && self.release.has_nothing() {
+                    self.read_decided_at = at;
+                }
             }
             HeldAnswer::Closed(Closed { mark, first }) => {
                 self.must_close_again = false;
+                if self.decided == DecidedKeys::Some {
+                    self.decided = DecidedKeys::SomeHaveLeft;
+                }
                 if !self.continues_in(mark) {
                     return Answered::Replaced;
                 }

@@ -129,6 +129,13 @@ impl HeldKeys {
         !self.known.is_empty()
     }
 
+    /// The stream has come to this event: those before it do not come any more.
+    pub(crate) fn forget_before_event(&mut self, id: EventId) {
+        if self.known.first_key_value().is_some_and(|(known, _)| *known < id) {
+            self.known = self.known.split_off(&id);
+        }
+    }
+
     /// The stream has come to this position. Transactions come in the order of their commits, so
     /// those that commit before it do not come any more.
     pub(crate) fn forget_before(&mut self, position: Lsn) {

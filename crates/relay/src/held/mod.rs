@@ -53,6 +53,7 @@ pub use keys::HeldLimits;
 pub use messages::HeldMessages;
 pub use policy::{ErrorClass, ErrorPolicy, OnError};
 pub use requests::{
-    Closed, Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded, Outcome,
+    Closed, DECIDED_MAX, Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded,
+    Outcome,
 };
 pub use version::{TableMark, TableVersion};

@@ -101,6 +101,11 @@ impl Release {
         self.batch.is_none()
     }
 
+    /// Whether nothing may leave, as far as is known.
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.batch.is_none() && self.keys.is_empty()
+    }
+
     /// What to read next, if something may leave and no batch is under way.
     pub(crate) fn next_batch(&self) -> Option<NextBatch> {
         if self.batch.is_some() || self.keys.is_empty() {

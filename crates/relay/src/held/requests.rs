@@ -14,6 +14,9 @@ use pgoutput::{Lsn, PgTimestamp};
 use super::{EventId, HeldEvent, KeyHash, Letter, TableMark, TableVersion};
 use crate::failure::Code;
 
+/// How many keys one answer to [`HeldRequest::ReadDecided`] has at most.
+pub const DECIDED_MAX: usize = 1_000;
+
 /// A request to the table of held events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeldRequest {
@@ -26,8 +29,8 @@ pub enum HeldRequest {
     /// Write these events, all or none, leaving out those that are in the table already; the
     /// answer, [`HeldAnswer::Inserted`], comes when they are durable.
     Insert(Arc<[HeldEvent]>),
-    /// Read the keys about whose dead letters a person has decided. Answer:
-    /// [`HeldAnswer::Decided`].
+    /// Read the keys about whose dead letters a person has decided, [`DECIDED_MAX`] at most, any of
+    /// them. Answer: [`HeldAnswer::Decided`].
     ReadDecided,
     /// Read the first events of these keys that may leave the table, in their order: each key's
     /// events up to its first dead letter about which nobody has decided. Answer:

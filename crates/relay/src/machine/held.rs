@@ -330,10 +330,12 @@ impl Relay {
         if letters.is_none() || failure.names.get(Name::Topic) != letters {
             return failure;
         }
-        match failure.code {
-            Code::RecordTooLarge => failure.with_case(Case::LetterTooLarge),
-            Code::RecordRefused => failure.with_case(Case::LetterRefused),
-            _ => failure,
+        if failure.code == Code::RecordTooLarge {
+            failure.with_case(Case::LetterTooLarge)
+        } else if failure.code == Code::RecordRefused {
+            failure.with_case(Case::LetterRefused)
+        } else {
+            failure
         }
     }
 
@@ -346,11 +348,9 @@ impl Relay {
     ) -> Narrowed {
         // With compression only the broker knows that a record is too large. What shows a dead
         // letter says nothing about the events in flight, and its event is a dead letter already.
-        let is_of_event = match failure.case {
-            Some(Case::LetterTooLarge | Case::LetterRefused) => false,
-            _ => matches!(failure.code, Code::RecordTooLarge | Code::RecordRefused),
-        };
-        if !is_of_event {
+        let is_of_record = matches!(failure.code, Code::RecordTooLarge | Code::RecordRefused);
+        let is_of_letter = matches!(failure.case, Some(Case::LetterTooLarge | Case::LetterRefused));
+        if !is_of_record || is_of_letter {
             return Narrowed::No;
         }
         match (transaction, failure.lsn) {

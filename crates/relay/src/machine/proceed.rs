@@ -64,7 +64,7 @@ impl Relay {
         if session.must_release(now.at) {
             let why = Failure::new(
                 Code::ServerNotReady,
-                "PostgreSQL is stopping, and its walsender waits for events that Kafka has not acknowledged: the router disconnects",
+                "PostgreSQL is stopping, and its walsender waits for events that are not acknowledged yet: the router disconnects",
             );
             let grace = self.backoff.at_least(SERVER_STOP_GRACE);
             self.release_server(why, grace, now);

@@ -193,6 +193,7 @@ impl Session {
     ) -> Result<Option<FrameOutcome>, Failure> {
         // Without a transaction, the usual way reports the disorder.
         let Some(id) = self.event_id() else { return Ok(None) };
+        around.held.keys.forget_before_event(id);
         match around.held.keys.known(id) {
             None => {}
             Some(KnownAs::Delivered) => return self.delivered_again(id, around),

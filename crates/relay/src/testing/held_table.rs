@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pgoutput::{Lsn, PgTimestamp};
 
 use crate::held::{
-    Closed, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals, KnownAs,
-    Leaving, Loaded, Outcome, TableMark, TableVersion,
+    Closed, DECIDED_MAX, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals,
+    KnownAs, Leaving, Loaded, Outcome, TableMark, TableVersion,
 };
 
 /// See the module's documentation.
@@ -113,7 +113,7 @@ impl HeldTable {
                     |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
                 let keys: BTreeSet<KeyHash> =
                     self.rows().filter(is_decided).map(|row| row.event.hash).collect();
-                Some(HeldAnswer::Decided(keys.into_iter().collect()))
+                Some(HeldAnswer::Decided(keys.into_iter().take(DECIDED_MAX).collect()))
             }
             HeldRequest::ReadNext { keys, events, bytes } => {
                 Some(HeldAnswer::Next(self.next(keys, *events, *bytes)))

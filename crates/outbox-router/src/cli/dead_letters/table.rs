@@ -121,20 +121,22 @@ impl Table<'_> {
         }
     }
 
-    /// Every key that has a selected open event, by the place of its first dead letter.
+    /// Every key that has a selected open event, by the place of its first dead letter. Without a
+    /// join: a server without statistics would compare each key with each.
     pub(super) async fn keys(&self, selection: &Selection) -> Result<Vec<KeyLine>, TaskError> {
         let query = format!(
-            "with open as (select {COLUMNS} from outbox_router.held \
-               where {OF_PIPELINE} and {OPEN}), \
-             chosen as (select distinct key_hash from open where {MATCHES}), \
-             counted as (select key_hash, count(*) filter (where {UNDECIDED}) as undecided, \
-               count(*) filter (where state <> 'held') as decided, \
-               count(*) filter (where code is null) as behind, min(committed_at) as oldest \
-               from open join chosen using (key_hash) group by key_hash), \
-             first as (select distinct on (key_hash) * from open join chosen using (key_hash) \
-               order by key_hash, code is null, state <> 'held', commit_lsn, event_index) \
-             select {EVENT}, undecided, decided, behind, {} \
-             from first join counted using (key_hash) order by first.commit_lsn, event_index",
+            "select {EVENT}, undecided, decided, behind, {} \
+             from (select distinct on (key_hash) * \
+               from (select {COLUMNS}, bool_or({MATCHES}) over of_key as is_chosen, \
+                   count(*) filter (where {UNDECIDED}) over of_key as undecided, \
+                   count(*) filter (where state <> 'held') over of_key as decided, \
+                   count(*) filter (where code is null) over of_key as behind, \
+                   min(committed_at) over of_key as oldest \
+                 from outbox_router.held where {OF_PIPELINE} and {OPEN} \
+                 window of_key as (partition by key_hash)) open \
+               where is_chosen \
+               order by key_hash, code is null, state <> 'held', commit_lsn, event_index) first \
+             order by first.commit_lsn, event_index",
             utc!("oldest")
         );
         self.query(&query, &self.with(selection)).await?.iter().map(key_line).collect()
@@ -172,10 +174,11 @@ impl Table<'_> {
     /// How many events are held behind the selected dead letters.
     pub(super) async fn behind(&self, selection: &Selection) -> Result<i64, TaskError> {
         let query = format!(
-            "with first as (select key_hash, min(commit_lsn) as lsn from outbox_router.held \
-               where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} group by key_hash) \
-             select count(*) from outbox_router.held join first using (key_hash) \
-             where {OF_PIPELINE} and state = 'held' and code is null and commit_lsn >= lsn"
+            "select count(*) from (select code, commit_lsn, \
+                 min(commit_lsn) filter (where {UNDECIDED} and {MATCHES}) \
+                   over (partition by key_hash) as first \
+               from outbox_router.held where {OF_PIPELINE} and state = 'held') held \
+             where code is null and commit_lsn >= first"
         );
         let rows = self.query(&query, &self.with(selection)).await?;
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())

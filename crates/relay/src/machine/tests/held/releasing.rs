@@ -30,6 +30,27 @@ fn a_requeued_key_leaves_in_order_and_is_free_when_the_table_says_so() {
     assert_eq!((totals.delivered, totals.dropped), (4, 1));
 }
 
+/// An answer names a thousand keys; the next ones are asked for when these have left.
+#[test]
+fn decisions_about_thousands_of_keys_are_carried_out_at_once() {
+    let limits = HeldLimits { keys: 3_000, ..HeldLimits::default() };
+    let mut script = streaming(HeldSettings { limits, ..dead_letters() });
+    for at in 0..50 {
+        let rows: Vec<_> = (0..50).map(|n| poison(&format!("k{at}-{n}"))).collect();
+        script.rows(24 + at * 16, &rows);
+        script.answer_table();
+        script.tick_after(4_000);
+    }
+    let undecided: Vec<_> = script.table().undecided().collect();
+    assert_eq!(undecided.len(), 2_500);
+    for id in undecided {
+        script.table().decide(id, Decision::Drop);
+    }
+    script.tick_after(1_100);
+    script.answer_table();
+    assert!(script.states().iter().all(|state| *state == HeldState::Dropped));
+}
+
 #[test]
 fn a_dead_letter_that_fails_again_holds_again() {
     let mut script = streaming(dead_letters());
