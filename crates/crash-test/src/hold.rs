@@ -9,11 +9,11 @@ use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::PgLsn;
 
-use crate::observer;
 use crate::plan::HoldEnd;
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::Tally;
+use crate::{held_table, observer};
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes of responses that the proxy may still be writing when the hold begins: one read of the
@@ -42,7 +42,8 @@ pub(crate) async fn hold(
     let held =
         tally.first_end_after(from).context("no event was committed while responses were held")?;
     ensure!(passed <= HANDED_OVER, "{passed} bytes of responses passed while they were held");
-    tally.check_while_held(from, furthest, witness);
+    let table = held_table::read(&system.session).await?;
+    tally.check_while_held(from, furthest, witness, &table);
     match end {
         HoldEnd::Kill => {
             system.router.kill9().await?;

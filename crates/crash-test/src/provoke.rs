@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testbed::load::big_transaction;
+use testbed::load::{big_transaction, poisoned_transaction};
 use testbed::postgres::ShutdownMode;
 use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::sleep;
 
 use crate::failpoints::Trigger;
+use crate::held_table;
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Flow, NARROW_BYTES, Setup, TestSystem};
 
@@ -27,6 +28,10 @@ const WIDE_BYTES: i32 = 8000;
 /// The bytes from which a window counts as full here: what is left does not hold two records of a
 /// wide row.
 const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
+/// Keys that are poisoned at once: the others have to fill every topic.
+const POISONED_KEYS: i64 = 3;
+/// How often a person decides at most. Each time, something of the keys leaves the table.
+const DECISIONS: u32 = 20;
 /// `max.message.bytes` that every batch exceeds.
 const TINY_BATCH: &str = "64";
 
@@ -95,8 +100,50 @@ pub(crate) async fn provoke(
             wait_at_work(system, lead).await?;
             fill_queue(system).await?;
         }
+        Trigger::Poison => {
+            sleep(lead).await;
+            poisoned_transaction(&system.session, &system.schema, POISONED_KEYS).await?;
+        }
+        Trigger::Release => {
+            for _ in 0..DECISIONS {
+                poisoned_transaction(&system.session, &system.schema, POISONED_KEYS).await?;
+                if decide(system).await? == Flow::Ended {
+                    break;
+                }
+            }
+        }
     }
     Ok(())
+}
+
+/// Waits for dead letters, decides about them, and waits until the router has done what was decided,
+/// or has ended.
+async fn decide(system: &mut TestSystem) -> anyhow::Result<Flow> {
+    let TestSystem { router, session, .. } = system;
+    let mut has_ended = || anyhow::Ok(router.process()?.try_wait()?.is_some());
+    let decided = eventually(DEADLINE, "a dead letter", || {
+        let has_ended = has_ended();
+        async {
+            if has_ended? {
+                return Ok(Some(Flow::Ended));
+            }
+            Ok((held_table::decide(session).await? > 0).then_some(Flow::Flowing))
+        }
+    })
+    .await?;
+    if decided == Flow::Ended {
+        return Ok(Flow::Ended);
+    }
+    eventually(DEADLINE, "the end of the router, or of what was decided", || {
+        let has_ended = has_ended();
+        async {
+            if has_ended? {
+                return Ok(Some(Flow::Ended));
+            }
+            Ok(held_table::is_carried_out(session).await?.then_some(Flow::Flowing))
+        }
+    })
+    .await
 }
 
 async fn wait_at_work(system: &mut TestSystem, lead: Duration) -> anyhow::Result<()> {
