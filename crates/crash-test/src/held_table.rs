@@ -75,6 +75,11 @@ pub(crate) async fn decide(client: &Client) -> anyhow::Result<u64> {
     decide_as(client, "CASE WHEN random() < 0.2 THEN 'requeued' ELSE 'dropping' END").await
 }
 
+/// A person gives every dead letter up that waits for a decision. Returns how many there were.
+pub(crate) async fn give_up(client: &Client) -> anyhow::Result<u64> {
+    decide_as(client, "'dropping'").await
+}
+
 async fn decide_as(client: &Client, decision: &str) -> anyhow::Result<u64> {
     let sql = format!(
         "UPDATE outbox_router.held SET state = {decision}, decided_at = now() \
@@ -88,11 +93,11 @@ pub(crate) async fn is_carried_out(client: &Client) -> anyhow::Result<bool> {
     is_empty(client, "'requeued', 'dropping'").await
 }
 
-/// Gives up dead letters until everything has left the table: what is held behind a dead letter may
+/// Gives dead letters up until everything has left the table: what is held behind a dead letter may
 /// be one itself.
 pub(crate) async fn wait_empty(client: &Client, deadline: Duration) -> anyhow::Result<()> {
     eventually(deadline, "the release of all held events", async || {
-        decide_as(client, "'dropping'").await?;
+        give_up(client).await?;
         let is_empty = is_empty(client, "'held', 'requeued', 'dropping'").await?;
         Ok(is_empty.then_some(()))
     })

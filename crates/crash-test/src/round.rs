@@ -30,10 +30,11 @@ pub(crate) async fn run_round(
     tally: &mut Tally,
     plan: KillPlan,
 ) -> anyhow::Result<RoundResult> {
+    if is_decided_before(plan) {
+        held_table::decide(&system.session).await?;
+    }
     match plan {
         KillPlan::Instant(after) => {
-            // What is released by that may be on its way at any instant.
-            held_table::decide(&system.session).await?;
             system.start(Setup::Direct)?;
             sleep(after).await;
             let process = system.router.process()?;
@@ -61,6 +62,17 @@ pub(crate) async fn run_round(
             };
             check_after_death(system, tally, Trigger::None, ending).await
         }
+    }
+}
+
+/// Whether a person decides about dead letters before the router is started: so what is released may
+/// be on its way at any instant, and while other events are held. What is sent again then may be in
+/// the table and may be free to leave it.
+fn is_decided_before(plan: KillPlan) -> bool {
+    match plan {
+        KillPlan::Instant(_) => true,
+        KillPlan::Failpoint { failpoint, .. } => failpoint.trigger == Trigger::Poison,
+        KillPlan::Hold { .. } => false,
     }
 }
 

@@ -138,6 +138,28 @@ impl Tally {
         self.held.rows = rows;
     }
 
+    /// Counts events that have left the table as delivered while responses were held: `before` is
+    /// the table when that began, before anybody had decided about its dead letters.
+    pub(crate) fn check_release_while_held(&mut self, before: &[HeldRow], after: &[HeldRow]) {
+        let is_waiting = |row: &&HeldRow| row.code.is_some() && row.state == HeldState::Held;
+        let letters: Vec<&HeldRow> = before.iter().filter(is_waiting).collect();
+        let is_behind = |row: &&HeldRow| {
+            let is_before =
+                |letter: &&HeldRow| letter.key == row.key && letter.commit_lsn <= row.commit_lsn;
+            letters.iter().any(is_before)
+        };
+        let behind: HashSet<Uuid> = before.iter().filter(is_behind).map(|row| row.id).collect();
+        for row in after {
+            if behind.contains(&row.id) && row.state == HeldState::Delivered {
+                self.counts.left_ahead += 1;
+                self.violations.push(format!(
+                    "event {} has left the table as delivered, while responses were held",
+                    row.id
+                ));
+            }
+        }
+    }
+
     /// Checks that in the end every poisoned row is dropped, and every other row delivered.
     pub(crate) fn check_all_left(&mut self) {
         for (id, commit) in &self.commits {

@@ -178,7 +178,9 @@ impl Tally {
         let mut violations = Vec::new();
         let mut unacknowledged = self.sizes.clone();
         for commit in table.iter().filter_map(|row| self.commits.get(&row.id)) {
-            unacknowledged.entry(commit.end).and_modify(|size| *size -= 1);
+            if let Some(size) = unacknowledged.get_mut(&commit.end) {
+                *size = size.saturating_sub(1);
+            }
         }
         let mut passed = |position: PgLsn, what: &str| {
             let between = (Bound::Excluded(held_from), Bound::Included(position));

@@ -295,6 +295,23 @@ fn a_poisoned_row_that_is_not_dropped_in_the_end_and_an_event_that_stays_are_vio
 }
 
 #[test]
+fn what_leaves_as_delivered_while_responses_are_held_is_a_violation_unless_it_was_released_before()
+{
+    let mut tally = tally();
+    let early = row_of_event(1, HeldState::Held);
+    let before: Vec<HeldRow> = held().into_iter().chain([early]).collect();
+    let after = |behind: [HeldState; 2]| {
+        let early = row_of_event(1, HeldState::Delivered);
+        rows(HeldState::Dropped, behind).into_iter().chain([early]).collect::<Vec<_>>()
+    };
+    tally.check_release_while_held(&before, &after([HeldState::Held; 2]));
+    assert_eq!(tally.violation_counts().left_ahead, 0);
+    tally.check_release_while_held(&before, &after([HeldState::Delivered, HeldState::Held]));
+    assert_eq!(tally.violation_counts().left_ahead, 1);
+    assert!(only_violation(&tally).contains("while responses were held"));
+}
+
+#[test]
 fn what_is_in_the_table_may_be_confirmed_while_responses_are_held() {
     let mut tally = tally();
     let at = |position: u64| PgLsn::from(position);
