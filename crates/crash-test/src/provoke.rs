@@ -1,6 +1,7 @@
 //! What makes the router reach the failpoints that the usual load does not reach, with real servers
 //! only.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -22,6 +23,10 @@ const LARGE_TRANSACTIONS: u32 = 20;
 /// How often the server crashes at most. Two crashes would do, but a slot may have been saved just
 /// before one.
 const CRASHES: u32 = 5;
+/// How often the server is stopped at most: once would do, but see [`release_all`].
+const STOPS: u32 = 3;
+/// How long a router may take to end after the server has ended its stream.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 /// Rows and bytes that fill the queue of a narrow router several times over.
 const WIDE_ROWS: i64 = 180;
 const WIDE_BYTES: i32 = 8000;
@@ -73,8 +78,15 @@ pub(crate) async fn provoke(
             system.router.sigterm()?;
         }
         Trigger::StopServer => {
-            wait_at_work(system, lead).await?;
-            system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
+            for _ in 0..STOPS {
+                wait_at_work(system, lead).await?;
+                release_all(system).await?;
+                system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
+                if wait_ended(system, AFTER_STOP).await.is_ok() {
+                    break;
+                }
+                start_postgres(system).await?;
+            }
         }
         Trigger::RefuseBatches => {
             wait_at_work(system, lead).await?;
@@ -142,6 +154,31 @@ async fn decide(system: &mut TestSystem) -> anyhow::Result<Flow> {
             }
             Ok(held_table::is_carried_out(session).await?.then_some(Flow::Flowing))
         }
+    })
+    .await
+}
+
+/// Waits until no key is held. A server that stops first ends the connection to the table, so what
+/// waits to be written there is not confirmed, and the router disconnects before the server ends
+/// the stream. An event that has come since the router's last report may still wait.
+async fn release_all(system: &mut TestSystem) -> anyhow::Result<()> {
+    system.postgres.wait_confirmed(SLOT, DEADLINE).await?;
+    held_table::wait_empty(&system.session, DEADLINE).await?;
+    eventually(DEADLINE, "a report that nothing is held", async || {
+        let events = system.status_number("/held/events").await?;
+        Ok((events == Some(0)).then_some(()))
+    })
+    .await
+}
+
+/// Waits until the router has ended.
+pub(crate) async fn wait_ended(
+    system: &mut TestSystem,
+    deadline: Duration,
+) -> anyhow::Result<ExitStatus> {
+    eventually(deadline, "the end of the router", || {
+        let status = system.router.process().and_then(|process| process.try_wait());
+        async move { status }
     })
     .await
 }

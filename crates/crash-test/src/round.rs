@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::reader::ConsumedRecord;
-use testbed::wait::eventually;
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::failpoints::{FailpointCase, Trigger, VARIABLE};
 use crate::plan::{HoldEnd, KillPlan};
-use crate::provoke::{provoke, repair, setup};
+use crate::provoke::{provoke, repair, setup, wait_ended};
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Observation, RoundResult, SlotPersistence, Tally};
@@ -65,9 +64,9 @@ pub(crate) async fn run_round(
     }
 }
 
-/// Whether a person decides about dead letters before the router is started: so what is released may
-/// be on its way at any instant, and while other events are held. What is sent again then may be in
-/// the table and may be free to leave it.
+/// Whether a person decides about dead letters before the router is started. Then a session begins
+/// with events that may leave the table, some of which the server sends again, and the kill hits
+/// their release.
 fn is_decided_before(plan: KillPlan) -> bool {
     match plan {
         KillPlan::Instant(_) => true,
@@ -109,11 +108,7 @@ async fn wait_for_self_kill(
     lead: Duration,
 ) -> anyhow::Result<ExitStatus> {
     provoke(system, failpoint.trigger, lead).await?;
-    eventually(FAILPOINT_DEADLINE, "the end of the router", || {
-        let status = system.router.process().and_then(|process| process.try_wait());
-        async move { status }
-    })
-    .await
+    wait_ended(system, FAILPOINT_DEADLINE).await
 }
 
 /// Checks what a dead router left. Reads the ends of all partitions first, because nothing that

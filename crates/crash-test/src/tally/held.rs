@@ -112,7 +112,6 @@ impl Tally {
         self.check_changes(&rows);
         let waiting = self.waiting_letters(&rows);
         self.check_passed(&waiting);
-        // One more session than there were interruptions.
         let sessions = observed.interruptions + 1;
         let mut unclosed = 0;
         for (id, row) in &rows {
@@ -124,6 +123,8 @@ impl Tally {
             let may_come = self.held.sessions.get(id).copied().unwrap_or_default();
             let came = self.held.records.get(id).copied().unwrap_or_default();
             if came > may_come {
+                // It is reported once.
+                self.held.records.insert(*id, may_come);
                 self.violations.push(format!(
                     "event {id} came {came} times out of the table, in {may_come} sessions"
                 ));
