@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Kills the router at random instants and at every failpoint, on real servers, and checks slot,
-# witness and topics before it starts again; holds the broker's responses, and checks slot and
-# witness.
+# witness, topics and the table of held events before it starts again; holds the broker's responses,
+# and checks slot, witness and table.
 #
 #   scripts/crash-test.sh                              40 kills, 3 rounds of held responses (1 min)
 #   scripts/crash-test.sh --kills 500                  random instants and failpoints, alternately
 #   scripts/crash-test.sh --per-failpoint 20 --seed 7  kills at each failpoint; --seed repeats one
+#   scripts/crash-test.sh --per-failpoint 5 --only held,released     kills at these failpoints
 #   scripts/crash-test.sh --hold 30 --kills 0          held responses only
 #   scripts/crash-test.sh --postgres 18                on another version of PostgreSQL than 15
 #
 # The last line, here wrapped, is: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
-#   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 · duplicates D
+#   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 ·
+#   released ahead of acks 0 · dead letters passed 0 · duplicates D
 # Exits with 1 on any violation, and when a failpoint was never reached, which makes the run
 # invalid.
 set -euo pipefail

@@ -17,28 +17,28 @@ pub(crate) struct Costs {
 #[derive(Debug, Clone, Copy)]
 struct LastKill {
     row: usize,
-    past_witness: usize,
+    repeatable: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct KillCost {
     duplicates: usize,
-    /// Events in Kafka past the witness: those that may come again.
-    past_witness: usize,
+    /// Events in Kafka that may come again.
+    repeatable: usize,
 }
 
 impl Costs {
     /// After the next process: the last kill cost so many duplicates.
     pub(crate) fn repeated(&mut self, duplicates: usize) {
-        if let Some(LastKill { row, past_witness }) = self.last.take() {
-            self.rows.entry(row).or_default().push(KillCost { duplicates, past_witness });
+        if let Some(LastKill { row, repeatable }) = self.last.take() {
+            self.rows.entry(row).or_default().push(KillCost { duplicates, repeatable });
         }
     }
 
-    /// Counts a kill, with so many events in Kafka past the witness.
-    pub(crate) fn killed(&mut self, plan: KillPlan, past_witness: usize) {
+    /// Counts a kill, with so many events in Kafka that may come again.
+    pub(crate) fn killed(&mut self, plan: KillPlan, repeatable: usize) {
         self.kills += 1;
-        self.last = Some(LastKill { row: row_of(plan), past_witness });
+        self.last = Some(LastKill { row: row_of(plan), repeatable });
     }
 
     /// Kills so far.
@@ -50,16 +50,16 @@ impl Costs {
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<22}{:>6}{:>20}{:>8}{:>18}\n",
-            "killed at", "times", "duplicates: median", "max", "past witness: max"
+            "killed at", "times", "duplicates: median", "max", "repeatable: max"
         );
         for (row, costs) in &self.rows {
             let mut sorted: Vec<usize> = costs.iter().map(|cost| cost.duplicates).collect();
             sorted.sort_unstable();
             let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
             let max = sorted.last().copied().unwrap_or_default();
-            let past_witness = costs.iter().map(|cost| cost.past_witness).max().unwrap_or_default();
+            let repeatable = costs.iter().map(|cost| cost.repeatable).max().unwrap_or_default();
             text.push_str(&format!(
-                "{:<22}{:>6}{median:>20}{max:>8}{past_witness:>18}\n",
+                "{:<22}{:>6}{median:>20}{max:>8}{repeatable:>18}\n",
                 name_of(*row),
                 sorted.len()
             ));

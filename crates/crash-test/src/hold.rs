@@ -1,24 +1,28 @@
 //! Rounds in which the broker takes every record and its responses are held back. Whatever else
-//! happens, the slot must not pass the first event that was committed after that.
+//! happens, the slot must not pass the first event that was committed after that, and nothing that
+//! is released must leave the table.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use testbed::load::poisoned_transaction;
 use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::PgLsn;
 
-use crate::observer;
 use crate::plan::HoldEnd;
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::Tally;
+use crate::{held_table, observer};
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes of responses that the proxy may still be writing when the hold begins: one read of the
 /// proxy.
 const HANDED_OVER: u64 = 16 * 1024;
+/// Keys of which something is released meanwhile.
+const RELEASED_KEYS: i64 = 3;
 
 /// One round, until the router is dead. Violations are recorded in `tally`.
 pub(crate) async fn hold(
@@ -29,12 +33,15 @@ pub(crate) async fn hold(
 ) -> anyhow::Result<()> {
     system.start(Setup::Proxied)?;
     system.wait_flowing().await?;
+    poisoned_transaction(&system.session, &system.schema, RELEASED_KEYS).await?;
     // With few records in flight, new records are sent, and only their acknowledgements are
-    // missing.
+    // missing. The poisoned rows are in the table then.
     system.postgres.wait_confirmed(SLOT, DEADLINE).await?;
     system.proxy.set(ProxyMode::HoldAnswers).await?;
     let from = system.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
     let answers = system.proxy.answer_bytes();
+    let before = held_table::read(&system.session).await?;
+    held_table::give_up(&system.session).await?;
     let furthest = watch(system, tally, length).await?;
     let witness = system.state.position()?;
     let passed = system.proxy.answer_bytes().saturating_sub(answers);
@@ -42,7 +49,9 @@ pub(crate) async fn hold(
     let held =
         tally.first_end_after(from).context("no event was committed while responses were held")?;
     ensure!(passed <= HANDED_OVER, "{passed} bytes of responses passed while they were held");
-    tally.check_while_held(from, furthest, witness);
+    let table = held_table::read(&system.session).await?;
+    tally.check_while_held(from, furthest, witness, &table);
+    tally.check_release_while_held(&before, &table);
     match end {
         HoldEnd::Kill => {
             system.router.kill9().await?;

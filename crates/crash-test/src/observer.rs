@@ -1,11 +1,12 @@
 //! Which events were committed, and where their transactions end: read from a slot with another
-//! output plugin, from the table of committed events that writers keep beside the outbox.
+//! output plugin, from the tables of committed events and of poisoned rows that writers keep beside
+//! the outbox.
 //!
 //! So one query returns everything that was committed since the last, in commit order, without the
 //! product's decoder.
 
 use anyhow::Context;
-use testbed::load::COMMITTED;
+use testbed::load::{COMMITTED, POISONED};
 use testbed::postgres::create_slot;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
@@ -14,11 +15,22 @@ use uuid::Uuid;
 const SLOT: &str = "observer";
 
 /// A committed event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObservedCommit {
     pub(crate) id: Uuid,
+    pub(crate) key: String,
+    pub(crate) kind: RowKind,
     /// The end of its transaction: what a consumer has to confirm.
     pub(crate) end: PgLsn,
+}
+
+/// What a row of the outbox can become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// A record.
+    Event,
+    /// Nothing: it is a dead letter, until a person drops it.
+    Poisoned,
 }
 
 /// Creates the slot: commits from now on are seen.
@@ -33,8 +45,9 @@ pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<ObservedCom
     let query = format!(
         "SELECT lsn, data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL, \
          'include-xids', '0', 'skip-empty-xacts', '1') \
-         WHERE data = 'COMMIT' OR data LIKE '{}%'",
-        committed_row()
+         WHERE data = 'COMMIT' OR data LIKE '{}%' OR data LIKE '{}%'",
+        inserted_into(COMMITTED),
+        inserted_into(POISONED),
     );
     let rows = client.query(&query, &[&SLOT]).await.context("cannot read what was committed")?;
     let mut commits = Vec::new();
@@ -42,23 +55,27 @@ pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<ObservedCom
     for row in &rows {
         let (lsn, data): (PgLsn, &str) = (row.get(0), row.get(1));
         if data == "COMMIT" {
-            commits.extend(open.drain(..).map(|id| ObservedCommit { id, end: lsn }));
+            let commit = |(id, key, kind)| ObservedCommit { id, key, kind, end: lsn };
+            commits.extend(open.drain(..).map(commit));
         } else {
-            open.push(event_id(data).with_context(|| format!("cannot read {data:?}"))?);
+            open.push(inserted_row(data).with_context(|| format!("cannot read {data:?}"))?);
         }
     }
     Ok(commits)
 }
 
-fn committed_row() -> String {
-    format!("table {COMMITTED}: INSERT: id[uuid]:''")
+fn inserted_into(table: &str) -> String {
+    format!("table {table}: INSERT: id[uuid]:''")
 }
 
-/// The id in a row of that table, as `test_decoding` writes it.
-fn event_id(data: &str) -> Option<Uuid> {
-    let (_, rest) = data.split_once("id[uuid]:'")?;
-    let (id, _) = rest.split_once('\'')?;
-    id.parse().ok()
+/// Id and key in a row of one of the tables, as `test_decoding` writes it, and what the row is.
+fn inserted_row(data: &str) -> Option<(Uuid, String, RowKind)> {
+    let (table, rest) = data.strip_prefix("table ")?.split_once(": INSERT: id[uuid]:'")?;
+    let (id, rest) = rest.split_once('\'')?;
+    let (_, rest) = rest.split_once("aggregate_id[text]:'")?;
+    let (key, _) = rest.split_once('\'')?;
+    let kind = if table == POISONED { RowKind::Poisoned } else { RowKind::Event };
+    Some((id.parse().ok()?, key.to_owned(), kind))
 }
 
 #[cfg(test)]
@@ -66,12 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_committed_event_is_read_from_the_first_column() {
+    fn id_and_key_of_a_row_are_read_from_their_columns_and_its_kind_from_the_table() {
         let id = Uuid::from_u128(7);
-        let row = format!(
-            "table testbed.committed: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:'"
+        let committed = format!(
+            "table testbed.committed: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:' \
+             aggregate_id[text]:'order-1' seq[bigint]:4"
         );
-        assert_eq!(event_id(&row), Some(id));
-        assert_eq!(event_id("table public.outbox: INSERT: id[text]:'x'"), None);
+        let poisoned =
+            format!("table testbed.poisoned: INSERT: id[uuid]:'{id}' aggregate_id[text]:'order-2'");
+        let of = |key: &str, kind| Some((id, key.to_owned(), kind));
+        assert_eq!(inserted_row(&committed), of("order-1", RowKind::Event));
+        assert_eq!(inserted_row(&poisoned), of("order-2", RowKind::Poisoned));
+        assert_eq!(inserted_row("table public.outbox: INSERT: id[text]:'x'"), None);
     }
 }

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::args::Args;
-use crate::failpoints::{FAILPOINTS, FailpointCase};
+use crate::failpoints::FailpointCase;
 
 /// The longest time that a router works before it is killed at a random instant.
 const WORK: Duration = Duration::from_millis(700);
@@ -55,8 +55,9 @@ pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut plans: Vec<KillPlan> = Vec::new();
     // The first failpoint is random, so that short runs do not always have the same ones.
-    let start = random.random_range(0..FAILPOINTS.len());
-    let mut failpoints = FAILPOINTS.iter().cycle().skip(start);
+    let all = args.failpoints();
+    let start = random.random_range(0..all.len());
+    let mut failpoints = all.iter().cycle().skip(start);
     for kill in 0..args.kills() {
         if kill % 2 == 0 {
             plans.push(KillPlan::Instant(part_of(WORK, &mut random)));
@@ -65,7 +66,7 @@ pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
         }
     }
     for _ in 0..args.per_failpoint {
-        plans.extend(FAILPOINTS.iter().map(|failpoint| at(failpoint, &mut random)));
+        plans.extend(all.iter().map(|failpoint| at(failpoint, &mut random)));
     }
     for round in 0..args.hold {
         let end = if round % 2 == 0 { HoldEnd::Kill } else { HoldEnd::Release };
@@ -89,6 +90,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::failpoints::FAILPOINTS;
 
     fn planned(line: &[&str], seed: u64) -> Vec<KillPlan> {
         plan(&Args::try_parse_from(line).unwrap(), seed)
@@ -109,6 +111,21 @@ mod tests {
             assert_eq!(plans.iter().filter(is_there).count(), 3, "{}", failpoint.name);
         }
         assert_eq!(plans.len(), 3 * FAILPOINTS.len());
+    }
+
+    #[test]
+    fn only_named_failpoints_are_planned_and_unknown_names_are_refused() {
+        let line = ["crash-test", "--per-failpoint", "2", "--only", "released,held"];
+        let names: Vec<&str> = planned(&line, 1)
+            .iter()
+            .filter_map(|plan| match plan {
+                KillPlan::Failpoint { failpoint, .. } => Some(failpoint.name),
+                KillPlan::Instant(_) | KillPlan::Hold { .. } => None,
+            })
+            .collect();
+        assert_eq!(names.iter().filter(|name| **name == "held").count(), 2);
+        assert_eq!((names.iter().filter(|name| **name == "released").count(), names.len()), (2, 4));
+        assert!(Args::try_parse_from(["crash-test", "--only", "elsewhere"]).is_err());
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! What makes the router reach the failpoints that the usual load does not reach, with real servers
 //! only.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testbed::load::big_transaction;
+use testbed::load::{big_transaction, poisoned_transaction};
 use testbed::postgres::ShutdownMode;
 use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::sleep;
 
 use crate::failpoints::Trigger;
+use crate::held_table;
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Flow, NARROW_BYTES, Setup, TestSystem};
 
@@ -21,12 +23,20 @@ const LARGE_TRANSACTIONS: u32 = 20;
 /// How often the server crashes at most. Two crashes would do, but a slot may have been saved just
 /// before one.
 const CRASHES: u32 = 5;
+/// How often the server is stopped at most: once would do, but see [`release_all`].
+const STOPS: u32 = 3;
+/// How long a router may take to end after the server has ended its stream.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 /// Rows and bytes that fill the queue of a narrow router several times over.
 const WIDE_ROWS: i64 = 180;
 const WIDE_BYTES: i32 = 8000;
 /// The bytes from which a window counts as full here: what is left does not hold two records of a
 /// wide row.
 const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
+/// Keys that are poisoned at once: the others have to fill every topic.
+const POISONED_KEYS: i64 = 3;
+/// How often a person decides at most. Each time, something of the keys leaves the table.
+const DECISIONS: u32 = 20;
 /// `max.message.bytes` that every batch exceeds.
 const TINY_BATCH: &str = "64";
 
@@ -68,8 +78,15 @@ pub(crate) async fn provoke(
             system.router.sigterm()?;
         }
         Trigger::StopServer => {
-            wait_at_work(system, lead).await?;
-            system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
+            for _ in 0..STOPS {
+                wait_at_work(system, lead).await?;
+                release_all(system).await?;
+                system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
+                if wait_ended(system, AFTER_STOP).await.is_ok() {
+                    break;
+                }
+                start_postgres(system).await?;
+            }
         }
         Trigger::RefuseBatches => {
             wait_at_work(system, lead).await?;
@@ -95,8 +112,75 @@ pub(crate) async fn provoke(
             wait_at_work(system, lead).await?;
             fill_queue(system).await?;
         }
+        Trigger::Poison => {
+            sleep(lead).await;
+            poisoned_transaction(&system.session, &system.schema, POISONED_KEYS).await?;
+        }
+        Trigger::Release => {
+            for _ in 0..DECISIONS {
+                poisoned_transaction(&system.session, &system.schema, POISONED_KEYS).await?;
+                if decide(system).await? == Flow::Ended {
+                    break;
+                }
+            }
+        }
     }
     Ok(())
+}
+
+/// Waits for dead letters, decides about them, and waits until the router has done what was decided,
+/// or has ended.
+async fn decide(system: &mut TestSystem) -> anyhow::Result<Flow> {
+    let TestSystem { router, session, .. } = system;
+    let mut has_ended = || anyhow::Ok(router.process()?.try_wait()?.is_some());
+    let decided = eventually(DEADLINE, "a dead letter", || {
+        let has_ended = has_ended();
+        async {
+            if has_ended? {
+                return Ok(Some(Flow::Ended));
+            }
+            Ok((held_table::decide(session).await? > 0).then_some(Flow::Flowing))
+        }
+    })
+    .await?;
+    if decided == Flow::Ended {
+        return Ok(Flow::Ended);
+    }
+    eventually(DEADLINE, "the end of the router, or of what was decided", || {
+        let has_ended = has_ended();
+        async {
+            if has_ended? {
+                return Ok(Some(Flow::Ended));
+            }
+            Ok(held_table::is_carried_out(session).await?.then_some(Flow::Flowing))
+        }
+    })
+    .await
+}
+
+/// Waits until no key is held. A server that stops first ends the connection to the table, so what
+/// waits to be written there is not confirmed, and the router disconnects before the server ends
+/// the stream. An event that has come since the router's last report may still wait.
+async fn release_all(system: &mut TestSystem) -> anyhow::Result<()> {
+    system.postgres.wait_confirmed(SLOT, DEADLINE).await?;
+    held_table::wait_empty(&system.session, DEADLINE).await?;
+    eventually(DEADLINE, "a report that nothing is held", async || {
+        let events = system.status_number("/held/events").await?;
+        Ok((events == Some(0)).then_some(()))
+    })
+    .await
+}
+
+/// Waits until the router has ended.
+pub(crate) async fn wait_ended(
+    system: &mut TestSystem,
+    deadline: Duration,
+) -> anyhow::Result<ExitStatus> {
+    eventually(deadline, "the end of the router", || {
+        let status = system.router.process().and_then(|process| process.try_wait());
+        async move { status }
+    })
+    .await
 }
 
 async fn wait_at_work(system: &mut TestSystem, lead: Duration) -> anyhow::Result<()> {

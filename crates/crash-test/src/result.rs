@@ -10,12 +10,13 @@ use testbed::truth::Truth;
 
 use crate::costs::Costs;
 use crate::failpoints::Trigger;
+use crate::held_table;
 use crate::round::check_after_death;
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Tally, ViolationCounts};
 
-/// How long the last router may take to deliver everything.
+/// How long the last router may take to deliver everything, and then to release what is held.
 const DELIVERY: Duration = Duration::from_secs(60);
 
 /// The result of a run that proves something.
@@ -75,11 +76,13 @@ pub(crate) async fn finish(
     let rolled_back = writers.stop().await?.rolled_back;
     system.start(Setup::Direct)?;
     let delivered = system.postgres.wait_confirmed(SLOT, DELIVERY).await;
+    let released = held_table::wait_empty(&system.session, DELIVERY).await;
     system.router.sigterm()?;
     let status = system.router.wait_exit(DEADLINE).await?;
     costs.repeated(
         check_after_death(&mut system, tally, Trigger::None, Ending::Drained).await?.duplicates,
     );
+    tally.check_all_left();
 
     let truth =
         Truth::from_committed(&system.session, &system.mapping).await?.rolled_back(rolled_back);
@@ -98,7 +101,9 @@ pub(crate) async fn finish(
     );
 
     let mut violations = tally.violations().to_vec();
-    violations.extend(delivered.err().map(|error| format!("{error:#}")));
+    for outcome in [delivered, released] {
+        violations.extend(outcome.err().map(|error| format!("{error:#}")));
+    }
     if !status.success() {
         violations.push(format!("the last router did not drain: {status}"));
     }
@@ -121,7 +126,8 @@ mod tests {
         assert_eq!(
             result.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \
-             · witness ahead of acks 0 · covered and repeated 0 · duplicates 7"
+             · witness ahead of acks 0 · covered and repeated 0 · released ahead of acks 0 \
+             · dead letters passed 0 · duplicates 7"
         );
     }
 
@@ -133,6 +139,8 @@ mod tests {
             ViolationCounts { slot_ahead: 1, ..none },
             ViolationCounts { witness_ahead: 1, ..none },
             ViolationCounts { repeated: 1, ..none },
+            ViolationCounts { left_ahead: 1, ..none },
+            ViolationCounts { passed: 1, ..none },
         ] {
             assert_eq!(result(counts).outcome(), RunOutcome::Failed, "{counts}");
         }

@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::reader::ConsumedRecord;
-use testbed::wait::eventually;
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::failpoints::{FailpointCase, Trigger, VARIABLE};
 use crate::plan::{HoldEnd, KillPlan};
-use crate::provoke::{provoke, repair, setup};
+use crate::provoke::{provoke, repair, setup, wait_ended};
 use crate::state_topic::SLOT;
 use crate::system::{DEADLINE, Setup, TestSystem};
 use crate::tally::{Ending, Observation, RoundResult, SlotPersistence, Tally};
-use crate::{hold, observer};
+use crate::{held_table, hold, observer};
 
 const SIGKILL: i32 = 9;
 /// How long a router may take to reach a failpoint. While one of two brokers does not respond, the
@@ -30,6 +29,9 @@ pub(crate) async fn run_round(
     tally: &mut Tally,
     plan: KillPlan,
 ) -> anyhow::Result<RoundResult> {
+    if is_decided_before(plan) {
+        held_table::decide(&system.session).await?;
+    }
     match plan {
         KillPlan::Instant(after) => {
             system.start(Setup::Direct)?;
@@ -59,6 +61,17 @@ pub(crate) async fn run_round(
             };
             check_after_death(system, tally, Trigger::None, ending).await
         }
+    }
+}
+
+/// Whether a person decides about dead letters before the router is started. Then a session begins
+/// with events that may leave the table, some of which the server sends again, and the kill hits
+/// their release.
+fn is_decided_before(plan: KillPlan) -> bool {
+    match plan {
+        KillPlan::Instant(_) => true,
+        KillPlan::Failpoint { failpoint, .. } => failpoint.trigger == Trigger::Poison,
+        KillPlan::Hold { .. } => false,
     }
 }
 
@@ -95,11 +108,7 @@ async fn wait_for_self_kill(
     lead: Duration,
 ) -> anyhow::Result<ExitStatus> {
     provoke(system, failpoint.trigger, lead).await?;
-    eventually(FAILPOINT_DEADLINE, "the end of the router", || {
-        let status = system.router.process().and_then(|process| process.try_wait());
-        async move { status }
-    })
-    .await
+    wait_ended(system, FAILPOINT_DEADLINE).await
 }
 
 /// Checks what a dead router left. Reads the ends of all partitions first, because nothing that
@@ -111,9 +120,19 @@ pub(crate) async fn check_after_death(
     ending: Ending,
 ) -> anyhow::Result<RoundResult> {
     let (ends, state_ends) = (system.tail.ends()?, system.state.ends()?);
+    let letter_ends = system.letters.ends()?;
+    // A request to the table may still be carried out, whose answer the router did not get. None is
+    // where the server has stopped, and it is read when the server has started again.
+    let held = if trigger == Trigger::StopServer {
+        None
+    } else {
+        Some(held_table::read(&system.session).await?)
+    };
     repair(system, trigger).await?;
     system.tap.closed(DEADLINE).await?;
     let confirmed = system.postgres.wait_slot_free(SLOT, DEADLINE).await?;
+    system.wait_requests_ended().await?;
+    let held_later = held_table::read(&system.session).await?;
     let status_flush = system.tap.take_highest_flush();
     // Read after the position, so these are at least all commits that it covers.
     let commits = observer::committed(&system.session).await?;
@@ -123,6 +142,9 @@ pub(crate) async fn check_after_death(
         group.extend(event_of(record));
     }
     let (records, late) = observed;
+    let new_letters = system.letters.read_to(&letter_ends)?.iter();
+    let letters: Vec<Uuid> =
+        new_letters.filter(|record| letter_ends.contain(record)).filter_map(letter_of).collect();
     // Lost on purpose, or because a timeout passed on a busy machine.
     let interruptions = system.sessions_lost();
     let slot_persistence = if trigger == Trigger::StopServer {
@@ -142,10 +164,18 @@ pub(crate) async fn check_after_death(
         commits: &commits,
         records: &records,
         late: &late,
+        held: held.as_deref().unwrap_or(&held_later),
+        held_later: &held_later,
+        letters: &letters,
         interruptions,
         slot_persistence,
         ending,
     }))
+}
+
+/// The event of a record in the topic of dead letters.
+fn letter_of(record: &ConsumedRecord) -> Option<Uuid> {
+    record.header("__outbox_router.errors.event_id").and_then(|id| id.parse().ok())
 }
 
 /// The event of a record. A record without one is for the checker at the end.

@@ -28,6 +28,9 @@ const EVENTS_ON: [i32; 3] = [1; 3];
 /// The broker of the state topic: another one, because a router reads that topic before each
 /// session, also while the broker of the events does not respond.
 const STATE_ON: [i32; 1] = [2];
+/// The topic of dead letters. Its responses can be held with those of the events.
+const LETTERS: &str = "crash-test.dead-letters";
+const LETTERS_ON: [i32; 1] = [1];
 /// The router's `limits.window_events`: small, so that it really limits the duplicates.
 pub(crate) const WINDOW_EVENTS: usize = 300;
 /// The window in bytes of a router whose queue is to run full: two windows must be more than a
@@ -63,6 +66,8 @@ pub(crate) struct TestSystem {
     pub(crate) writers: Option<RunningLoad>,
     pub(crate) tail: Tail,
     pub(crate) state: StateTopicReader,
+    /// The topic of dead letters.
+    pub(crate) letters: Tail,
     pub(crate) session: DatabaseSession,
     /// Before the broker of the events.
     pub(crate) proxy: Proxy,
@@ -107,17 +112,20 @@ impl TestSystem {
         kafka.create_topic_on(state_topic::TOPIC, &STATE_ON).await?;
         kafka.set_topic(state_topic::TOPIC, &[("cleanup.policy", "compact")]).await?;
         let state = StateTopicReader::open(&kafka.bootstrap())?;
+        kafka.create_topic_on(LETTERS, &LETTERS_ON).await?;
+        let letters = Tail::open(&kafka.bootstrap(), &[LETTERS])?;
         let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
         let session = postgres.connect().await?;
         prepare(&session, &schema).await?;
         let load = Load { writers: 6, think: Duration::from_millis(8), seed, ..Load::default() };
         let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
         let router = RouterProcess::with_config("")?;
-        Ok(Self {
+        let system = Self {
             router,
             writers,
             tail,
             state,
+            letters,
             session,
             proxy,
             state_proxy,
@@ -129,7 +137,20 @@ impl TestSystem {
             topics,
             log_before: 0,
             version,
-        })
+        };
+        system.make_tables().await?;
+        Ok(system)
+    }
+
+    /// Makes the tables of dead letters, as a person would.
+    async fn make_tables(&self) -> anyhow::Result<()> {
+        self.router.set_config(&self.config(Setup::Direct))?;
+        let url = self.postgres.url(SUPERUSER, DATABASE);
+        let setup = ["setup", "--apply", "--dead-letters", "--skip-kafka", "--admin-url", &url];
+        let output = self.router.command(&setup).await?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "setup made no tables of dead letters: {text}");
+        Ok(())
     }
 
     /// Starts the router.
@@ -167,6 +188,8 @@ impl TestSystem {
             .set("postgres.publication", SLOT)
             .set("kafka.bootstrap_servers", bootstrap)
             .set("kafka.state_topic", state_topic::TOPIC)
+            .set("on_error.bad_row", "dead_letter")
+            .set("dead_letters.topic", LETTERS)
             .set("limits.window_events", WINDOW_EVENTS)
             .set("log.format", "text")
             .set_outbox("table", self.schema.table.as_str())
@@ -177,6 +200,17 @@ impl TestSystem {
                 .set("limits.row_bytes", "64KiB");
         }
         config.to_string()
+    }
+
+    /// Waits until nothing of a dead router is at work in the server any more: a request whose
+    /// answer it did not wait for may still be.
+    pub(crate) async fn wait_requests_ended(&self) -> anyhow::Result<()> {
+        let query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = $1)";
+        eventually(DEADLINE, "the end of the router's sessions", async || {
+            let row = self.session.query_one(query, &[&SLOT]).await?;
+            Ok((!row.get::<_, bool>(0)).then_some(()))
+        })
+        .await
     }
 
     /// Waits until the router sends what is new to every topic.

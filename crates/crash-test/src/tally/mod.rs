@@ -1,97 +1,27 @@
-//! What must be in Kafka and what is, kept from one check to the next: the checker of each single
-//! kill.
+//! What must be in Kafka or in the table of held events, and what is, kept from one check to the
+//! next: the checker of each single kill.
 //!
 //! Nothing here reads a clock or a server, and nothing is allowed for time: every position was read
 //! while the router was dead. What needs the whole history (order, content) is checked at the end,
 //! by [`testbed::checker`].
 
+mod counts;
+mod held;
+mod observation;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::ops::Bound;
 
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-use crate::observer::ObservedCommit;
+pub(crate) use self::counts::{RoundResult, ViolationCounts};
+pub(crate) use self::observation::{Ending, Observation, SlotPersistence};
 
-/// Which position the server's slot has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlotPersistence {
-    /// That of the last status update.
-    Kept,
-    /// That of the last time when the slot was saved: since then the server crashed, or was stopped
-    /// in a version that does not save slots then.
-    Lost,
-}
-
-/// How the router's process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// What was not confirmed will be sent again.
-    Killed,
-    /// It drained and exited with success: no event may be sent again.
-    Drained,
-}
-
-/// What a dead router left behind.
-#[derive(Debug)]
-pub(crate) struct Observation<'a> {
-    /// The slot's `confirmed_flush_lsn`.
-    pub(crate) confirmed: PgLsn,
-    /// The highest position in a status update of this process, read off the wire: the server may
-    /// not have processed all of them.
-    pub(crate) status_flush: PgLsn,
-    /// The witness's position just after the router had died, if there was a witness.
-    pub(crate) witness: Option<PgLsn>,
-    /// The witness's position before the next process: a write that was in flight may have been
-    /// stored since.
-    pub(crate) witness_later: Option<PgLsn>,
-    /// What was committed since the last check, and at least up to the four positions.
-    pub(crate) commits: &'a [ObservedCommit],
-    /// New records that were in Kafka just after the router had died.
-    pub(crate) records: &'a [Uuid],
-    /// New records that came later, from requests that were still on their way.
-    pub(crate) late: &'a [Uuid],
-    /// How often the router lost a session since the last check, besides being killed.
-    pub(crate) interruptions: usize,
-    /// Which position `confirmed` is.
-    pub(crate) slot_persistence: SlotPersistence,
-    /// How the router came to be dead.
-    pub(crate) ending: Ending,
-}
-
-/// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RoundResult {
-    /// Records that repeat an earlier one.
-    pub(crate) duplicates: usize,
-    /// Events in Kafka past the witness: the next process may send these again, and no others.
-    pub(crate) past_witness: usize,
-}
-
-/// Numbers of violations, by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ViolationCounts {
-    /// Events that were confirmed and were not in Kafka.
-    pub(crate) confirmed_ahead: usize,
-    /// Checks at which the slot, or a status update to it, was past the witness.
-    pub(crate) slot_ahead: usize,
-    /// Events before the witness that were not in Kafka.
-    pub(crate) witness_ahead: usize,
-    /// Records that came again although the witness covered their event.
-    pub(crate) repeated: usize,
-}
-
-impl fmt::Display for ViolationCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { confirmed_ahead, slot_ahead, witness_ahead, repeated } = self;
-        write!(
-            f,
-            "confirmed ahead {confirmed_ahead} · slot ahead of witness {slot_ahead} · \
-             witness ahead of acks {witness_ahead} · covered and repeated {repeated}"
-        )
-    }
-}
+use self::counts::Repeats;
+use self::held::{HeldEvents, RELEASED_AT_ONCE, Rows};
+use crate::held_table::HeldRow;
+use crate::observer::{ObservedCommit, RowKind};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -99,12 +29,16 @@ pub(crate) struct Tally {
     window: usize,
     /// Where the slot was created.
     slot_created_at: PgLsn,
-    ends: HashMap<Uuid, PgLsn>,
+    /// Everything that was committed, poisoned rows too.
+    commits: HashMap<Uuid, ObservedCommit>,
     /// Events of each transaction.
     sizes: BTreeMap<PgLsn, usize>,
     /// Committed events that are not in Kafka yet.
     missing: BTreeMap<PgLsn, HashSet<Uuid>>,
     arrived: HashSet<Uuid>,
+    /// Where the last transaction ends of which an event of each key is in Kafka.
+    furthest: HashMap<String, PgLsn>,
+    held: HeldEvents,
     /// The slot's position at the last check.
     confirmed: PgLsn,
     /// The witness's position at the last check; before there is a witness, where the slot was
@@ -127,10 +61,12 @@ impl Tally {
         Self {
             window,
             slot_created_at,
-            ends: HashMap::new(),
+            commits: HashMap::new(),
             sizes: BTreeMap::new(),
             missing: BTreeMap::new(),
             arrived: HashSet::new(),
+            furthest: HashMap::new(),
+            held: HeldEvents::default(),
             confirmed: slot_created_at,
             witness: slot_created_at,
             newest: 0,
@@ -145,7 +81,7 @@ impl Tally {
     /// forgotten.
     pub(crate) fn commit(&mut self, commits: &[ObservedCommit]) {
         for commit in commits {
-            if self.ends.insert(commit.id, commit.end).is_some() {
+            if self.commits.insert(commit.id, commit.clone()).is_some() {
                 continue;
             }
             *self.sizes.entry(commit.end).or_default() += 1;
@@ -174,11 +110,28 @@ impl Tally {
         let confirmed = observed.confirmed.max(observed.status_flush);
         self.slot_within(confirmed, observed.witness);
         let covered = self.advance_witness(observed.witness.max(observed.witness_later));
-        let first = self.count_arrivals(observed.records);
-        self.check_nothing_missing_before(confirmed, covered);
-        let duplicates = first + self.count_arrivals(observed.late);
-        self.duplicates += duplicates;
+        let rows = self.by_event(observed.held_later);
+        self.check_came(&rows);
+        let first = self.count_arrivals(observed.records, &rows);
+        let settled: HashSet<Uuid> = observed.held.iter().map(|row| row.id).collect();
+        self.check_nothing_missing_before(confirmed, covered, &settled);
+        self.check_letters(confirmed.max(covered), &rows, observed.letters);
+        self.check_left(&rows);
+        let repeats = first + self.count_arrivals(observed.late, &rows);
+        self.take_rows(rows, observed);
+        self.duplicates += repeats.duplicates();
+        self.check_repeats(repeats, observed);
+        self.confirmed = observed.confirmed;
+        self.witness = covered;
+        RoundResult {
+            duplicates: repeats.duplicates(),
+            repeatable: self.in_kafka_past(covered) + self.open_in_kafka_before(covered),
+        }
+    }
 
+    /// Checks the number of repeated records. Of the WAL a session repeats a window at most and the
+    /// transaction that was open, and out of the table, what it had read there at once.
+    fn check_repeats(&mut self, repeats: Repeats, observed: &Observation<'_>) {
         let newest = self.newest_in_kafka();
         let largest = std::mem::replace(&mut self.newest, newest).max(newest);
         let interruptions = observed.interruptions
@@ -186,15 +139,18 @@ impl Tally {
                 Ending::Killed => 1,
                 Ending::Drained => 0,
             };
-        let limit = (self.window + largest) * interruptions;
-        if duplicates > limit {
-            self.violations.push(format!(
-                "{duplicates} duplicates after {interruptions} interruptions, more than {limit}"
-            ));
+        for (duplicates, limit, of) in [
+            (repeats.of_wal, self.window + largest, "of the WAL"),
+            (repeats.of_table, RELEASED_AT_ONCE, "of the table"),
+        ] {
+            let limit = limit * interruptions;
+            if duplicates > limit {
+                self.violations.push(format!(
+                    "{duplicates} duplicates {of} after {interruptions} interruptions, more than \
+                     {limit}"
+                ));
+            }
         }
-        self.confirmed = observed.confirmed;
-        self.witness = covered;
-        RoundResult { duplicates, past_witness: self.in_kafka_past(covered) }
     }
 
     /// Checks that a slot's position is within the witness, which was read after it.
@@ -211,19 +167,26 @@ impl Tally {
 
     /// Counts events that slot or witness passed although they were not acknowledged, by the
     /// position alone: the acknowledgements of everything committed after `held_from` were held
-    /// back.
+    /// back. What is in the table, which was read after the positions, needs none.
     pub(crate) fn check_while_held(
         &mut self,
         held_from: PgLsn,
         confirmed: PgLsn,
         witness: Option<PgLsn>,
+        table: &[HeldRow],
     ) {
         let mut violations = Vec::new();
+        let mut unacknowledged = self.sizes.clone();
+        for commit in table.iter().filter_map(|row| self.commits.get(&row.id)) {
+            if let Some(size) = unacknowledged.get_mut(&commit.end) {
+                *size = size.saturating_sub(1);
+            }
+        }
         let mut passed = |position: PgLsn, what: &str| {
             let between = (Bound::Excluded(held_from), Bound::Included(position));
             let is_past = position > held_from;
             let passed =
-                if is_past { self.sizes.range(between).map(|(_, size)| size).sum() } else { 0 };
+                if is_past { unacknowledged.range(between).map(|(_, size)| size).sum() } else { 0 };
             if passed > 0 {
                 violations.push(format!(
                     "{what} {position}, past {passed} events, while responses to everything after \
@@ -242,9 +205,9 @@ impl Tally {
         self.sizes.keys().copied().find(|end| *end > position)
     }
 
-    /// Events committed so far.
+    /// Events committed so far, without poisoned rows.
     pub(crate) fn committed(&self) -> usize {
-        self.ends.len()
+        self.commits.values().filter(|commit| commit.kind == RowKind::Event).count()
     }
 
     /// The numbers of violations.
@@ -274,14 +237,22 @@ impl Tally {
         witness.unwrap_or(before).max(before)
     }
 
-    /// Takes note of records, and returns how many of them repeat an earlier one.
-    fn count_arrivals(&mut self, records: &[Uuid]) -> usize {
-        let mut duplicates = 0;
+    /// Takes note of records, and returns how many of them repeat an earlier one. The table has
+    /// `rows`.
+    fn count_arrivals(&mut self, records: &[Uuid], rows: &Rows) -> Repeats {
+        let mut repeats = Repeats::default();
         for id in records {
-            let end = self.ends.get(id).copied();
+            let commit = self.commits.get(id);
+            let is_of_table = self.held.is_of_table(id, rows);
+            if is_of_table {
+                self.held.came(*id);
+            }
             if !self.arrived.insert(*id) {
-                duplicates += 1;
-                if let Some(end) = end.filter(|end| *end <= self.witness) {
+                *if is_of_table { &mut repeats.of_table } else { &mut repeats.of_wal } += 1;
+                let is_covered = |commit: &&ObservedCommit| commit.end <= self.witness;
+                if let Some(ObservedCommit { end, .. }) = commit.filter(is_covered)
+                    && !self.held.is_open(id)
+                {
                     self.counts.repeated += 1;
                     self.violations.push(format!(
                         "event {id}, whose transaction ends at {end}, was sent again, and the witness covered it: {}",
@@ -289,29 +260,45 @@ impl Tally {
                     ));
                 }
             }
-            if let Some(end) = end
-                && let Some(transaction) = self.missing.get_mut(&end)
-            {
+            let Some(ObservedCommit { key, kind, end, .. }) = commit else { continue };
+            if *kind == RowKind::Poisoned {
+                self.violations.push(format!("{id}, a poisoned row, is in Kafka"));
+            }
+            let furthest = self.furthest.entry(key.clone()).or_insert(*end);
+            *furthest = (*furthest).max(*end);
+            if let Some(transaction) = self.missing.get_mut(end) {
                 transaction.remove(id);
                 if transaction.is_empty() {
-                    self.missing.remove(&end);
+                    self.missing.remove(end);
                 }
             }
         }
-        duplicates
+        repeats
     }
 
-    /// A missing event is reported once, by the first check that finds it.
-    fn check_nothing_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
+    /// A missing event is reported once, by the first check that finds it, unless it is in the
+    /// table: `settled` are the events there.
+    fn check_nothing_missing_before(
+        &mut self,
+        confirmed: PgLsn,
+        witness: PgLsn,
+        settled: &HashSet<Uuid>,
+    ) {
         let furthest = confirmed.max(witness);
         let rest = self.missing.split_off(&PgLsn::from(u64::from(furthest) + 1));
-        let missing = std::mem::replace(&mut self.missing, rest);
+        let mut missing = std::mem::replace(&mut self.missing, rest);
+        for (end, events) in &mut missing {
+            let held: HashSet<Uuid> = events.extract_if(|id| settled.contains(id)).collect();
+            if !held.is_empty() {
+                self.missing.insert(*end, held);
+            }
+        }
         let mut report = |position: PgLsn, what: &str| {
             let before: Vec<&Uuid> =
                 missing.range(..=position).flat_map(|(_, events)| events).collect();
             if let Some(first) = before.first() {
                 self.violations.push(format!(
-                    "{what} {position}, but {} events before it are not in Kafka, such as {first}",
+                    "{what} {position}, but {} events before it are neither in Kafka nor held, such as {first}",
                     before.len()
                 ));
             }

@@ -9,6 +9,7 @@
 mod bulk;
 mod journal;
 mod mix;
+mod poisoned;
 mod random_choices;
 mod schema;
 mod transaction;
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 pub use bulk::{Backlog, backlog, big_transaction};
 pub use journal::Journal;
 pub use mix::{Mix, TransactionKind};
+pub use poisoned::{POISONED, poisoned_transaction};
 pub use schema::{COMMITTED, Columns, Partitioning, Preset, Schema};
 
 /// How payloads are sized: uniformly between two limits, in bytes of padding.

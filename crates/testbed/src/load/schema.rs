@@ -4,6 +4,8 @@
 use anyhow::Context;
 use tokio_postgres::Client;
 
+use super::poisoned::POISONED;
+
 /// The table of committed events: one row per event, written in the event's transaction. Never
 /// published.
 pub const COMMITTED: &str = "testbed.committed";
@@ -182,6 +184,8 @@ impl Schema {
                      seq int8 NOT NULL, event_type text NOT NULL, payload_bytes int4,
                      payload_sha256 bytea, headers text,
                      xid int8 NOT NULL DEFAULT pg_current_xact_id()::text::int8);
+                 CREATE TABLE IF NOT EXISTS {POISONED} (
+                     id uuid PRIMARY KEY, aggregate_id text NOT NULL);
                  CREATE TABLE IF NOT EXISTS testbed.aggregate (
                      n int4 PRIMARY KEY, id text NOT NULL UNIQUE, type text NOT NULL,
                      seq int8 NOT NULL) WITH (fillfactor = 50);"

@@ -6,8 +6,12 @@ fn id(number: u128) -> Uuid {
 
 /// Events 1, 2 and 3, of transactions that end at 10, 20 and 20.
 fn commits() -> [ObservedCommit; 3] {
-    [(1, 10), (2, 20), (3, 20)]
-        .map(|(number, end)| ObservedCommit { id: id(number), end: PgLsn::from(end) })
+    [(1, 10), (2, 20), (3, 20)].map(|(number, end)| commit(number, "a", end))
+}
+
+fn commit(number: u128, key: &str, end: u64) -> ObservedCommit {
+    let (key, kind, end) = (key.to_owned(), RowKind::Event, PgLsn::from(end));
+    ObservedCommit { id: id(number), key, kind, end }
 }
 
 fn ids(numbers: &[u128]) -> Vec<Uuid> {
@@ -24,6 +28,9 @@ fn observed() -> Observation<'static> {
         commits: &[],
         records: &[],
         late: &[],
+        held: &[],
+        held_later: &[],
+        letters: &[],
         interruptions: 0,
         slot_persistence: SlotPersistence::Kept,
         ending: Ending::Killed,
@@ -54,7 +61,7 @@ fn tally(window: usize) -> Tally {
 }
 
 fn counts(tally: &Tally) -> [usize; 4] {
-    let ViolationCounts { confirmed_ahead, slot_ahead, witness_ahead, repeated } =
+    let ViolationCounts { confirmed_ahead, slot_ahead, witness_ahead, repeated, .. } =
         tally.violation_counts();
     [confirmed_ahead, slot_ahead, witness_ahead, repeated]
 }
@@ -152,11 +159,11 @@ fn a_repeated_event_is_a_duplicate_and_one_that_the_witness_covers_is_a_violatio
     let mut tally = tally(10);
     assert_eq!(
         check_after_death(&mut tally, 10, &[1, 2], &[]),
-        RoundResult { duplicates: 0, past_witness: 1 }
+        RoundResult { duplicates: 0, repeatable: 1 }
     );
     assert_eq!(
         check_after_death(&mut tally, 20, &[2, 3], &[]),
-        RoundResult { duplicates: 1, past_witness: 0 }
+        RoundResult { duplicates: 1, repeatable: 0 }
     );
     assert!(tally.violations().is_empty());
     check_after_death(&mut tally, 20, &[3], &[]);
@@ -254,10 +261,12 @@ fn confirming_or_recording_an_event_whose_ack_is_held_is_a_violation_even_if_its
     let mut tally = tally(10);
     let held_from = at(10);
     assert_eq!(tally.first_end_after(held_from), Some(at(20)));
-    tally.check_while_held(held_from, at(5), Some(at(19)));
+    tally.check_while_held(held_from, at(5), Some(at(19)), &[]);
     assert_eq!(counts(&tally), [0; 4]);
-    tally.check_while_held(held_from, at(20), Some(at(5)));
+    tally.check_while_held(held_from, at(20), Some(at(5)), &[]);
     assert_eq!(counts(&tally), [2, 0, 0, 0]);
-    tally.check_while_held(held_from, at(10), Some(at(20)));
+    tally.check_while_held(held_from, at(10), Some(at(20)), &[]);
     assert_eq!(counts(&tally), [2, 0, 2, 0]);
 }
+
+mod held;
