@@ -78,16 +78,19 @@ async fn a_missing_topic_of_dead_letters_blocks_and_a_small_one_is_told_where_th
     assert_eq!(result.duplicates, 0);
 }
 
-/// A topic that refuses every record for its age, also that of a dead letter.
+/// A topic that is too small also for a record that only says where the row is.
 #[tokio::test]
 async fn a_topic_of_dead_letters_that_refuses_them_blames_no_other_event() {
     let (mut fixture, session, topic) = prepared(every_class()).await;
-    let takes_nothing = [("message.timestamp.before.max.ms", "0")];
+    let takes_nothing = [("max.message.bytes", "200")];
     fixture.kafka.create_topic(&topic, 1, &takes_nothing).await.unwrap();
     fixture.restart().await.unwrap();
     let end = write_among_innocents(&session, &[(Poison::Rejected, 11)]).await;
     write(&session, KEYS * 2).await;
-    expect_waits(&mut fixture, "failed", "K013", &topic, end).await;
+    let status = expect_waits(&mut fixture, "failed", "K012", &topic, end).await;
+    let hint = text(&status, "/reason/hint").unwrap();
+    assert!(hint.contains("--delete-config max.message.bytes"), "{hint}");
+    assert!(!hint.contains("on_error"), "{hint}");
 
     fixture.kafka.set_topic(&topic, &[]).await.unwrap();
     fixture.kill_router().await.unwrap();

@@ -85,7 +85,8 @@ async fn refused_while_it_runs() -> CheckResult {
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let revoke = "REVOKE INSERT ON outbox_router.held FROM outbox_router";
     session.batch_execute(revoke).await.unwrap();
-    let remedy = r#"grant select, insert, update on outbox_router.held to "outbox_router""#;
+    let remedy = "grant select, insert, update on outbox_router.held, outbox_router.held_version \
+                  to \"outbox_router\"";
     expect_unconfirmed(&mut fixture, &session, remedy).await;
     session.batch_execute(remedy).await.unwrap();
     expect_goes_on(&mut fixture, &session).await

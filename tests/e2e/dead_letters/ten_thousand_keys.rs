@@ -51,7 +51,7 @@ async fn one_key_more_than_may_be_held_stops_the_router_and_loses_nothing() {
         println!("{message}\n{hint}");
         assert!(message.contains("10000 keys are held, which is the limit"), "{status}");
         assert!(hint.contains("outbox-router dead-letters list"), "{status}");
-        assert!(hint.contains("drop") && hint.contains("raise the limit"), "{status}");
+        assert!(hint.contains("drop") && hint.contains("raise max_keys"), "{status}");
         assert_eq!(open(&session).await, (LIMIT, LIMIT));
         // Of its transaction, 20 events precede it; nothing behind it is delivered or confirmed.
         eventually(SHORT_DEADLINE, "what precedes the row in Kafka", async || {
