@@ -2,56 +2,29 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use pgoutput::{Lsn, PgTimestamp};
+
 use super::{
-    Closed, DECIDED_MAX, ErrorPolicy, EventId, HeldAnswer, HeldEvent, HeldLimits, HeldRequest,
-    KeyHash, Leaving, Letter, OnError,
+    Closed, EventId, HeldAnswer, HeldEvent, HeldRequest, HeldSettings, HoldKeys, KeyHash, Leaving,
+    Letter, OnError, TableMark,
+    decisions::Decisions,
     keys::{HeldKeys, Load},
     queue::Queue,
     release::Release,
+    skipping::Skipping,
     suspects::{Narrowed, Refusals},
-    version::TableMark,
 };
-use pgoutput::{Lsn, PgTimestamp};
-
 use crate::{
     clock::Moment,
     failure::{Case, Class, Code, Failure},
     progress::ticket::Ticket,
-    routing::topic::TopicName,
     telemetry::{HeldReport, HeldTotals, NewLetter, SkippedRow},
 };
 
-/// How often the table is asked what a person has decided, while something is held.
-const READ_DECIDED_EVERY: Duration = Duration::from_secs(1);
-/// How often the table is asked whether the row at which the session waits is skipped.
-const READ_SKIP_EVERY: Duration = Duration::from_secs(5);
 /// The pause after a request that failed, if the cause may pass by itself, and if a person is
 /// needed.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MENDABLE: Duration = Duration::from_secs(30);
-
-/// The settings of dead letters; by default nothing becomes one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeldSettings {
-    /// What makes an event a dead letter.
-    pub policy: ErrorPolicy,
-    /// Whether the later events of a dead letter's key are held behind it.
-    pub hold_keys: HoldKeys,
-    /// The topic that dead letters are also written to.
-    pub topic: Option<TopicName>,
-    /// How much may be held.
-    pub limits: HeldLimits,
-}
-
-/// Whether the later events of a dead letter's key are held behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HoldKeys {
-    /// They are held, so the order within the key stays.
-    #[default]
-    Yes,
-    /// They are delivered, although an earlier event of the key is not.
-    No,
-}
 
 /// Whether rows need to be compared with what is held or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,37 +62,14 @@ pub(crate) struct Holding {
     must_close_again: bool,
     /// When the next request may be made, after one that failed.
     retry_at: Moment,
-    read_decided_at: Moment,
-    decided: DecidedKeys,
-    /// The row at which the session waits for a person, and when to ask whether it is skipped.
-    waits_at: Option<WaitingRow>,
-    /// A row that a person has decided to skip.
-    skip: Option<EventId>,
+    decisions: Decisions,
+    pub(crate) skipping: Skipping,
     failure: Option<Failure>,
     pub(crate) totals: HeldTotals,
     /// Dead letters that were not logged yet.
     letters: Vec<NewLetter>,
     /// Skipped rows that were not logged yet.
     skipped: Vec<SkippedRow>,
-}
-
-/// Which of the keys with decisions the last answer named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DecidedKeys {
-    All,
-    /// As many as an answer may have.
-    Some,
-    /// The same, and events of them have left the table since. So the next ones are asked for at
-    /// once; keys that cannot leave yet may be named again and again.
-    SomeHaveLeft,
-}
-
-/// A row at which the session waits for a person.
-#[derive(Debug)]
-struct WaitingRow {
-    id: EventId,
-    event_id: Option<String>,
-    ask_at: Moment,
 }
 
 #[derive(Debug)]
@@ -143,10 +93,8 @@ impl Holding {
             must_close_again: false,
             last_number: 0,
             retry_at: Moment::default(),
-            read_decided_at: Moment::default(),
-            decided: DecidedKeys::All,
-            waits_at: None,
-            skip: None,
+            decisions: Decisions::default(),
+            skipping: Skipping::default(),
             failure: None,
             totals: HeldTotals::default(),
             letters: Vec::new(),
@@ -164,7 +112,7 @@ impl Holding {
     /// Sets whether rows need to be compared. Called after everything that makes it so, and each
     /// turn, since what makes it not so may happen within a row.
     pub(crate) fn review(&mut self) {
-        let is_idle = self.keys.is_empty() && self.refusals.is_empty() && self.skip.is_none();
+        let is_idle = self.keys.is_empty() && self.refusals.is_empty() && self.skipping.is_idle();
         self.attention = if is_idle { Attention::None } else { Attention::Rows };
     }
 
@@ -218,23 +166,6 @@ impl Holding {
             return None;
         };
         Some(Failure::of(case, what))
-    }
-
-    /// The session waits at this row, and a person may decide to skip it.
-    pub(crate) fn waits_at(&mut self, id: EventId, event_id: Option<String>, at: Moment) {
-        if self.waits_at.as_ref().is_none_or(|waiting| waiting.id != id) {
-            self.waits_at = Some(WaitingRow { id, event_id, ask_at: at });
-        }
-    }
-
-    /// Whether a person has decided to skip this row. It is asked for once.
-    pub(crate) fn takes_skip(&mut self, id: EventId) -> bool {
-        self.skip.take_if(|skip| *skip == id).is_some()
-    }
-
-    /// A row was taken: the session waits at none.
-    pub(crate) fn goes_on(&mut self) {
-        self.waits_at = None;
     }
 
     /// A broker refused a record of the transaction that commits at `commit_lsn`.
@@ -315,9 +246,8 @@ impl Holding {
             let after = self.mark.version;
             return Some(self.number(HeldRequest::Close { leaving, after }, Vec::new()));
         }
-        if let Some(waiting) = self.waits_at.as_ref().filter(|waiting| waiting.ask_at <= at) {
-            let (id, event_id) = (waiting.id, waiting.event_id.clone());
-            return Some(self.number(HeldRequest::ReadSkip { id, event_id }, Vec::new()));
+        if let Some(request) = self.skipping.request(at) {
+            return Some(self.number(request, Vec::new()));
         }
         if follows != Follows::Yes {
             return None;
@@ -331,7 +261,7 @@ impl Holding {
                 HeldRequest::ReadNext { keys: next.keys, events: next.events, bytes: next.bytes };
             return Some(self.number(request, keys));
         }
-        if self.keys.totals().events > 0 && self.read_decided_at <= at {
+        if self.keys.totals().events > 0 && self.decisions.due_at() <= at {
             return Some(self.number(HeldRequest::ReadDecided, Vec::new()));
         }
         None
@@ -375,7 +305,7 @@ impl Holding {
                 self.mark = loaded.mark;
                 self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
-                self.read_decided_at = at;
+                self.decisions.begin(at);
             }
             HeldAnswer::Inserted(mark) => {
                 if !self.continues_in(mark) {
@@ -384,31 +314,25 @@ impl Holding {
                 return Answered::Written(self.queue.written());
             }
             HeldAnswer::Decided(keys) => {
-                let is_full = keys.len() >= DECIDED_MAX;
-                self.decided = if is_full { DecidedKeys::Some } else { DecidedKeys::All };
+                self.decisions.answered(keys.len(), at);
                 self.release.add(keys);
-                self.read_decided_at = at + READ_DECIDED_EVERY;
             }
             HeldAnswer::Skipped(is_skipped) => {
-                let Some(waiting) = &mut self.waits_at else { return Answered::Nothing };
-                waiting.ask_at = at + READ_SKIP_EVERY;
-                if is_skipped {
-                    self.skip = Some(waiting.id);
+                self.skipping.answered(at);
+                if is_skipped && self.skipping.decided() {
                     return Answered::Skip;
                 }
             }
             HeldAnswer::Next(events) => {
                 let keys = running.map_or_else(Vec::new, |running| running.keys);
                 self.release.begin(&keys, events);
-                if self.decided == DecidedKeys::SomeHaveLeft && self.release.has_nothing() {
-                    self.read_decided_at = at;
+                if self.release.has_nothing() {
+                    self.decisions.carried_out(at);
                 }
             }
             HeldAnswer::Closed(Closed { mark, first }) => {
                 self.must_close_again = false;
-                if self.decided == DecidedKeys::Some {
-                    self.decided = DecidedKeys::SomeHaveLeft;
-                }
+                self.decisions.events_left();
                 if !self.continues_in(mark) {
                     return Answered::Replaced;
                 }
@@ -470,9 +394,9 @@ impl Holding {
         if has_work {
             return Some(self.retry_at);
         }
-        let ask = self.waits_at.as_ref().map(|waiting| waiting.ask_at.max(self.retry_at));
+        let ask = self.skipping.due_at().map(|due| due.max(self.retry_at));
         let polls = follows == Follows::Yes && self.keys.totals().events > 0;
-        let poll = polls.then(|| self.read_decided_at.max(self.retry_at));
+        let poll = polls.then(|| self.decisions.due_at().max(self.retry_at));
         [ask, poll].into_iter().flatten().min()
     }
 
@@ -482,7 +406,7 @@ impl Holding {
         self.queue.clear();
         self.release.session_ended();
         self.refusals.session_ended();
-        (self.waits_at, self.skip) = (None, None);
+        self.skipping = Skipping::default();
         self.review();
         (self.running, self.must_close_again) = (None, false);
         self.failure = None;

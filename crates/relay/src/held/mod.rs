@@ -31,6 +31,7 @@
 //! that time.
 
 pub(crate) mod behind;
+pub(crate) mod decisions;
 pub(crate) mod event;
 pub(crate) mod event_id;
 pub(crate) mod holding;
@@ -41,13 +42,14 @@ pub(crate) mod policy;
 pub(crate) mod queue;
 pub(crate) mod release;
 pub(crate) mod requests;
+pub(crate) mod settings;
+pub(crate) mod skipping;
 pub(crate) mod suspects;
 pub(crate) mod version;
 
 pub use behind::TableReading;
 pub use event::{HeldEvent, Letter};
 pub use event_id::EventId;
-pub use holding::{HeldSettings, HoldKeys};
 pub use key_hash::KeyHash;
 pub use keys::HeldLimits;
 pub use messages::HeldMessages;
@@ -56,4 +58,5 @@ pub use requests::{
     Closed, DECIDED_MAX, Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded,
     Outcome,
 };
+pub use settings::{HeldSettings, HoldKeys};
 pub use version::{TableMark, TableVersion};

@@ -155,7 +155,7 @@ impl Relay {
         self.held.review();
         let Phase::Streaming(session) = &self.phase else { return };
         if session.row_failure().is_none() {
-            self.held.goes_on();
+            self.held.skipping.goes_on();
         }
         let follows = session.follows();
         if follows == Follows::No {

@@ -180,7 +180,7 @@ impl Session {
     fn note_waiting_row<S>(&mut self, row: HeldRow<'_>, around: &mut Surroundings<'_, S>) {
         if let (Some(WaitReason::Row { .. }), Some(id)) = (&self.wait_reason, self.event_id()) {
             let (_, event_id) = self.rows.name(row.relation(), row.columns());
-            around.held.waits_at(id, event_id, around.now.at);
+            around.held.skipping.waits_at(id, event_id, around.now.at);
         }
     }
 
@@ -205,7 +205,7 @@ impl Session {
                 return self.letter_again(code, row, around).map(Some);
             }
         }
-        if around.held.takes_skip(id) {
+        if around.held.skipping.takes(id) {
             let (table, event_id) = self.rows.name(row.relation(), row.columns());
             around.held.note_skip(id, table, event_id);
             self.ledger.count_without_record()?;
