@@ -1,8 +1,11 @@
 //! The flags of commands by which a person decides about a row.
 
+use std::io;
+
 use clap::{Args, ValueEnum};
 
-use super::{confirmation::Confirmation, form::Form, person};
+use super::{Audience, Exit, Terminal, confirmation::Confirmation, form::Form, person};
+use crate::config::{Config, Environment};
 
 /// How a decision is made: by whom and why, whether it is carried out, and what is printed.
 #[derive(Debug, Args)]
@@ -25,6 +28,47 @@ pub struct DecisionArgs {
     #[arg(long = "json", num_args = 0, default_value = "text")]
     #[arg(default_missing_value = "json")]
     pub form: Form,
+}
+
+/// Who decides, and why.
+pub(super) struct Decider<'a> {
+    pub(super) by: String,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl DecisionArgs {
+    /// Who decides: the person named, or else the one who runs the command.
+    pub(super) fn decider(&self, environment: &Environment) -> Decider<'_> {
+        let by = self.by.clone().unwrap_or_else(|| person::current(environment));
+        Decider { by, reason: self.reason.as_deref() }
+    }
+
+    /// Asks for the slot's name, `to` do something. Where the answer is no, says that nothing was
+    /// `done`, and returns the exit code.
+    pub(super) fn confirm(
+        &self,
+        config: &Config,
+        (to, done): (&str, &str),
+        terminal: &mut Terminal<'_>,
+    ) -> io::Result<Option<Exit>> {
+        match (self.confirmation, terminal.audience, self.form) {
+            (Confirmation::Yes, ..) => Ok(None),
+            (Confirmation::Ask, Audience::Person, Form::Text) => {
+                let slot = config.postgres.slot.as_str();
+                let question = format!("type {slot}, the slot's name, to {to}: ");
+                if terminal.confirms(slot, &question)? {
+                    return Ok(None);
+                }
+                writeln!(terminal.err, "nothing was {done}")?;
+                Ok(Some(Exit::Failure))
+            }
+            (Confirmation::Ask, ..) => {
+                writeln!(terminal.err, "error: nothing was {done}: there is nobody to ask")?;
+                writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
+                Ok(Some(Exit::Usage))
+            }
+        }
+    }
 }
 
 /// Whether anything is changed.

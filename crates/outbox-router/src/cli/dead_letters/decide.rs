@@ -14,12 +14,10 @@ use super::{
     selection::Selection,
     table::Event,
     wording::{columns, count},
-    write::{self, Decider},
+    write,
 };
 use crate::{
-    cli::{
-        Audience, Confirmation, Effect, Exit, Form, TaskError, Terminal, connect::Access, person,
-    },
+    cli::{Effect, Exit, Form, TaskError, Terminal, connect::Access},
     config::Config,
 };
 
@@ -91,50 +89,18 @@ pub(super) async fn decide(
     if plan.events.is_empty() || args.decision.effect == Effect::Dry {
         return report(&plan, args, Ending::Dry, terminal);
     }
-    match confirm(&plan, args, config, terminal)? {
-        Confirmed::Yes => {}
-        Confirmed::No(exit) => return Ok(exit),
+    let to = format!("{} them", plan.decision.verb());
+    let question = (to.as_str(), plan.decision.done());
+    if let Some(refused) = args.decision.confirm(config, question, terminal)? {
+        return Ok(refused);
     }
-    let by = args.decision.by.clone().unwrap_or_else(|| person::current(access.environment));
-    let decider = Decider { by: &by, reason: args.decision.reason.as_deref() };
+    let decider = args.decision.decider(access.environment);
     let places = || plan.events.iter().map(|event| event.place);
     let changed = with_table(config, access, async |table| {
         write::decide(table, decision, places(), &decider).await
     })
     .await?;
     report(&plan, args, Ending::Changed(changed), terminal)
-}
-
-enum Confirmed {
-    Yes,
-    No(Exit),
-}
-
-fn confirm(
-    plan: &Plan,
-    args: &DecideArgs,
-    config: &Config,
-    terminal: &mut Terminal<'_>,
-) -> io::Result<Confirmed> {
-    let verb = plan.decision.verb();
-    match (args.decision.confirmation, terminal.audience, args.decision.form) {
-        (Confirmation::Yes, ..) => Ok(Confirmed::Yes),
-        (Confirmation::Ask, Audience::Person, Form::Text) => {
-            let slot = config.postgres.slot.as_str();
-            let question = format!("type {slot}, the slot's name, to {verb} them: ");
-            if terminal.confirms(slot, &question)? {
-                return Ok(Confirmed::Yes);
-            }
-            writeln!(terminal.err, "nothing was {}", plan.decision.done())?;
-            Ok(Confirmed::No(Exit::Failure))
-        }
-        (Confirmation::Ask, ..) => {
-            let done = plan.decision.done();
-            writeln!(terminal.err, "error: nothing was {done}: there is nobody to ask")?;
-            writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
-            Ok(Confirmed::No(Exit::Usage))
-        }
-    }
 }
 
 fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {

@@ -10,17 +10,11 @@ use super::{
     selection::Places,
     table::{Table, UNDECIDED, place},
 };
-use crate::cli::TaskError;
+use crate::cli::{TaskError, decision_args::Decider};
 
 /// The places `$3`, `$4`.
 const CHOSEN: &str = "pipeline = $1 and slot = $2 and (commit_lsn, event_index) in \
     (select lsn::pg_lsn, index from unnest($3::text[], $4::int8[]) as chosen (lsn, index))";
-
-/// Who decides, and why.
-pub(super) struct Decider<'a> {
-    pub(super) by: &'a str,
-    pub(super) reason: Option<&'a str>,
-}
 
 /// Decides about those of the dead letters about which nobody has decided, all or none. Returns
 /// how many these are.

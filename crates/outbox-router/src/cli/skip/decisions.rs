@@ -3,7 +3,7 @@
 use relay::{Code, Failure, Lsn};
 use tokio_postgres::{Client, types::ToSql};
 
-use crate::cli::{TaskError, connect};
+use crate::cli::{TaskError, connect, decision_args::Decider};
 
 /// `$1` to `$4`.
 const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
@@ -17,12 +17,6 @@ pub(super) struct Place<'a> {
     pub(super) slot: &'a str,
     pub(super) commit_lsn: Lsn,
     pub(super) event_id: Option<&'a str>,
-}
-
-/// Who decides, and why.
-pub(super) struct Decider<'a> {
-    pub(super) by: &'a str,
-    pub(super) reason: Option<&'a str>,
 }
 
 /// A decision that was made.

@@ -26,13 +26,13 @@ pub use args::SkipArgs;
 use serde_json::{Value, json};
 
 use super::{
-    Audience, Confirmation, Exit, Form, TaskError, Terminal,
+    Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
     decision_args::Effect,
-    person, router_status, shown_bytes, sql,
+    router_status, shown_bytes, sql,
 };
 use crate::config::Config;
-use decisions::{Decided, Decider, Place, Written};
+use decisions::{Decided, Place, Written};
 use standing::Standing;
 
 /// How many bytes of an id are shown to people.
@@ -80,11 +80,10 @@ pub(super) async fn skip(
     if args.decision.effect == Effect::Dry {
         return report(args, &standing, &Ending::Dry, terminal);
     }
-    if let Some(refused) = confirm(args, config, terminal)? {
+    if let Some(refused) = args.decision.confirm(config, ("skip it", "decided"), terminal)? {
         return Ok(refused);
     }
-    let by = args.decision.by.clone().unwrap_or_else(|| person::current(access.environment));
-    let decider = Decider { by: &by, reason: args.decision.reason.as_deref() };
+    let decider = args.decision.decider(access.environment);
     let written = with_connection(access, "skip", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         decisions::write(client, place, &decider).await
@@ -94,31 +93,6 @@ pub(super) async fn skip(
         Written::Before(decided) => Ending::Before(decided),
     };
     report(args, &standing, &ending, terminal)
-}
-
-/// Asks; the exit code where the answer is no.
-fn confirm(
-    args: &SkipArgs,
-    config: &Config,
-    terminal: &mut Terminal<'_>,
-) -> io::Result<Option<Exit>> {
-    match (args.decision.confirmation, terminal.audience, args.decision.form) {
-        (Confirmation::Yes, ..) => Ok(None),
-        (Confirmation::Ask, Audience::Person, Form::Text) => {
-            let slot = config.postgres.slot.as_str();
-            let question = format!("type {slot}, the slot's name, to skip it: ");
-            if terminal.confirms(slot, &question)? {
-                return Ok(None);
-            }
-            writeln!(terminal.err, "nothing was decided")?;
-            Ok(Some(Exit::Failure))
-        }
-        (Confirmation::Ask, ..) => {
-            writeln!(terminal.err, "error: nothing was decided: there is nobody to ask")?;
-            writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
-            Ok(Some(Exit::Usage))
-        }
-    }
 }
 
 fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
