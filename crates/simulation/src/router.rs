@@ -11,7 +11,7 @@ use relay::{
     RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood},
-    witness::WitnessKey,
+    witness::{Witness, WitnessKey},
 };
 
 use crate::{
@@ -84,6 +84,8 @@ pub struct SimulatedRouter {
     pub state_topic_reads: VecDeque<(u64, PendingRead)>,
     /// The number of the last one.
     pub last_state_topic_read: u64,
+    /// What the last answer said; None without a record.
+    pub read_witness: Option<Witness>,
     /// Requests to the table of held events, by their numbers, in the order in which they were
     /// made.
     pub held: VecDeque<(u64, PendingHeld)>,
@@ -179,6 +181,7 @@ impl SimulatedRouter {
             request: PendingRequest::None,
             state_topic_reads: VecDeque::new(),
             last_state_topic_read: 0,
+            read_witness: None,
             held: VecDeque::new(),
             last_held: 0,
             has_begun: false,

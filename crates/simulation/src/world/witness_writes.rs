@@ -41,6 +41,9 @@ impl World {
         let is_last = number == self.routers[router].last_state_topic_read && read.is_ok();
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
+        if is_last {
+            self.routers[router].read_witness.clone_from(&known);
+        }
         self.input(router, Input::StateTopic(number, read));
         if before.is_some()
             && before == self.stream_to_begin(router)
