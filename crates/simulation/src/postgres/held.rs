@@ -75,8 +75,10 @@ impl SimulatedPostgres {
             }
         }
         for (event, state) in history.events.iter_mut().zip(states) {
+            let was_to_be_dropped = event.is_to_be_dropped();
             let was = mem::replace(&mut event.held, state);
             event.is_reopened |= was != state;
+            event.is_drop_lost |= was_to_be_dropped && !event.is_to_be_dropped();
             event.is_row_lost |= was.is_some() && state.is_none();
         }
     }
