@@ -127,6 +127,8 @@ pub struct CommittedEvent {
     pub is_reopened: bool,
     /// Whether the server was restored to a state in which the table had no row of it yet.
     pub is_row_lost: bool,
+    /// Whether the server was restored to a state in which nobody had decided yet to drop it.
+    pub is_drop_lost: bool,
 }
 
 impl CommittedEvent {
@@ -374,6 +376,7 @@ impl CommitHistory {
                 held: None,
                 is_reopened: false,
                 is_row_lost: false,
+                is_drop_lost: false,
             });
             if catalog.publication == PublicationState::Complete {
                 if is_ordered {

@@ -10,8 +10,8 @@ use relay::{
     Code, ErrorPolicy, Failure, HeldLimits, HeldSettings, Moment, OnError, OnFailed, Relay,
     RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
-    source::{Baseline, LastGood},
-    witness::WitnessKey,
+    source::{Baseline, LastGood, ServerMoment},
+    witness::{Witness, WitnessKey},
 };
 
 use crate::{
@@ -48,6 +48,16 @@ pub enum PendingRead {
     Done(Result<StateTopicRead, Failure>),
 }
 
+/// What decides, before the position, which of a pipeline's records counts: generation, timeline,
+/// and the moment at which its writer held the slot.
+pub type Standing = (u64, Option<u32>, Option<ServerMoment>);
+
+/// The standing of a record.
+pub fn standing(record: &Witness) -> Standing {
+    let timeline = record.history.as_ref().map(|history| history.timeline);
+    (record.generation, timeline, record.held)
+}
+
 /// A request to the table of held events.
 #[derive(Debug)]
 pub enum PendingHeld {
@@ -80,10 +90,14 @@ pub struct SimulatedRouter {
     pub epoch: u64,
     /// The request to the server that is pending.
     pub request: PendingRequest,
+    /// The standing of the last record that it has written to the state topic.
+    pub standing: Option<Standing>,
     /// Pending reads of the state topic, by their numbers.
     pub state_topic_reads: VecDeque<(u64, PendingRead)>,
     /// The number of the last one.
     pub last_state_topic_read: u64,
+    /// What the last answer said; None without a record.
+    pub read_witness: Option<Witness>,
     /// Requests to the table of held events, by their numbers, in the order in which they were
     /// made.
     pub held: VecDeque<(u64, PendingHeld)>,
@@ -177,8 +191,10 @@ impl SimulatedRouter {
             session: usize::MAX,
             epoch: 0,
             request: PendingRequest::None,
+            standing: None,
             state_topic_reads: VecDeque::new(),
             last_state_topic_read: 0,
+            read_witness: None,
             held: VecDeque::new(),
             last_held: 0,
             has_begun: false,

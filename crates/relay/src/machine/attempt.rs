@@ -1,5 +1,7 @@
 //! What an attempt to connect has found so far.
 
+use pgoutput::Lsn;
+
 use crate::{
     clock::Moment,
     source::{Baseline, Gap, Server, ServerMoment, SlotReading},
@@ -59,6 +61,12 @@ impl Attempt {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);
         Some(CheckedSource { baseline, witness: self.witness.take(), cluster, held: self.held })
+    }
+
+    /// Where the slot stands, as it was read first.
+    pub(super) fn slot_at(&self) -> Lsn {
+        let slot = self.reading.as_ref().and_then(|reading| reading.slot.as_ref());
+        slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO)
     }
 
     /// Whether there is a connection.

@@ -29,6 +29,7 @@ impl Relay {
             Phase::Waiting { .. } | Phase::Halted(_) | Phase::Exited => return,
             Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => with_commit_lsn(failure, session),
+            Phase::Leaving(leaving) => leaving.reported(failure),
         };
         if failure.class() == Class::Gap && !self.is_being_set_up(&failure) {
             let gaps = self.gaps_of(failure);
@@ -47,6 +48,7 @@ impl Relay {
         {
             self.actions.push_back(Action::Disconnect);
         }
+        self.stop_reading();
         self.end_session(at);
         if let (During::Streaming(_), Some(lsn)) = (during, failure.lsn) {
             self.isolate_at = Some(lsn);
@@ -87,6 +89,7 @@ impl Relay {
             Phase::Streaming(_) => self.end_session(at),
             // An attempt to connect must not become a session.
             Phase::Connecting(_) => self.give_up_connecting(),
+            Phase::Leaving(_) => self.stop_reading(),
             Phase::Waiting { .. } | Phase::Standby { .. } => {}
         }
         self.keeper.open_gaps(&gaps);
@@ -110,6 +113,14 @@ impl Relay {
     /// Ends the session, if there is one, and takes over its counters; the caller decides what
     /// comes next.
     pub(super) fn end_session(&mut self, at: Moment) {
+        if let Phase::Streaming(_) = &self.phase {
+            self.actions.push_back(Action::Disconnect);
+            self.leave_session(at);
+        }
+    }
+
+    /// As [`Relay::end_session`], but the connection stays.
+    pub(super) fn leave_session(&mut self, at: Moment) {
         let Phase::Streaming(session) = &self.phase else { return };
         self.totals.transactions += session.transactions;
         self.totals.rows_ignored += session.rows_ignored;
@@ -126,7 +137,6 @@ impl Relay {
         // What waits for the table is in no producer; what is released is in no ledger.
         let unacked = self.unacked_by_kafka();
         self.waiting_since = None;
-        self.actions.push_back(Action::Disconnect);
         // Records of at most two sessions may be in flight: tickets need to distinguish no more,
         // and each session may leave a window of records in memory.
         // Besides, while a refused record is searched, nothing else may be in flight.
@@ -169,6 +179,7 @@ impl Relay {
             Phase::Waiting { .. }
             | Phase::Connecting(_)
             | Phase::Standby { .. }
+            | Phase::Leaving(_)
             | Phase::Halted(_) => false,
         }
     }
@@ -221,7 +232,11 @@ impl Relay {
                 self.totals.count_error(failure.code);
                 self.phase = Phase::Waiting { until: at };
             }
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Exited => {
+            Phase::Waiting { .. }
+            | Phase::Standby { .. }
+            | Phase::Leaving(_)
+            | Phase::Halted(_)
+            | Phase::Exited => {
                 self.totals.count_error(failure.code);
             }
         }

@@ -51,14 +51,18 @@ impl Relay {
                     let answered = self.held.answered(answer, at);
                     self.held_changed(answered, at);
                 }
-                // The table serves the holder of the slot: that is another router now.
-                Err(failure) if failure.code == Code::SlotInUse => self.disconnect(failure, at),
+                // The table serves the holder of the slot.
+                Err(failure) if failure.code == Code::SlotInUse => self.leave(failure, at),
                 Err(failure) => {
                     self.totals.count_error(failure.code);
                     self.held.failed(failure, at);
                 }
             },
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Exited => {}
+            Phase::Waiting { .. }
+            | Phase::Standby { .. }
+            | Phase::Leaving(_)
+            | Phase::Halted(_)
+            | Phase::Exited => {}
         }
     }
 

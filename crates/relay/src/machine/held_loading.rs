@@ -32,6 +32,10 @@ impl Relay {
                 return;
             }
             Ok(answer) => self.held.answered(answer, at),
+            Err(failure) if failure.code == Code::SlotInUse => {
+                self.leave(failure, at);
+                return;
+            }
             Err(failure) => {
                 self.disconnect(failure, at);
                 return;

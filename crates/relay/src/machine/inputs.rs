@@ -104,7 +104,10 @@ impl Relay {
         let streams = matches!(self.phase, Phase::Streaming(_));
         if streams || self.keeper.store() == WitnessStore::Memory {
             self.halt(vec![gap], at);
-        } else if matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting(_)) {
+        } else if matches!(
+            self.phase,
+            Phase::Waiting { .. } | Phase::Connecting(_) | Phase::Leaving(_)
+        ) {
             let generation = self.keeper.witness().map_or(0, |known| known.generation);
             self.suspected.retain(|(known, _)| !known.is_same(&gap));
             self.suspected.push((gap, generation));
@@ -112,8 +115,16 @@ impl Relay {
     }
 
     fn stream_ended(&mut self, at: Moment) {
-        let Phase::Streaming(session) = &self.phase else { return };
-        if session.phase == SessionPhase::Finishing {
+        let has_finished = match &self.phase {
+            Phase::Streaming(session) => session.phase == SessionPhase::Finishing,
+            Phase::Leaving(_) => false,
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Exited => return,
+        };
+        if has_finished {
             self.end_session(at);
             self.exit_without_session();
         } else {
@@ -174,6 +185,7 @@ impl Relay {
                 Phase::Waiting { .. }
                 | Phase::Connecting(_)
                 | Phase::Standby { .. }
+                | Phase::Leaving(_)
                 | Phase::Halted(_)
                 | Phase::Exited => Ok(Credit::Stale),
             };

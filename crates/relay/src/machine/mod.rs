@@ -8,7 +8,8 @@
 //!                     accepted by a person
 //! ```
 //! A gap that is found while connecting halts, too, and without a state topic one that the monitor
-//! reports while there is no session.
+//! reports while there is no session. Between streaming, or connecting, and waiting lies leaving,
+//! where the slot is lost.
 //!
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s
 //! out. Nothing here waits, reads a clock, or knows tokio, a socket or librdkafka. In reading
@@ -20,6 +21,7 @@
 //! * `beginning`: how a session begins.
 //! * `witness_writes`: when the witness is written.
 //! * `ending`: how a session ends.
+//! * `leaving`: how a stream is read to its end when the slot is lost.
 //! * `held`: how events get into the table of held events and out of it.
 //! * `sink`: when a producer is replaced.
 //! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
@@ -49,6 +51,7 @@ use crate::{
 };
 use attempt::Attempt;
 use failure_history::FailureHistory;
+use leaving::Leaving;
 use sink::SinkState;
 
 mod attempt;
@@ -60,6 +63,7 @@ mod failure_history;
 mod held;
 mod held_loading;
 mod inputs;
+mod leaving;
 mod proceed;
 mod report;
 mod sink;
@@ -75,6 +79,8 @@ enum Phase {
     Standby { check_at: Option<Moment> },
     /// Streaming, with one session.
     Streaming(Box<Session>),
+    /// This router does not hold the slot any more, and reads what the server has sent last.
+    Leaving(Box<Leaving>),
     /// A gap was found: only a person's acceptance ends this.
     Halted(Box<Halt>),
     /// [`Action::Exit`] was given.
@@ -90,6 +96,7 @@ impl Phase {
             Self::Waiting { .. }
             | Self::Connecting(_)
             | Self::Standby { .. }
+            | Self::Leaving(_)
             | Self::Halted(_)
             | Self::Exited => None,
         }
@@ -273,7 +280,16 @@ impl Relay {
     /// Whether the next frame may be offered. While it may not, the socket must not be read.
     #[inline]
     pub fn wants_wal(&self) -> bool {
-        self.phase.session().is_some_and(|session| session.wants_wal(self.settings.window))
+        match &self.phase {
+            Phase::Streaming(session) => session.wants_wal(self.settings.window),
+            // The shell offers nothing without a sink.
+            Phase::Leaving(_) => self.sink.is_ready(),
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Exited => false,
+        }
     }
 
     /// How long to let the socket fill before reading it again.
@@ -336,6 +352,7 @@ impl Relay {
             }
             // Not bound by `drain_by`: a process that stops waits until its gap is in the witness.
             Phase::Halted(halt) => return self.halt_deadline(halt),
+            Phase::Leaving(leaving) => Some(leaving.until),
             Phase::Connecting(_) => None,
             Phase::Exited => return None,
         };

@@ -24,6 +24,7 @@ impl Relay {
             // This may end the session; the code below then handles the new phase at once.
             self.proceed_streaming(now);
         }
+        self.proceed_leaving(now.at);
         match &mut self.phase {
             Phase::Waiting { .. } | Phase::Standby { .. } if stopping => {
                 self.exit_without_session();
@@ -54,7 +55,7 @@ impl Relay {
                     self.actions.push_back(Action::WatchSlot);
                 }
             }
-            Phase::Streaming(_) | Phase::Connecting(_) | Phase::Exited => {}
+            Phase::Streaming(_) | Phase::Leaving(_) | Phase::Connecting(_) | Phase::Exited => {}
         }
         self.exit_if_failed(now);
     }
@@ -174,7 +175,9 @@ impl Relay {
                     && session.ledger.is_settled_but_for_open()
                     && session.ledger.confirmed() == session.ledger.settled()
             }
-            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Exited => false,
+            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Leaving(_) | Phase::Exited => {
+                false
+            }
         };
         if has_failed {
             self.send_update_before_disconnect(now);

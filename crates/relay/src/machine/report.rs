@@ -23,9 +23,12 @@ impl Relay {
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
             // A standby whose producer does not work would be blocked if it took over.
             Phase::Standby { .. } => condition(State::Standby, self.sink.repeated_failure(at)),
-            Phase::Waiting { .. } | Phase::Connecting(_) if self.failures.need_person() => {
+            Phase::Waiting { .. } | Phase::Connecting(_) | Phase::Leaving(_)
+                if self.failures.need_person() =>
+            {
                 condition(State::Failed, reason)
             }
+            Phase::Leaving(leaving) => condition(State::Starting, Some(&leaving.why)),
             Phase::Waiting { .. } | Phase::Connecting(_) => {
                 if let Some(failure) = self.failure_of_sink(at) {
                     return without_sink(failure);

@@ -165,6 +165,17 @@ impl Witness {
         Self { generation: self.generation + u64::from(!is_later), held, ..self }
     }
 
+    /// This record as a session writes it after an earlier session of its process, whose record may
+    /// be stored only now. If that session held the slot at a later moment, or on a later timeline,
+    /// the server was taken back, and a new generation begins as in [`Self::held_by`].
+    #[must_use]
+    pub(super) fn ranked_after(self, earlier: &Self) -> Self {
+        let standing = |one: &Self| (one.generation, one.holder());
+        let is_later = standing(&self) > standing(earlier);
+        let generation = if is_later { self.generation } else { earlier.generation + 1 };
+        Self { generation, ..self }
+    }
+
     /// The next generation of this record, in which these gaps are open, too.
     #[must_use]
     pub fn with_gaps(&self, gaps: &[Gap]) -> Self {

@@ -134,7 +134,8 @@ fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
         let event = number.map(|number| &history.events[*number]);
         // What an earlier session has produced may arrive after the history was taken back.
         let is_passed = |event: &CommittedEvent| {
-            event.is_to_be_dropped() || is_in_gap(event) || event.is_row_lost
+            let is_lost = event.is_row_lost || event.is_drop_lost;
+            event.is_to_be_dropped() || is_in_gap(event) || is_lost
         };
         event.is_some_and(is_passed)
     };

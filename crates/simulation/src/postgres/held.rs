@@ -2,7 +2,10 @@
 
 use std::{mem, rc::Rc};
 
-use relay::held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading};
+use relay::{
+    held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading},
+    testing::HeldState,
+};
 
 use super::{
     SimulatedPostgres,
@@ -75,8 +78,12 @@ impl SimulatedPostgres {
             }
         }
         for (event, state) in history.events.iter_mut().zip(states) {
+            let was_to_be_dropped = event.is_to_be_dropped();
             let was = mem::replace(&mut event.held, state);
             event.is_reopened |= was != state;
+            event.is_drop_lost |= was_to_be_dropped && !event.is_to_be_dropped();
+            // A person had dropped it, so nobody misses it.
+            event.is_accepted |= was == Some(HeldState::Dropped) && state.is_none();
             event.is_row_lost |= was.is_some() && state.is_none();
         }
     }

@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use relay::{held::HeldRequest, testing::HeldTable};
+use relay::{
+    held::{HeldRequest, TableMark},
+    testing::HeldTable,
+};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -16,6 +19,17 @@ pub struct SimulatedHeldTable {
 }
 
 impl SimulatedHeldTable {
+    /// What the routers had in the table when a record said this, and at every moment since. A
+    /// router that has lost the server may still write each of them.
+    pub fn marks_since(&self, recorded: TableMark) -> Vec<TableMark> {
+        let marks = self.past.iter().map(|(_, table)| table.mark());
+        let is_later = |mark: &TableMark| {
+            mark.version.map(|version| version.writes)
+                >= recorded.version.map(|version| version.writes)
+        };
+        marks.filter(is_later).chain([recorded]).collect()
+    }
+
     /// The database is taken back: the table is as it was when WAL ended here.
     pub(super) fn take_back(&mut self, to: u64) {
         self.orphans.clear();

@@ -156,10 +156,12 @@ impl World {
         self.coverage.sessions += 1;
         let end = self.server.history.end_of_wal;
         let furthest = match self.plan.state_topic {
+            // What another router has stored since the last read is found at the next one.
             StateTopicSetting::Used => {
-                let best = self.kafka.state.best();
-                let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
-                best.filter(is_same).map_or(0, |best| best.position.as_u64())
+                let read = self.routers[router].read_witness.as_ref();
+                let is_same =
+                    |read: &&Witness| read.history.as_ref() == Some(&self.server.identity);
+                read.filter(is_same).map_or(0, |read| read.position.as_u64())
             }
             StateTopicSetting::Unused => self.routers[router].furthest,
         };

@@ -72,7 +72,10 @@ impl World {
         let loads = matches!(answer, Ok(HeldAnswer::Absent | HeldAnswer::Loaded(_)));
         let is_last = number == self.routers[router].last_held;
         let before = self.stream_to_begin(router).filter(|_| loads && is_last);
+        let is_refused = matches!(&answer, Err(failure) if failure.code == Code::SlotInUse);
+        let unread = self.unread_error(router).filter(|_| is_refused && is_last);
         self.input(router, Input::Held(number, answer));
+        self.check_error_is_read(router, unread);
         if before.is_some() && before == self.stream_to_begin(router) {
             self.check_session_begin(router);
         }

@@ -171,6 +171,31 @@ impl World {
         }
     }
 
+    /// Process and connection of a stream that the server has ended with an error, if the router
+    /// can still read that error.
+    pub(super) fn unread_error(&self, router: usize) -> Option<(u64, u64)> {
+        let process = &self.routers[router];
+        let id = process.connection?;
+        let connection = self.server.connections.iter().find(|one| one.id == id)?;
+        let is_error = |message: &SocketMessage| matches!(message, SocketMessage::ErrorResponse(_));
+        let is_unread = !connection.is_black_holed && connection.wire.iter().any(is_error);
+        is_unread.then_some((process.number, id))
+    }
+
+    /// A router that is told that it does not hold the slot must read why the server has ended its
+    /// stream, if that error was `unread` before it was told.
+    pub(super) fn check_error_is_read(&mut self, router: usize, unread: Option<(u64, u64)>) {
+        let process = &self.routers[router];
+        if let Some((number, connection)) = unread
+            && process.number == number
+            && process.connection != Some(connection)
+        {
+            self.checker.report_violation(Invariant::S11Reporting, || {
+                "a router closes a stream and has not read the error at its end".to_owned()
+            });
+        }
+    }
+
     pub(super) fn lose_connection(&mut self, router: usize, id: u64, code: Code) {
         self.routers[router].connection = None;
         self.server.close(id);

@@ -6,7 +6,11 @@ use relay::{
 };
 
 use super::World;
-use crate::{invariant::Invariant, kafka::FailedWrite, router::PendingRead};
+use crate::{
+    invariant::Invariant,
+    kafka::FailedWrite,
+    router::{PendingRead, standing},
+};
 
 impl World {
     /// The core asks for the records of the state topic.
@@ -41,6 +45,9 @@ impl World {
         let is_last = number == self.routers[router].last_state_topic_read && read.is_ok();
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
+        if is_last {
+            self.routers[router].read_witness.clone_from(&known);
+        }
         self.input(router, Input::StateTopic(number, read));
         if before.is_some()
             && before == self.stream_to_begin(router)
@@ -62,8 +69,22 @@ impl World {
     /// The core gives a write of its witness to the producer.
     pub(super) fn write_state_topic(&mut self, router: usize, write: Write) {
         self.check_witness_against_acks(router, &write);
+        self.check_standing(router, &write);
         if let Some(producer) = &mut self.routers[router].producer {
             producer.write(write);
+        }
+    }
+
+    /// What a process writes must count for more than what it wrote before, which may be stored
+    /// later: else the witness would fall back to the earlier session's position.
+    fn check_standing(&mut self, router: usize, write: &Write) {
+        let Some(now) = decoded(write).as_ref().map(standing) else { return };
+        if let Some(before) = self.routers[router].standing.replace(now)
+            && now < before
+        {
+            self.checker.report_violation(Invariant::S4Duplicates, || {
+                format!("a process writes a record of {now:?} after one of {before:?}")
+            });
         }
     }
 
@@ -159,8 +180,6 @@ impl World {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
         let writes = producers.flat_map(crate::kafka::SimulatedProducer::writes);
         let mut on_their_way = writes.chain(&self.kafka.state.late_writes).filter_map(decoded);
-        let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
-        let standing = |one: &Witness| (one.generation, timeline(one), one.held);
         on_their_way.any(|witness| standing(&witness) > standing(known))
     }
 

@@ -108,7 +108,7 @@ impl Relay {
                     _,
                 ) => {}
             },
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Exited => {}
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Leaving(_) | Phase::Exited => {}
         }
     }
 
@@ -329,19 +329,14 @@ impl Relay {
         let Some(first) = &attempt.reading else { return };
         let confirmed = |reading: &SlotReading| reading.slot.as_ref()?.confirmed_flush_lsn;
         let holder = reading.slot.as_ref().and_then(|slot| slot.active_pid);
-        let changed = if confirmed(first) != confirmed(reading) {
-            Some(
-                "the slot stands elsewhere than before this router held it: its last holder has confirmed more since, or somebody has advanced or re-created it",
-            )
-        } else if attempt.walsender.is_some() && holder != attempt.walsender {
-            Some(
-                "the server has ended this stream, or given the slot to another, while the router connected",
-            )
-        } else {
-            None
-        };
-        if let Some(why) = changed {
+        if confirmed(first) != confirmed(reading) {
+            let why = "the slot stands elsewhere than before this router held it: its last holder has confirmed more since, or somebody has advanced or re-created it";
             self.disconnect(Failure::new(Code::SlotInUse, why), at);
+            return;
+        }
+        if attempt.walsender.is_some() && holder != attempt.walsender {
+            let why = "the server has ended this stream, or given the slot to another, while the router connected";
+            self.leave(Failure::new(Code::SlotInUse, why), at);
             return;
         }
         attempt.held = Some(reading.moment());

@@ -127,10 +127,16 @@ impl Relay {
         {
             return std::mem::take(&mut attempt.gaps);
         }
+        vec![Gap::new(failure, self.interval_at_risk())]
+    }
+
+    /// The rows at risk, if there is a gap now.
+    pub(in crate::machine) fn interval_at_risk(&self) -> Interval {
         let known = self.keeper.witness();
         let acknowledged = known.map(Witness::mark);
-        let interval = match &self.phase {
+        match &self.phase {
             Phase::Streaming(session) => session.at_risk(acknowledged),
+            Phase::Leaving(leaving) => leaving.at_risk.clone(),
             Phase::Connecting(_)
             | Phase::Waiting { .. }
             | Phase::Standby { .. }
@@ -142,7 +148,6 @@ impl Relay {
                 let mark = Mark { lsn: position, at };
                 Interval { from: Some(mark.clone()), to: mark }
             }
-        };
-        vec![Gap::new(failure, interval)]
+        }
     }
 }

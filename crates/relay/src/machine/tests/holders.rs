@@ -67,3 +67,23 @@ fn a_server_whose_wal_is_shorter_than_an_earlier_session_saw_begins_a_generation
     world.settle_down();
     assert_eq!(world.witness().generation, generation + 1);
 }
+
+/// The server was restored while the first session's record was on its way.
+#[test]
+fn a_record_of_an_earlier_session_that_is_stored_late_does_not_count_beside_the_present_one() {
+    let mut world = World::new();
+    world.connect();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.script.source.wal_end -= 1_000;
+    world.connect();
+    assert!(world.store(), "the first session's record, late");
+    world.settle_down();
+    world.transaction(100, &["a"]);
+    world.script.settle();
+    world.settle_down();
+    assert_eq!(world.script.source.slot_at, 108);
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None), "nobody else moved the slot");
+}

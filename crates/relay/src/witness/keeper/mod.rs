@@ -158,6 +158,10 @@ impl Keeper {
             return;
         };
         let key = key::of_session(&settings.key, &settings.process, sessions, id);
+        let witness = match &self.session_record {
+            Some(earlier) => witness.ranked_after(&earlier.witness),
+            None => witness,
+        };
         self.keys_to_delete = self.records.iter().map(|record| record.key.clone()).collect();
         self.keys_to_delete
             .extend(self.session_record.take().map(|session_record| session_record.key));

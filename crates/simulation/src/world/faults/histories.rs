@@ -92,12 +92,14 @@ impl World {
         let Some(recorded) = self.kafka.state.best() else { return Injection::NotApplicable };
         let until = self.some_time_soon();
         self.discarded_wal_end = self.discarded_wal_end.max(self.server.history.end_of_wal);
+        let held_marks = self.server.held.marks_since(recorded.held_table);
         let Some(left) = exchange(self, until) else { return Injection::NotApplicable };
         let last = recorded.last.map(|last| last.end_lsn.as_u64());
         // A session begins its record with what it has read, and may not have written it yet. What
         // an earlier session, which has lost the slot, had acknowledged since does not count.
         let is_later = last.is_some_and(|last| last > left);
-        let has_lost_held_events = self.server.held.table.mark().lacks(recorded.held_table);
+        let held = self.server.held.table.mark();
+        let has_lost_held_events = held_marks.iter().all(|mark| held.lacks(*mark));
         let is_due =
             left == 0 || (is_later || has_lost_held_events) && !self.is_outranked(&recorded);
         // A router that has not noticed the change may still write what it produced.

@@ -216,15 +216,6 @@ fn an_event_that_precedes_what_is_held_goes_the_usual_way_when_it_comes_again() 
 }
 
 #[test]
-fn a_router_to_which_the_table_says_that_it_lost_the_slot_ends_its_session() {
-    let mut script = streaming(dead_letters());
-    script.rows(24, &[poison("b")]);
-    let number = script.actions().iter().find_map(number_of);
-    script.handle(Input::Held(number.unwrap(), Err(failure(Code::SlotInUse))));
-    assert!(script.actions().contains(&Action::Disconnect));
-}
-
-#[test]
 fn the_row_that_was_too_many_is_offered_again_when_another_has_left() {
     let limits = HeldLimits { keys: 1, ..HeldLimits::default() };
     let mut script = streaming(HeldSettings { limits, ..dead_letters() });

@@ -8,6 +8,7 @@ use crate::{
 };
 
 mod holding;
+mod leaving;
 mod refused;
 mod releasing;
 mod skipping;
