@@ -13,8 +13,9 @@ use crate::{
 ///
 /// * every open gap, since two routers may have found different gaps;
 /// * every acceptance;
-/// * each topic's greatest partition count: a greater count is used only when everything produced
-///   under the smaller one is acknowledged.
+/// * partition counts of topics that the later holders have none of. A later holder's own count
+///   stays: it may have records in flight under it, and has not read of another count that an
+///   earlier holder wrote late.
 ///
 /// # Errors
 /// One of the records cannot be read. That record may be the one that counts, so the others are not
@@ -40,12 +41,15 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
     all.sort_by_key(Witness::rank);
     let mut first = all.pop()?;
     let generation = first.generation;
-    for other in all.into_iter().filter(|other| other.generation == generation) {
-        first.take_over_acceptances(&other);
+    all.retain(|other| other.generation == generation);
+    // The later holder first.
+    for other in all.iter().rev() {
         for (topic, count) in &other.partitions {
-            let known = first.partitions.entry(topic.clone()).or_insert(*count);
-            *known = (*known).max(*count);
+            first.partitions.entry(topic.clone()).or_insert(*count);
         }
+    }
+    for other in all {
+        first.take_over_acceptances(&other);
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {
                 first.gaps.push(gap);
@@ -104,6 +108,24 @@ mod tests {
         };
         let joined = join([on(2, 800, 100), on(3, 700, 300)]).unwrap();
         assert_eq!(joined.position.as_u64(), 300);
+    }
+
+    /// The late write has a count that its session began to use, and that the next holder, which
+    /// may have something in flight, did not read of.
+    #[test]
+    fn a_late_write_changes_no_partition_count_that_the_next_holder_uses() {
+        let held = |clock_micros, counts: &[(&str, i32)]| {
+            let wal_end = Lsn::from_u64(600);
+            let partitions = counts.iter().map(|(topic, count)| ((*topic).to_owned(), *count));
+            let held = Some(ServerMoment { wal_end, clock_micros });
+            Witness { held, partitions: partitions.collect(), ..at(1, 500) }
+        };
+        let (first, next) = (held(1, &[("a", 9), ("b", 2)]), held(2, &[("a", 5)]));
+        let earliest = held(0, &[("b", 4), ("c", 1)]);
+        for order in [[&first, &next, &earliest], [&earliest, &next, &first]] {
+            let joined = join(order.map(Witness::clone)).unwrap();
+            assert_eq!(joined.partitions, held(2, &[("a", 5), ("b", 2), ("c", 1)]).partitions);
+        }
     }
 
     #[test]
