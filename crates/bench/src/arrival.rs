@@ -33,14 +33,7 @@ pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
         let mut router = configured(&pipeline, binary)?;
         let mut times = Vec::new();
         for turn in 0..=args.runs {
-            let session = pipeline.server.postgres.connect().await?;
-            session.execute(&pipeline.server.insert_row(turn), &[]).await?;
-            let topic = pipeline.topics.read_to_end_and_follow().await?;
-            let started = Instant::now();
-            router.start_again()?;
-            let time = arrival(topic, turn, started).await;
-            let time = time.with_context(|| format!("log:\n{}", router.log()))?;
-            stop(&mut router).await?;
+            let time = start(&pipeline, &mut router, turn).await?;
             let line = json!({ "reader": reader.name(), "run": turn, "warm_up": turn == 0 });
             report.record("start", line, json!({ "first_ms": time }))?;
             times.extend((turn > 0).then_some(time));
@@ -52,6 +45,23 @@ pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
         report.add_target(what, Limit::AtMost(500.0), Some(200.0), spread);
     }
     report.print(&format!("\nstart\n{}", table.show()))
+}
+
+/// Milliseconds from a router's start until a row arrives that waits for it. Stops the router.
+pub(crate) async fn start(
+    pipeline: &BenchPipeline,
+    router: &mut RouterProcess,
+    turn: u32,
+) -> anyhow::Result<f64> {
+    let session = pipeline.server.postgres.connect().await?;
+    session.execute(&pipeline.server.insert_row(turn), &[]).await?;
+    let topic = pipeline.topics.read_to_end_and_follow().await?;
+    let started = Instant::now();
+    router.start_again()?;
+    let time = arrival(topic, turn, started).await;
+    let time = time.with_context(|| format!("log:\n{}", router.log()))?;
+    stop(router).await?;
+    Ok(time)
 }
 
 /// Kills a holder once per run, after one kill that is not counted.
@@ -93,7 +103,8 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
     report.print(&format!("\ntakeover by a standby\n{}", table.show()))
 }
 
-fn configured(pipeline: &BenchPipeline, binary: &Path) -> anyhow::Result<RouterProcess> {
+/// A router that is not started yet.
+pub(crate) fn configured(pipeline: &BenchPipeline, binary: &Path) -> anyhow::Result<RouterProcess> {
     Ok(RouterProcess::with_config(&pipeline.router_config())?.program(binary))
 }
 

@@ -6,13 +6,14 @@
 //! a fraction of the memory that the checker of the test suite needs.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::shape::Distribution;
 
 /// The state of the check of one run.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    expected: u64,
+    expected: Range<u64>,
     distribution: Distribution,
     seen: Vec<u64>,
     keys: Vec<Option<LastRecord>>,
@@ -22,8 +23,17 @@ pub(crate) struct Audit {
 
 #[derive(Debug, Clone, Copy)]
 struct LastRecord {
-    at: i32,
+    at: Place,
     seq: u64,
+}
+
+/// Where an event was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In this partition, or in this topic where there are many.
+    Kafka(i32),
+    /// In the table of held events.
+    Table,
 }
 
 /// How often each anomaly occurred.
@@ -50,12 +60,13 @@ impl fmt::Display for AnomalyCounts {
 }
 
 impl Audit {
-    /// Expects the events 0 to `expected`.
-    pub(crate) fn new(expected: u64, distribution: Distribution) -> anyhow::Result<Self> {
+    /// Expects the events of these numbers.
+    pub(crate) fn new(expected: Range<u64>, distribution: Distribution) -> anyhow::Result<Self> {
+        let words = usize::try_from(expected.end.div_ceil(64))?;
         Ok(Self {
             expected,
             distribution,
-            seen: vec![0; usize::try_from(expected.div_ceil(64))?],
+            seen: vec![0; words],
             keys: vec![None; usize::try_from(distribution.keys)?],
             noted: 0,
             anomalies: AnomalyCounts::default(),
@@ -65,26 +76,28 @@ impl Audit {
     /// Takes note of the next record at a place: its partition, or its topic where there are many.
     pub(crate) fn note(&mut self, at: Option<i32>, key: Option<&[u8]>, value: Option<&[u8]>) {
         self.noted += 1;
-        if self.identify(at, key, value).is_none() {
+        if at.and_then(|at| self.identify(Place::Kafka(at), key, value)).is_none() {
+            self.anomalies.altered += 1;
+        }
+    }
+
+    /// Takes note of an event that the table of held events has instead of Kafka, in its order
+    /// among the records of its key. `messages` contain its payload.
+    pub(crate) fn note_held(&mut self, key: Option<&[u8]>, messages: &[u8]) {
+        if self.identify(Place::Table, key, Some(messages)).is_none() {
             self.anomalies.altered += 1;
         }
     }
 
     /// `None` when the record is no event of the load, or is in the wrong place.
-    fn identify(
-        &mut self,
-        at: Option<i32>,
-        key: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Option<()> {
-        let at = at?;
-        let seq = member(value?, b"\"seq\": ").filter(|seq| *seq < self.expected)?;
+    fn identify(&mut self, at: Place, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
+        let seq = member(value?, b"\"seq\": ").filter(|seq| self.expected.contains(seq))?;
         let (kind, key) = std::str::from_utf8(key?).ok()?.rsplit_once('-')?;
         let key = key.parse::<u64>().ok().filter(|key| *key == seq % self.distribution.keys)?;
         let topic = key % self.distribution.topics;
         let belongs = match kind.strip_prefix("type") {
             None => kind == "order" && self.distribution.topics == 1,
-            Some(number) => number.parse() == Ok(topic) && u64::try_from(at) == Ok(topic),
+            Some(number) => number.parse() == Ok(topic) && at.is_of(topic),
         };
         let word = self.seen.get_mut(usize::try_from(seq / 64).ok()?)?;
         let place = self.keys.get_mut(usize::try_from(key).ok()?).filter(|_| belongs)?;
@@ -93,7 +106,7 @@ impl Audit {
             self.anomalies.duplicates += 1;
         } else if let Some(before) = place {
             self.anomalies.out_of_order += u64::from(before.seq > seq);
-            self.anomalies.scattered += u64::from(before.at != at);
+            self.anomalies.scattered += u64::from(before.at.excludes(at));
         }
         *word |= bit;
         *place = Some(LastRecord { at, seq });
@@ -112,9 +125,26 @@ impl Audit {
     ///
     /// Fails when there was any anomaly.
     pub(crate) fn result(mut self, records: u64) -> Result<(), AnomalyCounts> {
-        self.anomalies.lost = self.expected - self.arrived();
+        self.anomalies.lost = self.expected.end - self.expected.start - self.arrived();
         self.anomalies.duplicates += records.saturating_sub(self.noted);
         if self.anomalies == AnomalyCounts::default() { Ok(()) } else { Err(self.anomalies) }
+    }
+}
+
+impl Place {
+    fn is_of(self, topic: u64) -> bool {
+        match self {
+            Self::Kafka(at) => u64::try_from(at) == Ok(topic),
+            Self::Table => true,
+        }
+    }
+
+    /// Whether one key cannot have records here and there.
+    fn excludes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Kafka(here), Self::Kafka(there)) => here != there,
+            (Self::Table, _) | (_, Self::Table) => false,
+        }
     }
 }
 
@@ -132,7 +162,8 @@ mod tests {
 
     /// Two keys, events 0 to 4; each record is partition, key and seq.
     fn check_delivery(records: &[(i32, u64, u64)]) -> Result<(), AnomalyCounts> {
-        let mut audit = Audit::new(4, Distribution { keys: 2, ..Distribution::default() }).unwrap();
+        let mut audit =
+            Audit::new(0..4, Distribution { keys: 2, ..Distribution::default() }).unwrap();
         for (partition, key, seq) in records {
             let value = format!("{{\"pad\": \"\\\"seq\\\": 9\", \"seq\": {seq}}}");
             audit.note(
@@ -173,7 +204,7 @@ mod tests {
     fn a_record_beyond_the_first_of_its_event_counts_as_a_duplicate_even_if_it_was_not_read() {
         let doubled = [(0, 0, 0), (0, 0, 0), (1, 1, 1), (0, 0, 2), (1, 1, 3)];
         assert_eq!(check_delivery(&doubled), anomalies(|counts| counts.duplicates = 1));
-        let audit = Audit::new(0, Distribution::default()).unwrap();
+        let audit = Audit::new(0..0, Distribution::default()).unwrap();
         assert_eq!(audit.result(1), anomalies(|counts| counts.duplicates = 1));
     }
 
@@ -195,11 +226,35 @@ mod tests {
     #[test]
     fn an_event_in_the_topic_of_another_type_counts_as_altered() {
         let mut audit =
-            Audit::new(4, Distribution { keys: 4, topics: 2, ..Distribution::default() }).unwrap();
+            Audit::new(0..4, Distribution { keys: 4, topics: 2, ..Distribution::default() })
+                .unwrap();
         for (topic, seq) in [(0, 0), (1, 1), (1, 2), (1, 3)] {
             let (key, value) = (format!("type{}-{seq}", seq % 2), format!("{{\"seq\": {seq}}}"));
             audit.note(Some(topic), Some(key.as_bytes()), Some(value.as_bytes()));
         }
         assert_eq!(audit.result(4), anomalies(|counts| (counts.altered, counts.lost) = (1, 1)));
+    }
+
+    #[test]
+    fn a_held_event_counts_as_one_that_arrived_and_must_come_in_its_order() {
+        let audit_of = |kafka: &[u64], held: &[u64]| {
+            let mut audit = Audit::new(2..6, Distribution { keys: 2, ..Distribution::default() })?;
+            let parts = |seq| (format!("order-{}", seq % 2), format!("D{{\"seq\": {seq}}}\0"));
+            for (key, value) in kafka.iter().map(parts) {
+                audit.note(Some(3), Some(key.as_bytes()), Some(value.as_bytes()));
+            }
+            for (key, messages) in held.iter().map(parts) {
+                audit.note_held(Some(key.as_bytes()), messages.as_bytes());
+            }
+            anyhow::Ok(audit.result(u64::try_from(kafka.len())?))
+        };
+        assert_eq!(audit_of(&[2, 3, 4], &[5]).unwrap(), Ok(()));
+        assert_eq!(audit_of(&[2, 3, 4], &[]).unwrap(), anomalies(|counts| counts.lost = 1));
+        let twice = anomalies(|counts| counts.duplicates = 1);
+        assert_eq!(audit_of(&[2, 3, 4, 5], &[5]).unwrap(), twice);
+        let passed = anomalies(|counts| counts.out_of_order = 1);
+        assert_eq!(audit_of(&[2, 4, 5], &[3]).unwrap(), passed);
+        let early = anomalies(|counts| counts.altered = 1);
+        assert_eq!(audit_of(&[1, 2, 3, 4, 5], &[]).unwrap(), early);
     }
 }

@@ -24,6 +24,9 @@ pub(crate) enum Measurement {
     Takeover,
     /// CPU time of a router that has nothing to do
     Idle,
+    /// What dead letters and held events cost: the latency of other keys, a backlog, the way out of
+    /// the table, the start
+    Held,
     /// CPU time per event, from few to many topics, keys, partitions and rows per transaction
     Flat,
 }
@@ -33,13 +36,14 @@ impl Measurement {
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
     /// The order in which they are measured. The last one leaves thousands of topics behind.
-    pub(crate) const ORDER: [Self; 8] = [
+    pub(crate) const ORDER: [Self; 9] = [
         Self::Drain,
         Self::Memory,
         Self::Start,
         Self::Takeover,
         Self::Idle,
         Self::Latency,
+        Self::Held,
         Self::Outage,
         Self::Flat,
     ];

@@ -15,6 +15,7 @@ use crate::args::Args;
 use crate::bench::Bench;
 use crate::figures::{Spread, float};
 use crate::floor::produce;
+use crate::held::table::held_rows;
 use crate::listen::{DeliveryCost, LatencySamples, WARM_UP, consume};
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
@@ -26,15 +27,15 @@ use crate::topic::{RunTopics, blocking};
 use crate::watch::Anomaly;
 use crate::writers::{Timetable, WriteResult};
 
-const TIME: Duration = Duration::from_secs(20);
+pub(crate) const TIME: Duration = Duration::from_secs(20);
 
 /// The figures of one run at one rate.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct LatencyFigures {
+pub(crate) struct LatencyFigures {
     #[serde(rename = "p50_ms")]
-    p50: f64,
+    pub(crate) p50: f64,
     #[serde(rename = "p99_ms")]
-    p99: f64,
+    pub(crate) p99: f64,
     #[serde(rename = "p999_ms")]
     p999: f64,
     #[serde(rename = "max_ms")]
@@ -48,10 +49,10 @@ struct LatencyFigures {
 }
 
 /// One reader at one rate.
-struct LatencyRow<'a> {
-    reader: &'a Reader,
-    name: String,
-    runs: Vec<LatencyFigures>,
+pub(crate) struct LatencyRow<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) name: String,
+    pub(crate) runs: Vec<LatencyFigures>,
 }
 
 /// Measures every rate: the floor and each reader, taking turns.
@@ -114,17 +115,29 @@ async fn measure_reader(
 ) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
     let pipeline = BenchPipeline::with_topic(args, kafka, "latency", &topic).await?;
-    let BenchPipeline { server, topics, slot, .. } = &pipeline;
+    measure_pipeline(&pipeline, reader, &Timetable::lasting(rate, WARM_UP + TIME), kafka).await
+}
+
+/// Measures one run of one reader.
+pub(crate) async fn measure_pipeline(
+    pipeline: &BenchPipeline,
+    reader: &Reader,
+    timetable: &Timetable,
+    kafka: &mut KafkaCluster,
+) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
+    let BenchPipeline { server, topics, slot, .. } = pipeline;
     let mut running = pipeline.start(reader, TuningGoal::Latency).await?;
-    let timetable = Timetable::lasting(rate, WARM_UP + TIME);
     let processes = measured_processes(server, slot, kafka, running.pid()?).await?;
-    let consuming = consume(topics, &timetable, Some(processes)).await?;
-    let (written, seen) = tokio::try_join!(pipeline.write(&timetable), consuming)?;
-    let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
+    let consuming = consume(topics, timetable, Some(processes)).await?;
+    let (written, seen) = tokio::try_join!(pipeline.write(timetable), consuming)?;
+    let mut seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
     running.stop().await?;
+    for row in held_rows(server, slot).await? {
+        seen.audit.note_held(row.key.as_deref(), &row.messages);
+    }
     let WriteResult { took, lateness } = written?;
     let late = float(lateness.value_at_quantile(0.99)) / 1e6;
-    check_delivery(topics, &timetable, seen, (took, Some(late))).await
+    check_delivery(topics, timetable, seen, (took, Some(late))).await
 }
 
 /// Figures count only if every event arrived once and in order.
@@ -168,7 +181,7 @@ impl LatencyRow<'_> {
     }
 }
 
-fn table(rows: &[LatencyRow<'_>]) -> Table {
+pub(crate) fn table(rows: &[LatencyRow<'_>]) -> Table {
     let columns: [Column<'_, &LatencyRow<'_>>; 12] = [
         ("reader", &|row| Some(row.name.clone())),
         ("p50 ms", &|row| row.latency(|run| run.p50)),

@@ -15,6 +15,7 @@ mod drain;
 mod figures;
 mod flat;
 mod floor;
+mod held;
 mod idle;
 mod latency;
 mod listen;
@@ -80,6 +81,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Measurement::Outage => outage::measure(bench).await?,
             Measurement::Takeover => arrival::takeovers(bench).await?,
             Measurement::Idle => idle::measure(bench).await?,
+            Measurement::Held => held::measure(bench).await?,
             Measurement::Flat => flat::measure(bench).await?,
         }
     }

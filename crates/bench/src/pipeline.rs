@@ -39,8 +39,18 @@ impl BenchPipeline {
         slot: &'static str,
         topic: &str,
     ) -> anyhow::Result<Self> {
-        let topics = RunTopics::create(&kafka.bootstrap(), topic, Distribution::default()).await?;
         let server = BenchServer::start(args.version(), Distribution::default()).await?;
+        Self::on(server, args, kafka, (slot, topic)).await
+    }
+
+    /// The same, on this server.
+    pub(crate) async fn on(
+        server: BenchServer,
+        args: &Args,
+        kafka: &KafkaCluster,
+        (slot, topic): (&'static str, &str),
+    ) -> anyhow::Result<Self> {
+        let topics = RunTopics::create(&kafka.bootstrap(), topic, Distribution::default()).await?;
         server.copy_slot(slot).await?;
         Ok(Self { server, topics, slot, socket: args.first_socket() })
     }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::audit::Audit;
 use crate::choices::Socket;
 use crate::figures::megabytes;
+use crate::held::table::{HeldRow, held_rows};
 use crate::reader::{Reader, RunningReader, STOP_DEADLINE};
 use crate::server::{
     BenchServer, PUBLICATION, ReaderSettings, TuningGoal, WrittenBacklog, pg_recvlogical,
@@ -48,7 +49,7 @@ pub(crate) async fn run(
     name: &str,
 ) -> anyhow::Result<Result<Run, Anomaly>> {
     let slot = name.replace('-', "_");
-    server.copy_slot(&slot).await?;
+    server.copy_slot_from(written.origin, &slot).await?;
     let outcome = if reader.delivers() {
         deliver((reader, socket), server, kafka, written, (&slot, name)).await
     } else {
@@ -105,7 +106,7 @@ async fn deliver(
     let mut running = RunningReader::start(reader, server, settings)?;
     let pid = running.pid()?;
     let processes = measured_processes(server, slot, kafka, pid).await?;
-    let source = ProgressSource::Records { ends, before, expected: written.events };
+    let source = ProgressSource::Records { ends, before, expected: written.delivered() };
     let samples = match blocking(move || watch(&source, processes, started)).await? {
         Ok(samples) => samples,
         Err(anomaly) => return Ok(Err(format!("{anomaly}; its log:\n{}", running.log()))),
@@ -113,7 +114,8 @@ async fn deliver(
     let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
     let confirmed = server.postgres.confirmed(slot).await?;
-    let delivery = check_delivery(&topics, positions, before, written).await?;
+    let held = held_rows(server, slot).await?;
+    let delivery = check_delivery(&topics, positions, before, written, held).await?;
     topics.delete().await?;
     if reader.is_router() && confirmed < written.end {
         return Ok(Err(format!("confirmed {confirmed} instead of {} or later", written.end)));
@@ -140,21 +142,24 @@ pub(crate) async fn measured_processes(
 }
 
 /// Reads what a run has written since topics ended at `start`, of which `before` records were
-/// there, and checks it.
+/// there, and checks it together with what
+/// the table has.
 async fn check_delivery(
     topics: &RunTopics,
     start: TopicPartitionList,
     before: u64,
     written: WrittenBacklog,
+    held: Vec<HeldRow>,
 ) -> anyhow::Result<Result<(), Anomaly>> {
     let records = topics.records().await? - before;
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(written.events, written.distribution)?;
-        topics.follow_from(&start)?.read(written.events, |record| {
+        let mut audit = Audit::new(written.numbers(), written.distribution)?;
+        topics.follow_from(&start)?.read(written.delivered(), |record| {
             audit.note(topics.place(record), record.key(), record.payload());
             Ok(())
         })?;
+        held.iter().for_each(|row| audit.note_held(row.key.as_deref(), &row.messages));
         Ok(audit.result(records).map_err(|anomalies| anomalies.to_string()))
     })
     .await

@@ -3,6 +3,7 @@
 //! Every run reads the same WAL: one slot, `origin`, is created before the load, and each run gets
 //! a copy of it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,10 +21,13 @@ use crate::choices::Socket;
 use crate::figures::float;
 use crate::shape::{Distribution, Shape};
 use crate::topic::RunTopics;
+use crate::writers::POISON;
 
 pub(crate) const PUBLICATION: &str = "bench";
 
 const ORIGIN: &str = "origin";
+/// A slot that starts behind the rows that cannot be delivered.
+const BEHIND_POISON: &str = "behind_poison";
 
 /// Background work that comes and goes must not fall into one run and not into the next.
 const SETTINGS: &[(&str, &str)] = &[
@@ -42,6 +46,33 @@ pub(crate) struct WrittenBacklog {
     /// Bytes of a payload, on average.
     pub(crate) value_bytes: f64,
     pub(crate) distribution: Distribution,
+    /// The slot that starts before its first event.
+    pub(crate) origin: &'static str,
+    /// The number of its first event.
+    pub(crate) first: u64,
+    /// So many events at the beginning cannot be delivered, each of another key.
+    pub(crate) poisoned: u64,
+}
+
+impl WrittenBacklog {
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        self.first..self.first + self.events
+    }
+
+    /// How many events are delivered; the others are held.
+    pub(crate) fn delivered(&self) -> u64 {
+        let keys = self.distribution.keys;
+        let before = |n: u64| n / keys * self.poisoned + self.poisoned.min(n % keys);
+        let Range { start, end } = self.numbers();
+        self.events - (before(end) - before(start))
+    }
+}
+
+/// What the routers of a server do about a row that cannot be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BadRows {
+    Halt,
+    DeadLetter,
 }
 
 /// What a peer that can be tuned is tuned for.
@@ -63,7 +94,8 @@ pub(crate) struct ReaderSettings<'a> {
 /// A PostgreSQL with an outbox table, its publication and the slot `origin`.
 pub(crate) struct BenchServer {
     pub(crate) postgres: PostgresServer,
-    session: DatabaseSession,
+    pub(crate) bad_rows: BadRows,
+    pub(crate) session: DatabaseSession,
     schema: Schema,
     distribution: Distribution,
     /// The `name` in the configuration of the routers that read from it.
@@ -72,6 +104,23 @@ pub(crate) struct BenchServer {
 
 impl BenchServer {
     pub(crate) async fn start(version: u16, distribution: Distribution) -> anyhow::Result<Self> {
+        Self::with_table(version, distribution, (Preset::Debezium, BadRows::Halt)).await
+    }
+
+    /// The same, with an outbox table that has headers.
+    pub(crate) async fn with_headers(
+        version: u16,
+        distribution: Distribution,
+        bad_rows: BadRows,
+    ) -> anyhow::Result<Self> {
+        Self::with_table(version, distribution, (Preset::Default, bad_rows)).await
+    }
+
+    async fn with_table(
+        version: u16,
+        distribution: Distribution,
+        (preset, bad_rows): (Preset, BadRows),
+    ) -> anyhow::Result<Self> {
         let options =
             SETTINGS.iter().fold(PostgresOptions::version(version), |options, (name, value)| {
                 options.set(name, value)
@@ -81,9 +130,8 @@ impl BenchServer {
         let session = postgres.connect().await?;
         let types = distribution.types();
         let types: Vec<&str> = types.iter().map(String::as_str).collect();
-        let schema = Schema::new(Preset::Debezium)
-            .aggregates(i32::try_from(distribution.keys)?)
-            .types(&types);
+        let schema =
+            Schema::new(preset).aggregates(i32::try_from(distribution.keys)?).types(&types);
         schema.create(&session).await?;
         session
             .batch_execute(&format!(
@@ -93,7 +141,7 @@ impl BenchServer {
             .await?;
         create_slot(&session, ORIGIN, "pgoutput").await?;
         let name = format!("bench-{}", Uuid::new_v4());
-        Ok(Self { postgres, session, schema, distribution, name })
+        Ok(Self { postgres, bad_rows, session, schema, distribution, name })
     }
 
     /// Writes a backlog.
@@ -102,13 +150,44 @@ impl BenchServer {
         shape: Shape,
         events: u64,
     ) -> anyhow::Result<WrittenBacklog> {
+        self.write_events(shape, events, 0).await
+    }
+
+    /// Writes so many rows that cannot be delivered, each of another key, and a backlog behind
+    /// them. Returns the backlog with them and without them.
+    pub(crate) async fn write_poisoned_backlog(
+        &self,
+        shape: Shape,
+        events: u64,
+        poisoned: u64,
+    ) -> anyhow::Result<(WrittenBacklog, WrittenBacklog)> {
+        let sql = format!(
+            "INSERT INTO {} SELECT gen_random_uuid(), 'order', 'order-' || n, 'bench', \
+             jsonb_build_object('seq', n, 'x', ''), {POISON} \
+             FROM generate_series(0, {poisoned}::int8 - 1) n",
+            self.schema.table
+        );
+        self.session.batch_execute(&sql).await.context("cannot write poisoned rows")?;
+        create_slot(&self.session, BEHIND_POISON, "pgoutput").await?;
+        let behind = self.write_events(shape, events, poisoned).await?;
+        let behind = WrittenBacklog { origin: BEHIND_POISON, ..behind };
+        let events = behind.events + poisoned;
+        Ok((WrittenBacklog { events, first: 0, poisoned, origin: ORIGIN, ..behind }, behind))
+    }
+
+    async fn write_events(
+        &self,
+        shape: Shape,
+        events: u64,
+        first: u64,
+    ) -> anyhow::Result<WrittenBacklog> {
         // Only while the backlog is written: nothing reads meanwhile.
         self.session.batch_execute("SET synchronous_commit = off").await?;
         let size = Backlog {
             transactions: events / shape.rows,
             rows_per_transaction: shape.rows,
             payload_bytes: shape.padding(),
-            first: 0,
+            first,
         };
         let events = backlog(&self.session, &self.schema, size).await?;
         let row = self.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?;
@@ -118,15 +197,28 @@ impl BenchServer {
             format!("SELECT sum(octet_length(payload::text))::int8 FROM {}", self.schema.table);
         let bytes: i64 = self.session.query_one(&bytes, &[]).await?.get(0);
         let value_bytes = float(u64::try_from(bytes)?) / float(events);
-        Ok(WrittenBacklog { events, end: row.get(0), value_bytes, distribution: self.distribution })
+        Ok(WrittenBacklog {
+            events,
+            end: row.get(0),
+            value_bytes,
+            distribution: self.distribution,
+            origin: ORIGIN,
+            first,
+            poisoned: 0,
+        })
     }
 
     /// Makes a copy of the origin slot for one run.
     pub(crate) async fn copy_slot(&self, name: &str) -> anyhow::Result<()> {
+        self.copy_slot_from(ORIGIN, name).await
+    }
+
+    /// The same, of another slot.
+    pub(crate) async fn copy_slot_from(&self, origin: &str, name: &str) -> anyhow::Result<()> {
         self.session
             .execute(
                 "SELECT pg_copy_logical_replication_slot($1::text::name, $2::text::name)",
-                &[&ORIGIN, &name],
+                &[&origin, &name],
             )
             .await
             .with_context(|| format!("cannot copy the slot to \"{name}\""))?;
@@ -159,16 +251,32 @@ impl BenchServer {
     /// servers of one version have one system identifier, so under one name a router would find in
     /// the state topic what belongs to an earlier server, and stop.
     pub(crate) fn router_config(&self, settings: ReaderSettings<'_>) -> String {
+        let mut config = self.database_config(settings.socket, settings.slot);
+        config
+            .set("kafka.bootstrap_servers", settings.topics.bootstrap())
+            .set_outbox("topic", settings.topics.route());
+        config.to_string()
+    }
+
+    /// The part of the configuration that is about the database.
+    fn database_config(&self, socket: Socket, slot: &str) -> RouterConfig {
         let mut config = RouterConfig::default();
         config
             .set("name", self.name.as_str())
-            .set("postgres.url", self.conninfo(settings.socket))
-            .set("postgres.slot", settings.slot)
+            .set("postgres.url", self.conninfo(socket))
+            .set("postgres.slot", slot)
             .set("postgres.publication", PUBLICATION)
-            .set("kafka.bootstrap_servers", settings.topics.bootstrap())
-            .set_outbox("table", self.schema.table.as_str())
-            .set_outbox("topic", settings.topics.route());
-        config.to_string()
+            .set_outbox("table", self.schema.table.as_str());
+        if self.bad_rows == BadRows::DeadLetter {
+            // What is measured is the table; its topic would add records that differ in number.
+            config.set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
+        }
+        config
+    }
+
+    /// The configuration of a router that makes tables, and reads nothing.
+    pub(crate) fn setup_config(&self) -> String {
+        self.database_config(Socket::Tcp, ORIGIN).to_string()
     }
 
     /// SQL that writes one row, found by its `seq`.
@@ -211,4 +319,33 @@ pub(crate) fn pg_recvlogical() -> anyhow::Result<PathBuf> {
         .filter(|file| file.is_file())
         .max()
         .context("pg_recvlogical is missing: install postgresql-15, or set OUTBOX_PG_RECVLOGICAL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_poisoned_rows_of_a_backlog_and_the_later_events_of_their_keys_are_not_delivered() {
+        let backlog = |first, events, poisoned| WrittenBacklog {
+            events,
+            end: PgLsn::from(0),
+            value_bytes: 0.0,
+            distribution: Distribution { keys: 10, ..Distribution::default() },
+            origin: ORIGIN,
+            first,
+            poisoned,
+        };
+        for (first, events, poisoned, held) in [
+            (0, 30, 0, 0),
+            (0, 30, 2, 6),
+            (0, 31, 2, 7),
+            (0, 35, 2, 8),
+            (2, 29, 0, 0),
+            (1, 11, 2, 3),
+        ] {
+            let backlog = backlog(first, events, poisoned);
+            assert_eq!(backlog.delivered(), events - held, "{first} {events} {poisoned}");
+        }
+    }
 }

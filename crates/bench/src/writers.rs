@@ -18,6 +18,9 @@ use tokio::time::Instant;
 
 use crate::shape::{Distribution, Shape};
 
+/// Headers that are no object: a row with them can become no record.
+pub(crate) const POISON: &str = "'[7]'";
+
 /// Connections that write at once.
 pub(crate) const CONNECTIONS: u64 = 8;
 
@@ -30,13 +33,21 @@ pub(crate) struct Timetable {
     pub(crate) events: u64,
     /// Zero of the clock that payloads are stamped with.
     pub(crate) epoch: Instant,
+    /// An event that cannot be delivered: it and the later ones of its key are held.
+    pub(crate) poisoned: Option<u64>,
 }
 
 impl Timetable {
     /// Events for `time` at `rate` a second.
     pub(crate) fn lasting(rate: u64, time: Duration) -> Self {
         let events = rate * time.as_secs();
-        Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now() }
+        Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now(), poisoned: None }
+    }
+
+    /// How many events are delivered; the others are held.
+    pub(crate) fn delivered(&self) -> u64 {
+        let held = |from: u64| (self.events - from).div_ceil(Distribution::default().keys);
+        self.events - self.poisoned.map_or(0, held)
     }
 
     /// Waits until event `n` is due, counted from `start`, and returns how late it is.
@@ -69,17 +80,19 @@ pub(crate) struct WriteResult {
 
 /// Writes all of a timetable's events into `table`. Blocks.
 pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<WriteResult> {
-    let insert = format!(
-        "INSERT INTO {table} VALUES (gen_random_uuid(), 'order', $1::text, 'bench', $2::text::jsonb)"
-    );
+    let columns = "gen_random_uuid(), 'order', $1::text, 'bench', $2::text::jsonb";
+    let inserts = [
+        format!("INSERT INTO {table} VALUES ({columns})"),
+        format!("INSERT INTO {table} VALUES ({columns}, {POISON})"),
+    ];
     let together = Barrier::new(usize::try_from(CONNECTIONS)?);
     let began = Instant::now();
     let mut lateness = Histogram::new(3)?;
     thread::scope(|scope| {
         let writers: Vec<_> = (0..CONNECTIONS)
             .map(|number| {
-                let (insert, together) = (&insert, &together);
-                scope.spawn(move || connection(url, insert, timetable, number, together))
+                let (inserts, together) = (&inserts, &together);
+                scope.spawn(move || connection(url, inserts, timetable, number, together))
             })
             .collect();
         for writer in writers {
@@ -95,7 +108,7 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
 /// round to milliseconds.
 fn connection(
     url: &str,
-    insert: &str,
+    [insert, poison]: &[String; 2],
     timetable: &Timetable,
     number: u64,
     together: &Barrier,
@@ -104,19 +117,43 @@ fn connection(
     let opened = runtime.block_on(async {
         let session = DatabaseSession::open(url).await?;
         let statement = session.prepare(insert).await?;
-        anyhow::Ok((session, statement))
+        let poisoned = timetable.poisoned.filter(|poisoned| poisoned % CONNECTIONS == number);
+        let poison = match poisoned {
+            Some(poisoned) => Some((poisoned, session.prepare(poison).await?)),
+            None => None,
+        };
+        anyhow::Ok((session, statement, poison))
     });
     // A connection that failed waits here, too; otherwise the others would wait for ever.
     together.wait();
-    let (session, statement) = opened?;
+    let (session, statement, poison) = opened?;
     let start = Instant::now();
     let mut lateness = Histogram::new(3)?;
     for n in (number..timetable.events).step_by(usize::try_from(CONNECTIONS)?) {
         lateness.record(u64::try_from(timetable.await_turn(start, n).as_nanos())?)?;
         let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
+        let statement = match &poison {
+            Some((poisoned, poison)) if n == *poisoned => poison,
+            Some(_) | None => &statement,
+        };
         runtime
-            .block_on(session.execute(&statement, &[&key, &payload]))
+            .block_on(session.execute(statement, &[&key, &payload]))
             .context("cannot write an event")?;
     }
     Ok(lateness)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poisoned_event_and_the_later_ones_of_its_key_are_not_delivered() {
+        let mut timetable = Timetable::lasting(5000, Duration::from_secs(6));
+        assert_eq!(timetable.delivered(), 30_000);
+        for (poisoned, held) in [(9_999, 3), (10_000, 2), (19_999, 2), (20_000, 1)] {
+            timetable.poisoned = Some(poisoned);
+            assert_eq!(timetable.delivered(), 30_000 - held, "{poisoned}");
+        }
+    }
 }

@@ -18,7 +18,9 @@ use super::{
 /// The state of a dead letter that waits for a decision.
 const HELD: &str = "held";
 
-/// Joined as the events of a release are ([`super::release`]).
+/// Joined as the events of a release are ([`super::release`]). That they are open is said in words
+/// that no index's condition has: a server without statistics would take `held_open`, and read for
+/// each event all those of the pipeline that come before it there.
 const CLOSE: &str = "\
     update outbox_router.held h set \
       state = l.state, \
@@ -31,7 +33,7 @@ const CLOSE: &str = "\
         as l (commit_lsn, event_index, state, code, error) offset 0) l \
     where h.pipeline = l.pipeline and h.slot = l.slot \
       and h.commit_lsn = l.commit_lsn and h.event_index = l.event_index \
-      and h.state in ('held', 'requeued', 'dropping') \
+      and h.state not in ('delivered', 'dropped') \
     returning l.state";
 
 /// Locks the row: a write whose answer was lost may still run.

@@ -6,6 +6,7 @@
 mod failures;
 mod fencing;
 mod fixture;
+mod many_events;
 mod many_keys;
 mod random;
 mod requests;
