@@ -300,6 +300,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  {role}",
             ),
             case_remedy(
+                Case::HeldTableElsewhere,
+                "the table was copied from another database cluster",
+                "note what outbox-router dead-letters list --events shows and insert those rows \
+                 again under new ids; then delete this pipeline's rows from outbox_router.held and \
+                 outbox_router.held_version; after pg_upgrade alone, whose WAL goes on where the \
+                 old one ended, update outbox_router.held_version set system_id = (select \
+                 system_identifier from pg_control_system()) instead",
+            ),
+            case_remedy(
                 Case::HeldTableUnsuitable,
                 "the table has other columns, or values that this version does not know",
                 "compare the table with what outbox-router setup --dead-letters prints, and run the \

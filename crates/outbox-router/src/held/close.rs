@@ -41,11 +41,10 @@ const VERSION: &str = "\
     select uuid_send(origin) as origin, writes, open from outbox_router.held_version \
     where pipeline = $1 and slot = $2 for update";
 
+/// The row is there: events that leave were inserted.
 const WRITTEN: &str = "\
-    insert into outbox_router.held_version as v (pipeline, slot, writes, open) \
-    values ($1, $2, 1, 0) \
-    on conflict (pipeline, slot) do update \
-      set writes = v.writes + 1, open = greatest(0, v.open - $3) \
+    update outbox_router.held_version set writes = writes + 1, open = greatest(0, open - $3) \
+    where pipeline = $1 and slot = $2 \
     returning uuid_send(origin) as origin, writes, open";
 
 /// The first event that is open of each key of these events: one probe of the index `held_open`
@@ -104,7 +103,7 @@ async fn update(
         let rows = transaction.query(&close, &values).await?;
         let is_closed = |row: &&Row| row.try_get(0).is_ok_and(|state: &str| state != HELD);
         let closed = i64::try_from(rows.iter().filter(is_closed).count()).unwrap_or(i64::MAX);
-        present = Some(transaction.query_one(&written, &[name, slot, &closed]).await?);
+        present = transaction.query_opt(&written, &[name, slot, &closed]).await?;
     }
     let rows = transaction.query(&first, &[name, slot, &lsns, &indexes]).await?;
     transaction.commit().await?;

@@ -31,7 +31,7 @@ pub(super) fn held_failure(error: tokio_postgres::Error, role: &str) -> Failure 
         | SqlState::NOT_NULL_VIOLATION
         | SqlState::CHECK_VIOLATION
         | SqlState::WRONG_OBJECT_TYPE => Failure::of(Case::HeldTableUnsuitable, what),
-        _ => sql_failure(error),
+        _ => Failure::new(sql_failure(error).code, what),
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     failure::held_failure,
     pipeline::Pipeline,
     session::{Encoding, Sql},
+    stream::HeldStream,
     values::{Timestamptz, lsn},
     version,
 };
@@ -24,8 +25,8 @@ const INSERT: &str = "\
       select $1, $2, e.* from unnest($3::pg_lsn[], $4::int8[], $5::timestamptz[], $6::bytea[], \
         $7::bytea[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[]) as e \
       on conflict do nothing returning 1) \
-    insert into outbox_router.held_version as v (pipeline, slot, writes, open) \
-    select $1, $2, 1, count(*) from new \
+    insert into outbox_router.held_version as v (pipeline, slot, system_id, writes, open) \
+    select $1, $2, $13, 1, count(*) from new \
     on conflict (pipeline, slot) do update \
       set writes = v.writes + 1, open = v.open + excluded.open \
     returning uuid_send(origin) as origin, writes, open";
@@ -33,6 +34,7 @@ const INSERT: &str = "\
 pub(super) async fn insert(
     mut sql: Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
+    stream: &HeldStream,
     events: &[HeldEvent],
 ) -> Result<TableMark, Failure> {
     let encoding = sql.backend.encoding;
@@ -49,9 +51,20 @@ pub(super) async fn insert(
     let errors: Vec<_> = letters().map(|letter| letter.map(|l| error_text(l, encoding))).collect();
     let insert = async {
         let statement = sql.prepared(INSERT).await?;
-        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 12] = [
-            name, slot, &lsns, &indexes, &committed, &keys, &hashes, &ids, &tables, &messages,
-            &codes, &errors,
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 13] = [
+            name,
+            slot,
+            &lsns,
+            &indexes,
+            &committed,
+            &keys,
+            &hashes,
+            &ids,
+            &tables,
+            &messages,
+            &codes,
+            &errors,
+            &stream.history.system_id,
         ];
         sql.client.query_one(&statement, &values).await
     };

@@ -10,6 +10,7 @@ use super::{
     failure::{held_failure, is_absent},
     pipeline::Pipeline,
     session::Sql,
+    stream::HeldStream,
     values::{Timestamptz, code, count, event_id, get, key_hash, lsn},
     version,
 };
@@ -54,10 +55,14 @@ const KNOWN: &str = "\
 pub(super) async fn load(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
+    stream: &HeldStream,
     since: Lsn,
 ) -> Result<HeldAnswer, Failure> {
     match read(&mut sql, pipeline, since).await {
-        Ok((version, keys, known)) => loaded(version.as_ref(), &keys, &known),
+        Ok((version, keys, known)) => {
+            version::check_cluster(version.as_ref(), &stream.history)?;
+            loaded(version.as_ref(), &keys, &known)
+        }
         Err(error) if is_absent(&error) => Ok(HeldAnswer::Absent),
         Err(error) => Err(held_failure(error, &sql.backend.role)),
     }

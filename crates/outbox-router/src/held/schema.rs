@@ -46,14 +46,16 @@ create table if not exists \"outbox_router\".\"held\" (
     primary key (\"pipeline\", \"slot\", \"commit_lsn\", \"event_index\")
 )";
 
-/// `origin` tells this table from one that is made again.
+/// `origin` tells this table from one that is made again, and `system_id` the LSNs of this database
+/// cluster from those of another, to which the table was copied.
 const HELD_VERSION: &str = "\
 create table if not exists \"outbox_router\".\"held_version\" (
-    \"pipeline\" text   not null,
-    \"slot\"     text   not null,
-    \"origin\"   uuid   not null default gen_random_uuid(),
-    \"writes\"   bigint not null,
-    \"open\"     bigint not null,
+    \"pipeline\"  text   not null,
+    \"slot\"      text   not null,
+    \"system_id\" text   not null,
+    \"origin\"    uuid   not null default gen_random_uuid(),
+    \"writes\"    bigint not null,
+    \"open\"      bigint not null,
     primary key (\"pipeline\", \"slot\")
 )";
 

@@ -121,9 +121,9 @@ async fn carry_out(
     // request is carried out or ended.
     stream.check_holds_slot(&mut sql, pipeline).await?;
     match request {
-        HeldRequest::Load { since } => load::load(sql, pipeline, *since).await,
+        HeldRequest::Load { since } => load::load(sql, pipeline, stream, *since).await,
         HeldRequest::Insert(events) => {
-            insert::insert(sql, pipeline, events).await.map(HeldAnswer::Inserted)
+            insert::insert(sql, pipeline, stream, events).await.map(HeldAnswer::Inserted)
         }
         HeldRequest::ReadDecided => release::decided(sql, pipeline).await.map(HeldAnswer::Decided),
         HeldRequest::ReadNext { keys, events, bytes } => {

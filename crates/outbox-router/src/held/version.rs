@@ -2,8 +2,9 @@
 //! which every write changes in its own transaction.
 
 use relay::{
-    Failure,
+    Case, Failure,
     held::{TableMark, TableVersion},
+    source::History,
 };
 use tokio_postgres::Row;
 
@@ -14,17 +15,36 @@ use super::{
     values::{count, get},
 };
 
+/// The statement writes, so that it returns when its commit is as durable as the server is
+/// configured for: what a session reads may be a commit that still waited for a synchronous standby
+/// when its own session was ended, and then this one waits for it.
 const READ: &str = "\
-    select uuid_send(origin) as origin, writes, open from outbox_router.held_version \
-    where pipeline = $1 and slot = $2";
+    update outbox_router.held_version set writes = writes where pipeline = $1 and slot = $2 \
+    returning system_id, uuid_send(origin) as origin, writes, open";
 
-/// The row as it was before the first write, if there is none.
+/// The row; `None` before the first write.
 pub(super) async fn read(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
 ) -> Result<Option<Row>, tokio_postgres::Error> {
     let statement = sql.prepared(READ).await?;
     sql.client.query_opt(&statement, &[name, slot]).await
+}
+
+/// Checks that the row, and so the pipeline's rows in the table, are of this database cluster: LSNs
+/// of another would be compared with those of this stream.
+pub(super) fn check_cluster(row: Option<&Row>, stream: &History) -> Result<(), Failure> {
+    let Some(row) = row else { return Ok(()) };
+    let theirs: &str = get(row, "system_id")?;
+    if theirs == stream.system_id {
+        return Ok(());
+    }
+    let what = format!(
+        "this pipeline's rows in outbox_router.held are of another database cluster (system \
+         identifier {theirs}, this one has {}), so their LSNs mean nothing here",
+        stream.system_id
+    );
+    Err(Failure::of(Case::HeldTableElsewhere, what))
 }
 
 /// A row of `origin`, `writes` and `open`.

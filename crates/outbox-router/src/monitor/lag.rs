@@ -77,7 +77,11 @@ impl Blame {
     pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: Window) -> Self {
         match snapshot.condition.state {
             State::Standby => Self::Holder,
-            State::Blocked => Self::Kafka,
+            // Nothing can be acknowledged: by Kafka, or by the table of held events.
+            State::Blocked => match snapshot.condition.reason.as_ref().map(Self::of) {
+                Some(Self::Postgres) => Self::Postgres,
+                Some(_) | None => Self::Kafka,
+            },
             State::Starting | State::Failed => {
                 snapshot.condition.reason.as_ref().map_or(Self::Router, Self::of)
             }
@@ -144,6 +148,19 @@ mod tests {
         (snapshot.received, snapshot.settled) = (Lsn::from_u64(0), Lsn::from_u64(0));
         let lag = Lag::split(&snapshot, &slot()).unwrap();
         assert_eq!(lag, Lag { unread: 60 << 20, unacked: 0, unconfirmed: 0 });
+    }
+
+    #[test]
+    fn a_router_that_waits_for_the_table_of_held_events_waits_for_postgresql() {
+        let mut snapshot = snapshot(State::Blocked);
+        for (code, who) in [
+            (Code::ServerError, Blame::Postgres),
+            (Code::ServerUnreachable, Blame::Postgres),
+            (Code::KafkaUnreachable, Blame::Kafka),
+        ] {
+            snapshot.condition.reason = Some(Failure::new(code, "does not answer"));
+            assert_eq!(blame(&snapshot), who);
+        }
     }
 
     #[test]

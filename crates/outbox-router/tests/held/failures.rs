@@ -30,7 +30,7 @@ async fn a_role_that_may_not_use_the_table_is_named() {
     let mut store = fixture.store();
     let grants = [
         "grant usage on schema outbox_router to router",
-        "grant select on outbox_router.held_version to router",
+        "grant select, update on outbox_router.held_version to router",
         "grant select on outbox_router.held to router",
     ];
     for grant in grants {
@@ -45,7 +45,7 @@ async fn a_role_that_may_not_use_the_table_is_named() {
     fixture.run("grant insert on outbox_router.held to router").await;
     let failure = store.insert(vec![letter(id(1, 0), "a")]).await.unwrap_err();
     assert_eq!(failure.case, Some(Case::HeldTableForbidden), "{failure}");
-    fixture.run("grant insert, update on outbox_router.held_version to router").await;
+    fixture.run("grant insert on outbox_router.held_version to router").await;
     store.insert(vec![letter(id(1, 0), "a")]).await.unwrap();
 }
 
@@ -63,6 +63,24 @@ async fn a_table_that_is_dropped_meanwhile_fails_every_request_but_the_first_of_
         assert_eq!((failure.code, failure.case), (Code::HeldTable, None), "{failure}");
     }
     assert_eq!(store.load().await.unwrap(), HeldAnswer::Absent);
+}
+
+/// A copy of the database: positions of one cluster's WAL mean nothing in another's.
+#[tokio::test]
+async fn rows_of_another_database_cluster_are_not_taken_for_rows_of_this_one() {
+    let fixture = Fixture::with_table().await;
+    let mut store = fixture.store();
+    store.load().await.unwrap();
+    store.insert(vec![letter(id(1, 0), "a")]).await.unwrap();
+    store.load().await.unwrap();
+    fixture.run("update outbox_router.held_version set system_id = '7'").await;
+    let failure = store.load().await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::HeldTableElsewhere), "{failure}");
+    // What the remedy says of pg_upgrade.
+    let same = "update outbox_router.held_version set system_id = \
+                (select system_identifier from pg_control_system())";
+    fixture.run(same).await;
+    store.load().await.unwrap();
 }
 
 #[tokio::test]

@@ -141,6 +141,8 @@ cases! {
 
     /// The router's role may not use the table of held events.
     HeldTableForbidden = "held_table_forbidden" of HeldTable,
+    /// The table of held events has rows of another database cluster.
+    HeldTableElsewhere = "held_table_elsewhere" of HeldTable,
     /// The table of held events has other columns or rows than this version writes.
     HeldTableUnsuitable = "held_table_unsuitable" of HeldTable,
 

@@ -16,15 +16,15 @@ pub struct TableReading {
 }
 
 impl TableReading {
-    /// The gap where the table lacks something of what the witness relies on, or of what was
-    /// written. Rows of events that were open may be as old as the pipeline, so the gap has no
-    /// beginning; `to` is where the witness stands.
+    /// The gap where the table lacks something of what the witness relies on: writes, or, after the
+    /// same writes, open events. Rows of events that were open may be as old as the pipeline, so the
+    /// gap has no beginning; `to` is where the witness stands.
     pub fn gap(self, relied_on: TableMark, to: Mark) -> Option<Gap> {
         let Self { mark, events } = self;
         let what = if mark.lacks(relied_on) {
             lost_writes(mark, relied_on)
-        } else if events < mark.open {
-            lost_events(mark.open - events)
+        } else if mark.version == relied_on.version && events < relied_on.open {
+            lost_events(events, relied_on.open)
         } else {
             return None;
         };
@@ -55,6 +55,9 @@ fn lost_writes(mark: TableMark, relied_on: TableMark) -> String {
     )
 }
 
-fn lost_events(count: u64) -> String {
-    format!("{count} open events were removed from outbox_router.held by somebody else")
+fn lost_events(there: u64, open: u64) -> String {
+    format!(
+        "outbox_router.held has {there} of the {open} open events that it should have: somebody \
+         else has removed the others"
+    )
 }

@@ -51,6 +51,8 @@ pub(crate) struct Holding {
     pub(crate) keys: HeldKeys,
     /// What the table is, by its last answer.
     mark: TableMark,
+    /// Open events that somebody else has removed, which the table's own count does not know of.
+    removed: u64,
     pub(crate) queue: Queue,
     pub(crate) release: Release,
     pub(crate) refusals: Refusals,
@@ -86,6 +88,7 @@ impl Holding {
             attention: Attention::None,
             keys: HeldKeys::default(),
             mark: TableMark::default(),
+            removed: 0,
             queue: Queue::default(),
             release: Release::default(),
             refusals: Refusals::default(),
@@ -141,6 +144,10 @@ impl Holding {
 
     /// Whether a key has events in the table, and this event does not precede them.
     pub(crate) fn holds(&self, key: &[u8], id: EventId) -> bool {
+        // The table may have events of the key from a time when keys were held.
+        if self.settings.hold_keys == HoldKeys::No {
+            return false;
+        }
         let hash = KeyHash::of_key(key);
         self.keys.contains(&hash) && !self.keys.precedes(&hash, id)
     }
@@ -302,7 +309,9 @@ impl Holding {
                 (self.keys, self.mark) = (HeldKeys::default(), TableMark::default());
             }
             HeldAnswer::Loaded(loaded) => {
-                self.mark = loaded.mark;
+                let events = loaded.keys.iter().map(|(_, totals)| totals.events).sum();
+                self.removed = loaded.mark.open.saturating_sub(events);
+                self.mark = TableMark { open: events, ..loaded.mark };
                 self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
                 self.decisions.begin(at);
@@ -348,6 +357,7 @@ impl Holding {
     /// Takes what the table is after a write. If that does not include what the session has read or
     /// written, it is another table.
     fn continues_in(&mut self, mark: TableMark) -> bool {
+        let mark = TableMark { open: mark.open.saturating_sub(self.removed), ..mark };
         let before = std::mem::replace(&mut self.mark, mark);
         before.version.is_none_or(|before| mark.version.is_some_and(|now| now.includes(before)))
     }

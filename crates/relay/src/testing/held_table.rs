@@ -20,6 +20,12 @@ pub struct HeldTable {
     skips: BTreeSet<(Lsn, Option<String>)>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Write {
+    Insert,
+    Close,
+}
+
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldRow {
@@ -137,13 +143,13 @@ impl HeldTable {
                     let row = HeldRow { event: event.clone(), state: HeldState::Held };
                     self.rows.entry(event.id).or_insert(row);
                 }
-                self.written();
+                self.written(Write::Insert);
                 HeldAnswer::Inserted(self.mark())
             }
             HeldRequest::Close { leaving, after } => {
                 if self.mark().version == after {
                     self.close(&leaving);
-                    self.written();
+                    self.written(Write::Close);
                 }
                 let first = self.first_of(&leaving);
                 HeldAnswer::Closed(Closed { mark: self.mark(), first })
@@ -155,7 +161,11 @@ impl HeldTable {
         }
     }
 
-    fn written(&mut self) {
+    /// Records a write. Before the first insert there is nothing to record it in.
+    fn written(&mut self, write: Write) {
+        if write == Write::Close && self.writes == 0 {
+            return;
+        }
         self.writes += 1;
         let open = self.rows().filter(|row| row.is_open()).count();
         self.open = u64::try_from(open).unwrap_or(u64::MAX);

@@ -101,6 +101,27 @@ fn where_keys_are_not_held_the_next_event_of_the_key_passes() {
     assert_eq!(script.states(), [HeldState::Held]);
 }
 
+/// The next session has another setting: nothing is held behind the dead letter any more.
+#[test]
+fn what_comes_after_a_change_to_keys_that_are_not_held_passes() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("b"), good("b")]);
+    script.catch_up();
+    let held = HeldSettings { hold_keys: HoldKeys::No, ..dead_letters() };
+    let mut after = Script::new(with_table(held));
+    after.source = script.source.clone();
+    after.handle(Input::SinkReady);
+    after.connect();
+    after.describe_with_headers();
+    after.rows(40, &[good("b")]);
+    after.catch_up();
+    assert_eq!(after.keys(), ["b"]);
+    assert_eq!(after.states(), [HeldState::Held; 2]);
+    after.table().decide(id(24, 0), Decision::Drop);
+    after.catch_up();
+    assert_eq!(after.states(), [HeldState::Dropped, HeldState::Delivered]);
+}
+
 #[test]
 fn at_a_limit_the_session_waits_at_the_row() {
     let limits = HeldLimits { keys: 2, ..HeldLimits::default() };
