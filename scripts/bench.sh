@@ -5,8 +5,8 @@
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…]
 #                    [--latency-runs N]
 #                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
-#                    [--series topics,keys,partitions,rows] [--peers] [--binary PATH]…
-#                    [--json FILE] [--plots DIR]
+#                    [--series topics,keys,partitions,rows] [--held latency,drain,release,start]
+#                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
 #   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum as _};
 use humantime::parse_duration;
 
-use crate::choices::{GrowthSeries, Measurement, Socket, Tuning};
+use crate::choices::{GrowthSeries, HeldPart, Measurement, Socket, Tuning};
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, and compares it with `pg_recvlogical`, which writes
@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// Which parameter grows in the measurement `flat` [default: topics,keys,partitions,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
     series: Vec<GrowthSeries>,
+    /// Which part of the measurement `held` [default: latency,drain,release,start]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    held: Vec<HeldPart>,
     /// How long the broker is down while 5000 transactions a second are written [default: 60s; with
     /// --all 10m]
     #[arg(long, value_parser = parse_duration)]
@@ -147,6 +150,10 @@ impl Args {
 
     pub(crate) fn series(&self) -> Vec<GrowthSeries> {
         self.chosen(&self.series, GrowthSeries::value_variants(), GrowthSeries::value_variants())
+    }
+
+    pub(crate) fn held(&self) -> Vec<HeldPart> {
+        self.chosen(&self.held, HeldPart::value_variants(), HeldPart::value_variants())
     }
 
     /// The version on which everything but draining is measured.

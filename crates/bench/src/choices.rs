@@ -73,6 +73,19 @@ pub(crate) enum GrowthSeries {
     Rows,
 }
 
+/// A part of the measurement `held`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HeldPart {
+    /// Time from commit to consumer while one key is held
+    Latency,
+    /// A backlog beside held keys
+    Drain,
+    /// The way of one key's events into the table and out of it
+    Release,
+    /// Time from the start to the first record
+    Start,
+}
+
 /// How Debezium is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tuning {

@@ -62,7 +62,7 @@ fn follow(
     let mut meter = processes.map(CpuMeter::new);
     let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
     let mut latency = Histogram::new(3)?;
-    let mut audit = Audit::new(0..timetable.events, Distribution::default())?;
+    let mut audit = Audit::new(timetable.events, Distribution::default())?;
     let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
     topic.read(timetable.delivered(), |record| {
         let now = timetable.epoch.elapsed();

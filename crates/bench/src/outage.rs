@@ -128,7 +128,7 @@ async fn measure_router(
 async fn check_delivery(topics: &RunTopics, events: u64) -> anyhow::Result<AnomalyCounts> {
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(0..events, Distribution::default())?;
+        let mut audit = Audit::new(events, Distribution::default())?;
         let mut records = 0;
         topics.follow()?.read_until(SILENCE, |record| {
             audit.note(Some(record.partition()), record.key(), record.payload());

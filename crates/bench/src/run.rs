@@ -7,7 +7,6 @@ use testbed::kafka::KafkaCluster;
 use testbed::process::{Process, ProcessSpec, peak_resident_bytes};
 use tokio::time::Instant;
 
-use crate::audit::Audit;
 use crate::choices::Socket;
 use crate::figures::megabytes;
 use crate::held::table::{HeldRow, held_rows};
@@ -154,7 +153,7 @@ async fn check_delivery(
     let records = topics.records().await? - before;
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(written.numbers(), written.distribution)?;
+        let mut audit = written.audit()?;
         topics.follow_from(&start)?.read(written.delivered(), |record| {
             audit.note(topics.place(record), record.key(), record.payload());
             Ok(())

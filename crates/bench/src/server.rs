@@ -3,11 +3,10 @@
 //! Every run reads the same WAL: one slot, `origin`, is created before the load, and each run gets
 //! a copy of it.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use testbed::load::{Backlog, Preset, Schema, backlog};
 use testbed::postgres::{
     DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
@@ -17,6 +16,7 @@ use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
+use crate::audit::Audit;
 use crate::choices::Socket;
 use crate::figures::float;
 use crate::shape::{Distribution, Shape};
@@ -50,21 +50,30 @@ pub(crate) struct WrittenBacklog {
     pub(crate) origin: &'static str,
     /// The number of its first event.
     pub(crate) first: u64,
-    /// So many events at the beginning cannot be delivered, each of another key.
-    pub(crate) poisoned: u64,
+    /// Events whose numbers are multiples of this are held: before the first event stands a row
+    /// that cannot be delivered of each of their keys.
+    pub(crate) held_every: Option<u64>,
 }
 
 impl WrittenBacklog {
-    pub(crate) fn numbers(&self) -> Range<u64> {
-        self.first..self.first + self.events
-    }
-
     /// How many events are delivered; the others are held.
     pub(crate) fn delivered(&self) -> u64 {
-        let keys = self.distribution.keys;
-        let before = |n: u64| n / keys * self.poisoned + self.poisoned.min(n % keys);
-        let Range { start, end } = self.numbers();
-        self.events - (before(end) - before(start))
+        let before = |number: u64| self.held_every.map_or(0, |every| number.div_ceil(every));
+        self.events - (before(self.first + self.events) - before(self.first))
+    }
+
+    /// Rows that cannot be delivered.
+    pub(crate) fn letters(&self) -> u64 {
+        self.held_every.map_or(0, |every| self.first / every)
+    }
+
+    /// Expects all of it.
+    pub(crate) fn audit(&self) -> anyhow::Result<Audit> {
+        let mut audit = Audit::new(self.first + self.events, self.distribution)?;
+        let is_letter =
+            |number: u64| self.held_every.is_some_and(|every| number.is_multiple_of(every));
+        audit.leave_out((0..self.first).filter(|number| !is_letter(*number)))?;
+        Ok(audit)
     }
 }
 
@@ -153,26 +162,28 @@ impl BenchServer {
         self.write_events(shape, events, 0).await
     }
 
-    /// Writes so many rows that cannot be delivered, each of another key, and a backlog behind
-    /// them. Returns the backlog with them and without them.
+    /// Writes a row that cannot be delivered of so many keys, evenly distributed over all, and a
+    /// backlog behind them. Returns the backlog with them and without them.
     pub(crate) async fn write_poisoned_backlog(
         &self,
         shape: Shape,
         events: u64,
         poisoned: u64,
     ) -> anyhow::Result<(WrittenBacklog, WrittenBacklog)> {
+        let Distribution { keys, .. } = self.distribution;
+        ensure!(keys.is_multiple_of(poisoned), "{poisoned} keys cannot be distributed over {keys}");
+        let every = keys / poisoned;
         let sql = format!(
             "INSERT INTO {} SELECT gen_random_uuid(), 'order', 'order-' || n, 'bench', \
              jsonb_build_object('seq', n, 'x', ''), {POISON} \
-             FROM generate_series(0, {poisoned}::int8 - 1) n",
+             FROM generate_series(0, {keys}::int8 - 1, {every}) n",
             self.schema.table
         );
         self.session.batch_execute(&sql).await.context("cannot write poisoned rows")?;
         create_slot(&self.session, BEHIND_POISON, "pgoutput").await?;
-        let behind = self.write_events(shape, events, poisoned).await?;
-        let behind = WrittenBacklog { origin: BEHIND_POISON, ..behind };
-        let events = behind.events + poisoned;
-        Ok((WrittenBacklog { events, first: 0, poisoned, origin: ORIGIN, ..behind }, behind))
+        let held = self.write_events(shape, events, keys).await?;
+        let held = WrittenBacklog { held_every: Some(every), ..held };
+        Ok((held, WrittenBacklog { origin: BEHIND_POISON, held_every: None, ..held }))
     }
 
     async fn write_events(
@@ -204,7 +215,7 @@ impl BenchServer {
             distribution: self.distribution,
             origin: ORIGIN,
             first,
-            poisoned: 0,
+            held_every: None,
         })
     }
 
@@ -326,26 +337,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_poisoned_rows_of_a_backlog_and_the_later_events_of_their_keys_are_not_delivered() {
-        let backlog = |first, events, poisoned| WrittenBacklog {
+    fn events_of_held_keys_are_not_delivered() {
+        let backlog = |events, held_every| WrittenBacklog {
             events,
             end: PgLsn::from(0),
             value_bytes: 0.0,
             distribution: Distribution { keys: 10, ..Distribution::default() },
             origin: ORIGIN,
-            first,
-            poisoned,
+            first: 10,
+            held_every,
         };
-        for (first, events, poisoned, held) in [
-            (0, 30, 0, 0),
-            (0, 30, 2, 6),
-            (0, 31, 2, 7),
-            (0, 35, 2, 8),
-            (2, 29, 0, 0),
-            (1, 11, 2, 3),
-        ] {
-            let backlog = backlog(first, events, poisoned);
-            assert_eq!(backlog.delivered(), events - held, "{first} {events} {poisoned}");
+        for (events, every, held) in
+            [(30, None, 0), (30, Some(5), 6), (31, Some(5), 7), (29, Some(10), 3), (7, Some(1), 7)]
+        {
+            assert_eq!(backlog(events, every).delivered(), events - held, "{events} {every:?}");
         }
+        assert_eq!(backlog(30, Some(5)).letters(), 2);
+        assert_eq!(backlog(30, None).letters(), 0);
+    }
+
+    #[test]
+    fn the_audit_of_a_backlog_expects_the_rows_before_it_only_where_they_are_held() {
+        let (keys, pg) = (Distribution { keys: 4, ..Distribution::default() }, PgLsn::from(0));
+        let calm = WrittenBacklog {
+            events: 0,
+            end: pg,
+            value_bytes: 0.0,
+            distribution: keys,
+            origin: ORIGIN,
+            first: 4,
+            held_every: None,
+        };
+        assert_eq!(calm.audit().unwrap().result(0), Ok(()));
+        let held = WrittenBacklog { held_every: Some(2), ..calm };
+        assert_eq!(held.audit().unwrap().result(0).unwrap_err().lost, 2);
+        let mut audit = held.audit().unwrap();
+        for (key, messages) in [("order-0", "{\"seq\": 0}"), ("order-2", "{\"seq\": 2}")] {
+            audit.note_held(Some(key.as_bytes()), messages.as_bytes());
+        }
+        assert_eq!(audit.result(0), Ok(()));
     }
 }

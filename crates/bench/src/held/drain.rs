@@ -37,8 +37,14 @@ pub(super) async fn measure(bench: &mut HeldBench<'_>) -> anyhow::Result<()> {
                 cpu.push(*variant, run.map(|run| run.measured.cpu.reader));
             }
             let Some(run) = run else { continue };
+            report.print(&format!(
+                "  run {turn} {}: {:.1}k/s, other processes kept {:.2} cores busy",
+                variant.name(),
+                run.measured.events_per_second / 1e3,
+                run.measured.others_cores
+            ))?;
             let line = json!({ "reader": reader.name(), "variant": variant.name(), "run": turn,
-                               "warm_up": turn == 0, "held_keys": written.poisoned,
+                               "warm_up": turn == 0, "held_keys": written.letters(),
                                "held_events": written.events - written.delivered() });
             report.record("held-drain", line, run)?;
         }

@@ -14,6 +14,7 @@ use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
 use crate::bench::Bench;
+use crate::choices::HeldPart;
 use crate::figures::Spread;
 use crate::reader::Reader;
 use crate::report::{Report, Table};
@@ -94,10 +95,14 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     for (reader, binary) in Reader::routers(readers) {
         let mut bench = HeldBench { args, reader, binary, kafka, report };
-        latency::measure(&mut bench).await?;
-        drain::measure(&mut bench).await?;
-        release::measure(&mut bench).await?;
-        start::measure(&mut bench).await?;
+        for part in args.held() {
+            match part {
+                HeldPart::Latency => latency::measure(&mut bench).await?,
+                HeldPart::Drain => drain::measure(&mut bench).await?,
+                HeldPart::Release => release::measure(&mut bench).await?,
+                HeldPart::Start => start::measure(&mut bench).await?,
+            }
+        }
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::table::{HeldRow, empty_table, held_rows, server_with_table};
 use super::{HeldBench, Pairs, Variant, compare};
-use crate::audit::Audit;
 use crate::figures::float;
 use crate::reader::RunningReader;
 use crate::report::{Limit, alternate_order};
@@ -147,7 +146,7 @@ async fn pass_through(
     };
     let started = Instant::now();
     let mut running = RunningReader::start(bench.reader, server, settings)?;
-    wait_held(server, &slot, written.events).await?;
+    wait_held(server, &slot, written.events + written.letters()).await?;
     let in_per_second = float(written.events) / started.elapsed().as_secs_f64();
     let processes = measured_processes(server, &slot, bench.kafka, running.pid()?).await?;
     let decided = Instant::now();
@@ -192,7 +191,7 @@ async fn check_delivery(
     let records = topics.records().await?;
     let topics = topics.clone();
     blocking(move || {
-        let mut audit = Audit::new(written.numbers(), written.distribution)?;
+        let mut audit = written.audit()?;
         held.iter().for_each(|row| audit.note_held(row.key.as_deref(), &row.messages));
         topics.follow_from(&start)?.read(EVENTS, |record| {
             audit.note(topics.place(record), record.key(), record.payload());
