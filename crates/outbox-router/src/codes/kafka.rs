@@ -100,8 +100,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::LetterTooLarge,
                 "it is the record that shows a dead letter",
                 "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {topic} --delete-config max.message.bytes; or set topic = \"\" in \
-                 [dead_letters] and restart: outbox-router dead-letters list shows the same",
+                 --entity-name {topic} --delete-config max.message.bytes; or set \
+                 dead_letters.topic = \"\" and restart: outbox-router dead-letters list shows the same",
             ),
         ],
     },
@@ -127,7 +127,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::LetterRefused,
                 "it is the record that shows a dead letter",
                 "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type \
-                 topics --entity-name {topic}; or set topic = \"\" in [dead_letters] and restart: \
+                 topics --entity-name {topic}; or set dead_letters.topic = \"\" and restart: \
                  outbox-router dead-letters list shows the same",
             ),
         ],
