@@ -2,8 +2,9 @@
 //! events before the router is started again.
 //!
 //! What the slot confirmed is never sent again, so it must be in Kafka at that moment, or in the
-//! table, if it cannot be delivered or is held behind such an event. No process moves anything then, so the check is exact and needs no tolerance. The witness is between the
-//! two: never behind the slot and never ahead of what is in Kafka or held, and an event that it covers is
+//! table, if it cannot be delivered or is held behind such an event. No process moves anything
+//! then, so the check is exact and needs no tolerance. The witness is between the two: never
+//! behind the slot and never ahead of what is in Kafka or held, and an event that it covers is
 //! never sent again. Kills hit random instants and, in a router built for it, each failpoint. At
 //! the end everything committed must have arrived, in order. A failpoint that is never reached
 //! makes the run invalid.

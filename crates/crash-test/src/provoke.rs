@@ -128,8 +128,8 @@ pub(crate) async fn provoke(
     Ok(())
 }
 
-/// Waits for dead letters, decides about them, and waits until the router has done what was decided,
-/// or has ended.
+/// Waits for dead letters, decides about them, and waits until the router has done what was
+/// decided, or has ended.
 async fn decide(system: &mut TestSystem) -> anyhow::Result<Flow> {
     let TestSystem { router, session, .. } = system;
     let mut has_ended = || anyhow::Ok(router.process()?.try_wait()?.is_some());

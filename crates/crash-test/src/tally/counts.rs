@@ -7,8 +7,8 @@ use std::fmt;
 pub(crate) struct RoundResult {
     /// Records that repeat an earlier one.
     pub(crate) duplicates: usize,
-    /// Events in Kafka that the next process may send again: those past the witness, and those whose
-    /// row in the table is open.
+    /// Events in Kafka that the next process may send again: those past the witness, and those
+    /// whose row in the table is open.
     pub(crate) repeatable: usize,
 }
 

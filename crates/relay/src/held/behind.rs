@@ -16,9 +16,9 @@ pub struct TableReading {
 }
 
 impl TableReading {
-    /// The gap where the table lacks something of what the witness relies on: writes, or, after the
-    /// same writes, open events. Rows of events that were open may be as old as the pipeline, so the
-    /// gap has no beginning; `to` is where the witness stands.
+    /// The gap where the table lacks something of what the witness relies on: writes, or, after
+    /// the same writes, open events. Rows of events that were open may be as old as the pipeline,
+    /// so the gap has no beginning; `to` is where the witness stands.
     pub fn gap(self, relied_on: TableMark, to: Mark) -> Option<Gap> {
         let Self { mark, events } = self;
         let what = if mark.lacks(relied_on) {

@@ -37,8 +37,8 @@ pub(crate) struct LetterRecord {
 
 impl LetterRecord {
     /// The record of a dead letter, made at this time: with the time of the commit, a topic could
-    /// refuse it, or delete it before anybody has read it. Without its key, value and headers, if the topic would refuse
-    /// them: then it names the row, which is in the table.
+    /// refuse it, or delete it before anybody has read it. Without its key, value and headers, if
+    /// the topic would refuse them: then it names the row, which is in the table.
     pub(crate) fn new(
         event: &HeldEvent,
         original: Option<Original>,
