@@ -8,39 +8,12 @@
 
 use std::time::Duration;
 
-use pgoutput::Lsn;
-
-use super::{Phase, Relay, failure_history::During};
-use crate::{
-    clock::Moment,
-    failure::{Class, Failure},
-    protocol::Action,
-    source::Interval,
-};
+use super::{Phase, Relay, lost_stream::Leaving};
+use crate::{clock::Moment, failure::Failure, protocol::Action};
 
 /// How long to read. What the server sent before it ended the stream is on the way at most, and a
 /// router whose connection is cut off without a trace should soon watch for the slot again.
 const READ_TO_END: Duration = Duration::from_secs(2);
-
-/// A stream that is read to its end.
-pub(super) struct Leaving {
-    /// Why the session ended, unless the server says more.
-    pub(super) why: Failure,
-    pub(super) until: Moment,
-    /// The rows at risk, if the server names a gap.
-    pub(super) at_risk: Interval,
-    /// The position that was confirmed.
-    confirmed: Lsn,
-}
-
-impl Leaving {
-    /// What is reported when the connection fails: a failed connection alone says less than that
-    /// the slot is lost.
-    pub(super) fn reported(&self, failure: Failure) -> (Failure, During) {
-        let failure = if failure.class() == Class::Transport { self.why.clone() } else { failure };
-        (failure, During::Streaming(self.confirmed))
-    }
-}
 
 impl Relay {
     /// This router does not hold the slot: the session ends, or the attempt to begin one, and the

@@ -51,7 +51,7 @@ use crate::{
 };
 use attempt::Attempt;
 use failure_history::FailureHistory;
-use leaving::Leaving;
+use lost_stream::Leaving;
 use sink::SinkState;
 
 mod attempt;
@@ -64,6 +64,7 @@ mod held;
 mod held_loading;
 mod inputs;
 mod leaving;
+mod lost_stream;
 mod proceed;
 mod report;
 mod sink;
