@@ -1,6 +1,8 @@
 //! The limits of events and bytes, and what makes room.
 
 use e2e::{Fixture, SHORT_DEADLINE, text};
+use testbed::postgres::DatabaseSession;
+use testbed::wait::eventually;
 
 use super::bulk::{create_functions, write_poison, write_transactions};
 use super::{builder, decide_about_all, open, reconfigure, started, states, wait_closed};
@@ -29,7 +31,7 @@ async fn at_the_limits_of_events_and_bytes_the_router_waits_for_room() {
     write_transactions(&session, 60, 10, 1).await;
     let message = wait_full(&mut fixture).await;
     assert!(message.contains("50 events are held, which is the limit"), "{message}");
-    assert_eq!(open(&session).await, (50, 1));
+    wait_open(&session, 50).await;
     let lost = fixture.check().await.unwrap().lost.count();
     println!("{message}: {lost} events are not delivered");
     assert!(lost > 50 && lost < 200, "{lost}");
@@ -66,6 +68,7 @@ async fn at_the_limits_of_events_and_bytes_the_router_waits_for_room() {
     assert_eq!(result.examples().len(), 1, "{:?}", result.examples());
     assert_eq!(states(&session).await["dropped"], 1);
 }
+
 /// What comes again after a restart is in the table already, and is no reason to pass a limit; and
 /// a decision makes room there, too.
 #[tokio::test]
@@ -79,7 +82,7 @@ async fn a_limit_holds_within_a_large_transaction_after_a_restart_and_room_can_b
     session.batch_execute(&sql).await.unwrap();
     for _ in 0..2 {
         wait_full(&mut fixture).await;
-        assert_eq!(open(&session).await, (LIMIT, 1));
+        wait_open(&session, LIMIT).await;
         fixture.kill_router().await.unwrap();
         fixture.router.start_again().unwrap();
     }
@@ -90,6 +93,15 @@ async fn a_limit_holds_within_a_large_transaction_after_a_restart_and_room_can_b
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
     println!("{result}");
+}
+
+/// The router reports the limit when so many events are on their way into the table.
+async fn wait_open(session: &DatabaseSession, events: i64) {
+    eventually(SHORT_DEADLINE, "the held events in the table", async || {
+        Ok((open(session).await == (events, 1)).then_some(()))
+    })
+    .await
+    .unwrap();
 }
 
 async fn reconfigure_at_limit(fixture: &mut Fixture) {
