@@ -65,6 +65,7 @@ mod held_loading;
 mod inputs;
 mod leaving;
 mod proceed;
+mod refused_release;
 mod report;
 mod sink;
 mod witness_writes;
