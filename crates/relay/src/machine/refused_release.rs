@@ -12,6 +12,7 @@ use crate::{
         topics::Readiness,
     },
     session::{LetterRecord, Rows},
+    telemetry::NewLetter,
 };
 
 impl Relay {
@@ -28,12 +29,19 @@ impl Relay {
         sink: &mut S,
     ) -> Result<(), Option<TopicId>> {
         if event.letter.is_some() {
+            self.held.totals.refused_again += 1;
+            self.refused_again.push(NewLetter::of(&event, letter));
             return Ok(());
         }
         let event = HeldEvent { letter: Some(letter.clone()), ..event };
         self.write_released_letter(&event, at, sink)?;
         self.held.note(&event, letter);
         Ok(())
+    }
+
+    /// The dead letters since the last call that were requeued and refused again, to be logged.
+    pub fn take_refused_again(&mut self) -> Vec<NewLetter> {
+        std::mem::take(&mut self.refused_again)
     }
 
     /// Produces the record that shows a dead letter to people: an event that was held behind one,
