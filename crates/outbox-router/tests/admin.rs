@@ -288,6 +288,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
             oldest: Some(relay::PgTimestamp::from_unix_micros(i64::try_from(micros).unwrap())),
             totals: relay::HeldTotals {
                 letters: [(Code::NotJson, 3)].into(),
+                refused_again: 6,
                 delivered: 7,
                 dropped: 1,
                 skipped: 4,
@@ -301,6 +302,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
         r#"outbox_held_keys{pipeline="shop"} 2"#,
         r#"outbox_held_events{pipeline="shop"} 5"#,
         r#"outbox_held_bytes{pipeline="shop"} 999"#,
+        r#"outbox_held_refused_again_total{pipeline="shop"} 6"#,
         r#"outbox_held_delivered_total{pipeline="shop"} 7"#,
         r#"outbox_held_dropped_total{pipeline="shop"} 1"#,
         // Some time passes in the test.
@@ -314,7 +316,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
         held,
         json!({
             "keys": 2, "events": 5, "bytes": 999, "oldest_seconds": null,
-            "dead_letters": {"R014": 3}, "delivered": 7, "dropped": 1, "skipped": 4,
+            "dead_letters": {"R014": 3}, "refused_again": 6, "delivered": 7, "dropped": 1, "skipped": 4,
         })
     );
 }
@@ -357,6 +359,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "held": {
                 "keys": 0, "events": 0, "bytes": 0, "oldest_seconds": null, "dead_letters": {},
+                "refused_again": 0,
                 "delivered": 0, "dropped": 0, "skipped": 0,
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},

@@ -17,7 +17,7 @@ use crate::{
         topic::{TopicName, TopicTemplate},
         topics::{TopicFacts, Topics},
     },
-    session::{Row, Rows, SizeLimit},
+    session::{Row, Rows},
     source::TableOids,
 };
 
@@ -211,10 +211,7 @@ impl DryRun {
             return Err(Failure::new(Code::Protocol, "a row outside a transaction"));
         };
         let committed_at = transaction.committed_at;
-        let limit = SizeLimit::OfTopic;
-        let row = self
-            .rows
-            .route(insert, committed_at, &mut self.topics, limit, |record, _| take(record));
+        let row = self.rows.route(insert, committed_at, &mut self.topics, |record, _| take(record));
         Ok(match row {
             Row::Event(()) => DryFrame::Event,
             Row::NotOutbox => DryFrame::Other,

@@ -7,7 +7,7 @@ use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
     failure::Code,
-    held::{EventId, HeldLimits, Leaving, Outcome},
+    held::{EventId, HeldEvent, HeldLimits, Leaving, Letter, Outcome},
     progress::WitnessStore,
     routing::topic::TopicName,
     source::{Baseline, Gap, Mark},
@@ -220,6 +220,8 @@ impl Default for HeldReport {
 pub struct HeldTotals {
     /// Dead letters, by code.
     pub letters: BTreeMap<Code, u64>,
+    /// Dead letters that were requeued, and could not be delivered again.
+    pub refused_again: u64,
     /// Events that were delivered out of the table.
     pub delivered: u64,
     /// Events that were dropped.
@@ -251,7 +253,7 @@ pub struct SkippedRow {
     pub event_id: Option<String>,
 }
 
-/// An event that has become a dead letter.
+/// An event that has become a dead letter, or one that was requeued and refused again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewLetter {
     /// What it is known by.
@@ -264,6 +266,18 @@ pub struct NewLetter {
     pub code: Code,
     /// Why, in words.
     pub message: String,
+}
+
+impl NewLetter {
+    pub(crate) fn of(event: &HeldEvent, letter: &Letter) -> Self {
+        Self {
+            id: event.id,
+            table: event.table.clone(),
+            event_id: event.event_id.clone(),
+            code: letter.code,
+            message: letter.message.clone(),
+        }
+    }
 }
 
 /// Reconnections since the process started.

@@ -35,9 +35,14 @@ impl Poison {
         }
     }
 
-    /// Whether only the topic refuses the record, so that the record is known.
-    pub(super) const fn has_record(self) -> bool {
-        matches!(self, Self::TooLarge | Self::Rejected)
+    /// Whether the record's topic is known.
+    pub(super) const fn has_topic(self) -> bool {
+        !matches!(self, Self::Unroutable)
+    }
+
+    /// Whether the row's own headers can be read.
+    pub(super) const fn has_own_headers(self) -> bool {
+        !matches!(self, Self::BadRow)
     }
 
     /// The statement that inserts such a row.

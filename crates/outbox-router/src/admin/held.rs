@@ -26,6 +26,8 @@ pub struct HeldView {
     pub oldest_seconds: Option<f64>,
     /// Dead letters since the start of the process, by code.
     pub dead_letters: BTreeMap<&'static str, u64>,
+    /// Dead letters that were requeued and refused again, since the start of the process.
+    pub refused_again: u64,
     /// Events delivered out of the table since the start of the process.
     pub delivered: u64,
     /// Events dropped since the start of the process.
@@ -43,6 +45,7 @@ impl HeldView {
             bytes: held.bytes,
             oldest_seconds: oldest.map(|at| age(at, SystemTime::now()).as_secs_f64()),
             dead_letters: totals.letters.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
+            refused_again: totals.refused_again,
             delivered: totals.delivered,
             dropped: totals.dropped,
             skipped: totals.skipped,
@@ -77,6 +80,11 @@ pub(super) fn metrics(page: &mut Page, report: &HeldReport) {
         oldest.as_secs_f64(),
     );
     let mut count = |name, help, value| page.family(name, Type::Counter, help).whole(&[], value);
+    count(
+        "outbox_held_refused_again_total",
+        "Dead letters that were requeued, and could not be delivered again.",
+        totals.refused_again,
+    );
     count(
         "outbox_held_delivered_total",
         "Events that were held, and then delivered.",

@@ -238,6 +238,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // this session writes no longer shows them, and the session may be over by then.
         self.relay.take_alterations().iter().for_each(warn);
         self.relay.take_letters().iter().for_each(announce::dead_letter);
+        self.relay.take_refused_again().iter().for_each(announce::refused_again);
         self.relay.take_skipped().iter().for_each(announce::skipped);
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);

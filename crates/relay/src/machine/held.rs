@@ -2,8 +2,6 @@
 //! follows from its answers, and the production of what is released. [`crate::held`] says why this
 //! is right.
 
-use pgoutput::PgTimestamp;
-
 use super::{Phase, Relay};
 use crate::{
     clock::{Moment, Now},
@@ -17,8 +15,8 @@ use crate::{
     ports::{AckRun, RecordSink, Refusal, RefusalReason},
     progress::TransactionRef,
     protocol::{Action, FrameOutcome},
-    routing::{record::TopicId, topic::TopicName, topics::Readiness},
-    session::{LetterRecord, Row, Rows, Surroundings},
+    routing::{record::TopicId, topic::TopicName},
+    session::{Row, Rows, Surroundings},
 };
 
 /// What became of the attempt to produce the event in front.
@@ -197,13 +195,11 @@ impl Relay {
                     self.held.release.produced();
                 }
                 Produced::No(outcome) => {
-                    if let (Outcome::Refused(letter), None) = (&outcome, &event.letter) {
-                        let event = HeldEvent { letter: Some(letter.clone()), ..event };
-                        if let Err(topic) = self.write_released_letter(&event, now.wall, sink) {
-                            topic.into_iter().for_each(|topic| self.look_up(topic, now.at));
-                            return;
-                        }
-                        self.held.note(&event, letter);
+                    if let Outcome::Refused(letter) = &outcome
+                        && let Err(topic) = self.refuse_released(event, letter, now.wall, sink)
+                    {
+                        topic.into_iter().for_each(|topic| self.look_up(topic, now.at));
+                        return;
                     }
                     self.held.release.leave(outcome);
                 }
@@ -276,36 +272,6 @@ impl Relay {
         }
     }
 
-    /// Produces the record that shows a dead letter to people: an event that was held behind one,
-    /// and cannot be delivered itself. An error is to try again, for a topic that has to be looked
-    /// up.
-    fn write_released_letter<S: RecordSink>(
-        &mut self,
-        event: &HeldEvent,
-        at: PgTimestamp,
-        sink: &mut S,
-    ) -> Result<(), Option<TopicId>> {
-        let Some(name) = self.held.settings.topic.clone() else { return Ok(()) };
-        let Phase::Streaming(session) = &mut self.phase else { return Err(None) };
-        let Ok(topic) = self.topics.intern(name) else { return Ok(()) };
-        let Readiness::Ready(facts) = self.topics.readiness(topic) else {
-            return Err(Some(topic));
-        };
-        let original = match HeldMessages::new(&event.messages).insert() {
-            Ok(Some(insert)) => {
-                session.held_rows.original(&insert, event.committed_at, &mut self.topics)
-            }
-            Ok(None) | Err(_) => None,
-        };
-        let record = LetterRecord::new(event, original, facts, at);
-        let record = record.as_record(topic, facts);
-        let ticket = self.held.release.issue(record.held_bytes());
-        sink.produce(&record, ticket).map_err(|_refused| None)?;
-        self.topics.produced(topic);
-        self.held.release.letter_produced();
-        Ok(())
-    }
-
     /// Kafka acknowledged records of held events.
     #[cold]
     pub(super) fn released(&mut self, run: &AckRun) {
@@ -370,7 +336,7 @@ impl Relay {
 }
 
 /// Notes the messages that describe an event's relation, unless the event before it had the same.
-fn describe(
+pub(super) fn describe(
     rows: &mut Rows,
     outboxes: &crate::Outboxes,
     messages: HeldMessages<'_>,

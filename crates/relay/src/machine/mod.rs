@@ -66,6 +66,7 @@ mod inputs;
 mod leaving;
 mod lost_stream;
 mod proceed;
+mod refused_release;
 mod report;
 mod sink;
 mod witness_writes;
@@ -167,6 +168,8 @@ pub struct Relay {
     totals: Totals,
     /// Alterations that sessions found when they began, until [`Relay::take_alterations`].
     alterations: Vec<Failure>,
+    /// See [`Relay::take_refused_again`].
+    refused_again: Vec<NewLetter>,
     actions: VecDeque<Action>,
 }
 
@@ -232,6 +235,7 @@ impl Relay {
             check_at: None,
             totals: Totals::default(),
             alterations: Vec::new(),
+            refused_again: Vec::new(),
             actions: VecDeque::new(),
         }
     }

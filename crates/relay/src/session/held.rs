@@ -1,9 +1,11 @@
 //! What a session does with a row that cannot be delivered, or whose key has events in the table of
 //! held events. [`crate::held`] says why this is right.
 
-use pgoutput::{Frame, Insert, InsertPrefix, Lsn, Message, Oid, TupleColumns, XLogData};
+use pgoutput::{Frame, Lsn, Message, XLogData};
 
-use super::{Session, SessionPhase, letters::LetterRecord, wait_reason::WaitReason};
+use super::{
+    Session, SessionPhase, held_row::HeldRow, letters::LetterRecord, wait_reason::WaitReason,
+};
 use crate::{
     clock::Now,
     failpoint::{self, Failpoint},
@@ -14,37 +16,12 @@ use crate::{
     routing::topics::{Readiness, Topics},
 };
 
-/// A row of the stream that may have to be held.
-#[derive(Clone, Copy)]
-pub(super) enum HeldRow<'a> {
-    /// With its Insert message.
-    Whole(Insert<'a>, &'a [u8]),
-    /// A row that is larger than `limits.row_bytes`, of which only the beginning was kept.
-    Cut(&'a InsertPrefix<'a>),
-}
-
 /// What a row meets, beside the session.
 pub(crate) struct Surroundings<'a, S> {
     pub(crate) now: Now,
     pub(crate) topics: &'a mut Topics,
     pub(crate) held: &'a mut Holding,
     pub(crate) sink: &'a mut S,
-}
-
-impl<'a> HeldRow<'a> {
-    pub(super) fn relation(self) -> Oid {
-        match self {
-            Self::Whole(insert, _) => insert.relation,
-            Self::Cut(prefix) => prefix.relation,
-        }
-    }
-
-    pub(super) fn columns(self) -> TupleColumns<'a> {
-        match self {
-            Self::Whole(insert, _) => insert.tuple.iter(),
-            Self::Cut(prefix) => prefix.columns(),
-        }
-    }
 }
 
 impl Session {
@@ -325,12 +302,7 @@ impl Session {
         let Readiness::Ready(facts) = around.topics.readiness(topic) else {
             return Ok(Some(self.wait(WaitReason::Topic(topic))));
         };
-        let original = match row {
-            HeldRow::Whole(insert, _) => {
-                self.rows.original(&insert, self.committed_at, around.topics)
-            }
-            HeldRow::Cut(_) => None,
-        };
+        let original = self.rows.original(row.relation(), row.columns(), row.arrived());
         let record = LetterRecord::new(event, original, facts, around.now.wall);
         let record = record.as_record(topic, facts);
         let ticket = self.ledger.issue(record.held_bytes())?;

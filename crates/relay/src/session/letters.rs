@@ -9,6 +9,7 @@ use crate::{
         headers::{Headers, RowHeaders},
         partition_for_key,
         record::{Record, TopicId},
+        route::{Original, OriginalValue},
         topics::TopicFacts,
     },
     wording,
@@ -16,15 +17,6 @@ use crate::{
 
 /// What every header of the router's own begins with.
 const PREFIX: &str = "__outbox_router.errors.";
-
-/// What an event's record would have been.
-#[derive(Debug, Default)]
-pub(crate) struct Original {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Option<Vec<u8>>,
-    pub(crate) headers: Vec<(String, Option<String>)>,
-    pub(crate) topic: Option<String>,
-}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -41,24 +33,21 @@ impl LetterRecord {
     /// the topic would refuse them: then it names the row, which is in the table.
     pub(crate) fn new(
         event: &HeldEvent,
-        original: Option<Original>,
+        original: Original,
         facts: TopicFacts,
         at: PgTimestamp,
     ) -> Self {
-        let key = event.key.clone().unwrap_or_default();
-        let original = original.unwrap_or_else(|| Original { key, ..Original::default() });
-        let whole = Self::with(event, &original, at);
+        let topic = original.topic.clone();
+        let whole = Self::with(event, event.key.clone(), original, at);
         let fits = facts.max_message_bytes.is_none_or(|limit| whole.size() <= limit);
         if fits {
-            return whole;
+            whole
+        } else {
+            Self::with(event, None, Original { topic, ..Original::default() }, at)
         }
-        let topic = original.topic;
-        let mut cut = Self::with(event, &Original { topic, ..Original::default() }, at);
-        cut.headers.push(&name("value_left_out"), Some("true"));
-        cut
     }
 
-    fn with(event: &HeldEvent, original: &Original, at: PgTimestamp) -> Self {
+    fn with(event: &HeldEvent, key: Option<Vec<u8>>, original: Original, at: PgTimestamp) -> Self {
         let mut headers = RowHeaders::new();
         for (name, value) in &original.headers {
             headers.push(name, value.as_deref());
@@ -74,12 +63,15 @@ impl LetterRecord {
         push("index", Some(&event.id.index.to_string()));
         push("event_id", event.event_id.as_deref());
         push("committed_at", wording::utc(event.committed_at).as_deref());
-        Self {
-            key: original.key.clone(),
-            value: original.value.clone(),
-            headers,
-            timestamp_ms: at.unix_millis(),
-        }
+        let value = match original.value {
+            OriginalValue::Known(value) => value,
+            OriginalValue::LeftOut => {
+                push("value_left_out", Some("true"));
+                None
+            }
+        };
+        let key = key.unwrap_or_default();
+        Self { key, value, headers, timestamp_ms: at.unix_millis() }
     }
 
     /// The record, for a topic with these facts.

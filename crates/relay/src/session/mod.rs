@@ -33,11 +33,12 @@ pub(crate) use held::Surroundings;
 pub(crate) use letters::LetterRecord;
 use pace::Traffic;
 use rows::RefusedRow;
-pub(crate) use rows::{Row, Rows, SizeLimit};
+pub(crate) use rows::{Row, Rows};
 
 mod covered;
 mod covered_frames;
 mod held;
+mod held_row;
 mod letters;
 mod oversized;
 mod pace;
@@ -301,8 +302,7 @@ impl Session {
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
         let ledger = &mut self.ledger;
-        let limit = SizeLimit::OfTopic;
-        let row = self.rows.route(insert, self.committed_at, topics, limit, |record, size| {
+        let row = self.rows.route(insert, self.committed_at, topics, |record, size| {
             let ticket = ledger.issue(size.held_bytes()).map_err(NotProduced::Disorder)?;
             failpoint::reached(Failpoint::BeforeEnqueue);
             sink.produce(record, ticket).map_err(|Refusal { ticket, reason }| {

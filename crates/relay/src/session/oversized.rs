@@ -2,10 +2,7 @@
 
 use pgoutput::{Frame, Oid, parse_insert_prefix};
 
-use super::{
-    Session, SessionPhase, SessionSettings,
-    held::{HeldRow, Surroundings},
-};
+use super::{Session, SessionPhase, SessionSettings, held::Surroundings, held_row::HeldRow};
 use crate::{
     failure::{Code, Failure},
     ports::RecordSink,

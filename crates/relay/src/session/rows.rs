@@ -4,17 +4,14 @@
 
 use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, TupleColumns, Type};
 
-use super::{
-    letters::Original,
-    relations::{Binding, Relations, not_described},
-};
+use super::relations::{Binding, Relations, not_described};
 use crate::{
     failure::{Code, Failure, Name},
     routing::{
         columns::{Event, Value},
         mapping::MappedRow,
         record::{Record, Size, TopicId},
-        route::{FormatHeaders, Scratch, TableRouter, name_of_row},
+        route::{Arrived, FormatHeaders, Original, Scratch, TableRouter, name_of_row},
         table::{OnUpdate, Outboxes, Role},
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
@@ -41,15 +38,6 @@ pub(crate) enum Row<T> {
     TopicPending(TopicId),
     /// A row that cannot become a record, or whose record the topic would refuse.
     Refused(Box<RefusedRow>),
-}
-
-/// Whether a record that is larger than its topic takes is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SizeLimit {
-    /// It is: the broker would refuse it, with what is in flight beside it.
-    OfTopic,
-    /// It is not, because the record goes elsewhere.
-    None,
 }
 
 /// Why a row is refused.
@@ -105,7 +93,6 @@ impl Rows {
         insert: &Insert<'_>,
         committed_at: PgTimestamp,
         topics: &mut Topics,
-        limit: SizeLimit,
         take: impl FnOnce(&Record<'_>, Size) -> T,
     ) -> Row<T> {
         let router = match self.relations.of_row(insert.relation) {
@@ -149,9 +136,7 @@ impl Rows {
         }
         let record = routed.record(&format_headers, partition_and_time);
         let size = record.size();
-        if limit == SizeLimit::OfTopic
-            && let Some(failure) = too_large(topic, size, &event, facts, topics)
-        {
+        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return refused_by(topic, failure);
         }
         Row::Event(take(&record, size))
@@ -193,50 +178,25 @@ impl Rows {
         }
     }
 
-    /// What the record of a row would be, if it becomes one, whatever its size.
+    /// What the record of a row would have been, as far as it can be made.
     #[cold]
     pub(crate) fn original(
         &mut self,
-        insert: &Insert<'_>,
-        committed_at: PgTimestamp,
-        topics: &mut Topics,
-    ) -> Option<Original> {
-        let row = self.route_rarely(insert, committed_at, topics, SizeLimit::None, |record, _| {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let headers = record.headers.iter();
-            let original = Original {
-                key: record.key.to_vec(),
-                value: record.value.map(<[u8]>::to_vec),
-                headers: headers.map(|h| (h.name.to_owned(), h.value.map(text))).collect(),
-                topic: None,
-            };
-            (original, record.topic)
-        });
-        match row {
-            Row::Event((original, topic)) => {
-                let topic = topics.name(topic).map(ToString::to_string);
-                Some(Original { topic, ..original })
-            }
-            Row::NotOutbox | Row::FilteredOut | Row::TopicPending(_) | Row::Refused(_) => None,
+        relation: Oid,
+        row: TupleColumns<'_>,
+        arrived: Arrived,
+    ) -> Original {
+        let Self { relations, scratch, mapped } = self;
+        match relations.of_row(relation) {
+            Some(Binding::Outbox(router)) => router.original(row, arrived, mapped, scratch),
+            Some(Binding::NotOutbox | Binding::Broken(..)) | None => Original::default(),
         }
     }
 
-    /// [`Rows::route`] for the rare cases: it has one body for all of them, so that the one for the
-    /// stream stays inlined.
+    /// [`Rows::route`] for an event that is released. It has a body of its own, so that the one for
+    /// the stream stays inlined.
     #[cold]
     #[inline(never)]
-    fn route_rarely<T>(
-        &mut self,
-        insert: &Insert<'_>,
-        committed_at: PgTimestamp,
-        topics: &mut Topics,
-        limit: SizeLimit,
-        take: impl FnOnce(&Record<'_>, Size) -> T,
-    ) -> Row<T> {
-        self.route(insert, committed_at, topics, limit, take)
-    }
-
-    /// Routes an event that is released.
     pub(crate) fn route_held<T>(
         &mut self,
         insert: &Insert<'_>,
@@ -244,7 +204,7 @@ impl Rows {
         topics: &mut Topics,
         take: impl FnOnce(&Record<'_>, Size) -> T,
     ) -> Row<T> {
-        self.route_rarely(insert, committed_at, topics, SizeLimit::OfTopic, take)
+        self.route(insert, committed_at, topics, take)
     }
 
     /// The id of a row, where it can be read.

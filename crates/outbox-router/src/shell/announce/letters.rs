@@ -15,6 +15,19 @@ pub(in crate::shell) fn dead_letter(letter: &NewLetter) {
     );
 }
 
+/// Logs a dead letter that was requeued and refused again.
+pub(in crate::shell) fn refused_again(letter: &NewLetter) {
+    let NewLetter { id, table, event_id, code, message } = letter;
+    tracing::warn!(
+        code = code.as_str(),
+        %id,
+        event_id,
+        table,
+        hint = format!("remove the cause, then requeue it again: outbox-router dead-letters show --id {id}"),
+        "a dead letter was refused again: {message}"
+    );
+}
+
 /// Logs a skipped row.
 pub(in crate::shell) fn skipped(row: &SkippedRow) {
     let SkippedRow { id, table, event_id } = row;

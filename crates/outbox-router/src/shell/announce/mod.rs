@@ -7,7 +7,7 @@ mod witness;
 use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
 
-pub(super) use letters::{dead_letter, skipped};
+pub(super) use letters::{dead_letter, refused_again, skipped};
 
 use crate::{codes::hint, warning::warn};
 

@@ -56,6 +56,13 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Removes the value of one role.
+    pub(crate) fn forget(&mut self, role: Role) {
+        if let Some(index) = role.value_index() {
+            self.set(index, Value::Absent);
+        }
+    }
+
     /// Puts a text in the place of what the row has.
     pub(crate) fn replace(&mut self, role: Role, text: Option<&'a str>) {
         if let Some(index) = role.value_index() {

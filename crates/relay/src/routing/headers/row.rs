@@ -83,6 +83,15 @@ impl RowHeaders {
         }
     }
 
+    /// Adds what `write` adds, or nothing if it fails.
+    pub(crate) fn whole_or_nothing<E>(&mut self, write: impl FnOnce(&mut Self) -> Result<(), E>) {
+        let (text, spans) = (self.text.len(), self.spans.len());
+        if write(self).is_err() {
+            self.text.truncate(text);
+            self.spans.truncate(spans);
+        }
+    }
+
     /// [`RowHeaders::read`] for plain objects; `None` for every other, and for every malformed one.
     pub(super) fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
         let start = self.text.len();

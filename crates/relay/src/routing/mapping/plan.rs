@@ -145,6 +145,50 @@ impl RowPlan {
         Ok(RowIs::Event)
     }
 
+    /// Does each thing by itself, for a row that is an event and of which some values may be
+    /// unusable. `headers` has none yet. Returns the roles that have no value for this reason.
+    #[cold]
+    pub(crate) fn apply_each(
+        &self,
+        names: &RoleNames,
+        row: TupleColumns<'_>,
+        mapped: &mut MappedRow,
+        headers: &mut RowHeaders,
+    ) -> Vec<Role> {
+        mapped.clear();
+        let mut unusable = Vec::new();
+        for (role, _) in &self.templates {
+            if self.fill_templates(|other| other == *role, names, row, mapped).is_err() {
+                unusable.push(*role);
+            }
+        }
+        for header in &self.headers {
+            headers.whole_or_nothing(|headers| header.write(row, self.format, headers));
+        }
+        if let Some(text) = self.tracing.and_then(|position| text(row, position)) {
+            headers.whole_or_nothing(|headers| headers::trace_context(text, headers));
+        }
+        if let Some(pairs) = &self.pairs {
+            headers.whole_or_nothing(|headers| pairs.write(row, headers));
+        }
+        for Rendered { role, .. } in &self.rendered {
+            if self.render(|other| other == *role, names, row, mapped).is_err() {
+                unusable.push(*role);
+            }
+        }
+        if !unusable.contains(&Role::Payload) && self.write_value(row, mapped).is_err() {
+            unusable.push(Role::Payload);
+        }
+        unusable
+    }
+
+    /// The roles whose value is another than that of their column.
+    pub(crate) fn written_roles(&self) -> impl Iterator<Item = Role> {
+        let templates = self.templates.iter().map(|(role, _)| *role);
+        let rendered = self.rendered.iter().map(|rendered| rendered.role);
+        templates.chain(rendered).chain(self.value.as_ref().map(|_| Role::Payload))
+    }
+
     fn fill_templates(
         &self,
         is_wanted: impl Fn(Role) -> bool,

@@ -21,8 +21,14 @@ impl<'a> FormatHeaders<'a> {
     /// Writes the headers of one row; the list must be empty.
     #[inline]
     pub(super) fn write(&mut self, table: &'a OutboxTable, id: &'a [u8], event: &Event<'a>) {
+        self.push(&table.headers.id, Some(id));
+        self.write_others(table, event);
+    }
+
+    /// Writes those that follow the id.
+    #[inline]
+    pub(super) fn write_others(&mut self, table: &'a OutboxTable, event: &Event<'a>) {
         let names = &table.headers;
-        self.push(&names.id, Some(id));
         match table.format {
             Format::Debezium => {}
             Format::Plain => {

@@ -23,8 +23,10 @@ use crate::{
 use topic_cache::TopicCache;
 
 pub(crate) use format::FormatHeaders;
+pub(crate) use original::{Arrived, Original, OriginalValue};
 
 mod format;
+mod original;
 mod topic_cache;
 
 /// Routes the rows of one table.
@@ -194,18 +196,22 @@ impl TableRouter {
         Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
     }
 
+    /// What the topic is made of.
+    #[inline]
+    fn routing<'e>(&self, event: &Event<'e>) -> Result<&'e [u8], Failure> {
+        match event.get(Role::AggregateType) {
+            _ if !self.topics.depends_on_row() => Ok(b""),
+            Value::Some(text, _) => Ok(text),
+            Value::Null | Value::Absent => Err(self.refuse(
+                event,
+                Code::TopicIsNull,
+                "its aggregate type is NULL, so it has no topic",
+            )),
+        }
+    }
+
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
-        let routing: &[u8] = match event.get(Role::AggregateType) {
-            _ if !self.topics.depends_on_row() => b"",
-            Value::Some(text, _) => text,
-            Value::Null | Value::Absent => {
-                return Err(self.refuse(
-                    event,
-                    Code::TopicIsNull,
-                    "its aggregate type is NULL, so it has no topic",
-                ));
-            }
-        };
+        let routing = self.routing(event)?;
         if let Some(topic) = self.topic_cache.get(routing) {
             return Ok(topic);
         }

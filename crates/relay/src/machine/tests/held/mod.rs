@@ -4,15 +4,22 @@ use super::*;
 use crate::{
     ErrorPolicy, HeldLimits, HeldSettings, HoldKeys, OnError,
     held::{Decision, EventId, HeldAnswer, HeldRequest, TableMark, TableVersion},
-    testing::{HeldState, HeldTable},
+    testing::{HeldState, HeldTable, ProducedRecord},
 };
 
 mod holding;
 mod leaving;
+mod original;
 mod refused;
 mod releasing;
 mod skipping;
 mod versions;
+
+/// The headers of a record that shows a dead letter; the outer `None` for one that is not there.
+fn header(record: &ProducedRecord, name: &str) -> Option<Option<String>> {
+    let (_, value) = record.headers.iter().find(|(known, _)| known == name)?;
+    Some(value.as_ref().map(|value| String::from_utf8(value.clone()).unwrap()))
+}
 
 const DEAD_LETTERS: ErrorPolicy = ErrorPolicy {
     bad_row: OnError::DeadLetter,
@@ -32,7 +39,11 @@ fn dead_letters() -> HeldSettings {
 
 /// A streaming core whose server has the table.
 fn streaming(held: HeldSettings) -> Script {
-    let mut script = Script::new(with_table(held));
+    streaming_with(with_table(held))
+}
+
+fn streaming_with(settings: RelaySettings) -> Script {
+    let mut script = Script::new(settings);
     script.source.held = Some(HeldTable::default());
     script.begin_streaming();
     script

@@ -63,6 +63,15 @@ fn a_dead_letter_that_fails_again_holds_again() {
     assert_eq!(script.held().events, 2);
     let letters = script.relay.take_letters();
     assert_eq!(letters.len(), 1, "it is no new dead letter");
+    let again = script.relay.take_refused_again();
+    let told: Vec<_> = again.iter().map(|letter| (letter.id, letter.code)).collect();
+    assert_eq!(told, [(id(24, 0), Code::HeadersMalformed)], "once");
+    assert_eq!(again[0].event_id.as_deref(), Some("b"));
+    script.table().decide(id(24, 0), Decision::Deliver);
+    script.catch_up();
+    assert_eq!(script.relay.take_refused_again(), again, "once for each requeue");
+    let totals = script.relay.snapshot(script.at).held.totals;
+    assert_eq!((totals.refused_again, totals.letters), (2, [(Code::HeadersMalformed, 1)].into()));
 }
 
 /// The table has closed the event, and nobody knows. Before it is asked again, a person decides
