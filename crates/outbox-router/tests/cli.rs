@@ -7,8 +7,8 @@ use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
         self, Audience, Cli, Command, Confirmation, DeadLetterTables, DeadLetters, Effect, Exit,
-        ExitOnFatal, Form, MissingTable, Production, RecordPart, Repeat, Scope, SqlMode, Task,
-        Terminal,
+        ExitOnFatal, Extent, Form, MissingTable, Production, RecordPart, Repeat, Scope, SqlMode,
+        Task, Terminal,
     },
     config::Environment,
 };
@@ -154,10 +154,13 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
         ("drop --code R003", Scope::Selected, Confirmation::Ask, Effect::Real),
     ] {
         let command = read(&format!("dead-letters {line}")).unwrap().command;
-        let Command::Task(Task::DeadLetters(DeadLetters::Requeue(args) | DeadLetters::Drop(args))) =
-            command
-        else {
-            panic!("{line}")
+        let args = match command {
+            Command::Task(Task::DeadLetters(DeadLetters::Requeue(args))) => args,
+            Command::Task(Task::DeadLetters(DeadLetters::Drop(args))) => {
+                assert_eq!(args.extent, Extent::Letters, "{line}");
+                args.decide
+            }
+            _ => panic!("{line}"),
         };
         let decision = &args.decision;
         let found = (args.scope, decision.confirmation, decision.effect);

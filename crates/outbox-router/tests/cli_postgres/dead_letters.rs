@@ -11,11 +11,15 @@ use crate::{
     server::{CommandOutput, Server, run_command_at, run_command_for},
 };
 
-async fn dead_letters(server: &Server, line: &str) -> CommandOutput {
+pub(crate) async fn dead_letters(server: &Server, line: &str) -> CommandOutput {
     dead_letters_answering(server, line, "").await
 }
 
-async fn dead_letters_answering(server: &Server, line: &str, answer: &str) -> CommandOutput {
+pub(crate) async fn dead_letters_answering(
+    server: &Server,
+    line: &str,
+    answer: &str,
+) -> CommandOutput {
     let line: Vec<&str> = std::iter::once("dead-letters").chain(line.split(' ')).collect();
     run_command_for(Audience::Person, &server.url("operator"), &line, answer).await
 }
@@ -24,14 +28,14 @@ fn json(output: &CommandOutput) -> Value {
     serde_json::from_str(&output.out).expect("JSON")
 }
 
-fn states(server: &Server) -> String {
+pub(crate) fn states(server: &Server) -> String {
     server.sql(
         "select string_agg(event_id || ' ' || state, ', ' order by commit_lsn) \
          from outbox_router.held",
     )
 }
 
-const UNTOUCHED: &str = "a1 held, a2 held, a3 held, b1 held, c1 held, o1 held";
+pub(crate) const UNTOUCHED: &str = "a1 held, a2 held, a3 held, b1 held, c1 held, o1 held";
 
 #[tokio::test]
 async fn list_has_a_line_for_each_key_of_this_pipeline() {
