@@ -55,6 +55,17 @@ async fn what_is_before_the_selected_dead_letter_stays() {
 }
 
 #[tokio::test]
+async fn who_decides_about_an_event_that_waits_is_told_for_what() {
+    let server = held();
+    let requeued = dead_letters(&server, "requeue --id a3 --yes").await;
+    assert_eq!(requeued.exit, Exit::Failure, "{requeued:?}");
+    let expected = "error: no undecided dead letter is selected: the event at 0/3:0 is held behind \
+                    the dead letter at 0/1:0\n  hint: outbox-router dead-letters show --id 0/1:0\n";
+    assert_eq!(requeued.err, expected);
+    assert_eq!(states(&server), UNTOUCHED);
+}
+
+#[tokio::test]
 async fn a_dry_run_and_a_no_change_nothing_and_requeue_has_no_such_flag() {
     let server = held();
     let dry = dead_letters(&server, "drop --all --with-behind --dry-run").await;

@@ -108,4 +108,24 @@ impl Table<'_> {
         let rows = self.query(&query, &parameters).await?;
         rows.iter().map(|row| Ok((place(row)?, row.try_get(2)?))).collect()
     }
+
+    /// The first selected event that is held behind a dead letter, and this dead letter.
+    pub(super) async fn waiting(
+        &self,
+        selection: &Selection,
+    ) -> Result<Option<(Place, Place)>, TaskError> {
+        let query = format!(
+            "select event_lsn::text, number, commit_lsn::text, event_index \
+             from (select key_hash as of, commit_lsn as event_lsn, event_index as number \
+               from outbox_router.held \
+               where {OF_PIPELINE} and state = 'held' and code is null and {MATCHES} \
+               order by commit_lsn, event_index limit 1) event \
+             cross join lateral (select commit_lsn, event_index from outbox_router.held \
+               where {OF_PIPELINE} and key_hash between event.of and event.of and {OPEN} \
+               and {UNDECIDED} and (commit_lsn, event_index) < (event_lsn, number) \
+               order by key_hash, commit_lsn, event_index limit 1) letter"
+        );
+        let rows = self.query(&query, &self.with(selection)).await?;
+        rows.first().map(|row| Ok((place_at(row, 0)?, place_at(row, 2)?))).transpose()
+    }
 }

@@ -8,7 +8,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
-    args::DecideArgs,
+    args::{DecideArgs, Place},
     behind::Behind,
     connected::with_table,
     decision::Decision,
@@ -40,13 +40,15 @@ struct Plan {
     refused: Vec<Event>,
     /// What is held behind them.
     behind: Behind,
+    /// Where nothing can be decided about: a selected event, and the dead letter that it waits for.
+    waiting: Option<(Place, Place)>,
 }
 
 impl Plan {
     fn new(decision: Decision, undecided: Vec<Event>, behind: Behind) -> Self {
         let is_refused = |event: &Event| decision == Decision::Requeue && event.is_cut();
         let (refused, events) = undecided.into_iter().partition(is_refused);
-        Self { decision, events, refused, behind }
+        Self { decision, events, refused, behind, waiting: None }
     }
 }
 
@@ -74,7 +76,11 @@ pub(super) async fn decide(
         };
         let selection = Selection::of(&args.select, since);
         let undecided = table.undecided(&selection).await?;
-        Ok(Ok(Plan::new(decision, undecided, table.behind(&selection).await?)))
+        let mut plan = Plan::new(decision, undecided, table.behind(&selection).await?);
+        if plan.events.is_empty() && plan.refused.is_empty() {
+            plan.waiting = table.waiting(&selection).await?;
+        }
+        Ok(Ok(plan))
     })
     .await?;
     let plan = match found {
@@ -106,7 +112,7 @@ pub(super) async fn decide(
 }
 
 fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
-    let Plan { decision, events, refused, behind } = plan;
+    let Plan { decision, events, refused, behind, .. } = plan;
     let verb = decision.verb();
     if !events.is_empty() {
         let number = i64::try_from(events.len()).unwrap_or(i64::MAX);
@@ -172,8 +178,15 @@ fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::
     let meanwhile = meanwhile(plan, ending);
     match ending {
         Ending::Dry if plan.events.is_empty() && plan.refused.is_empty() => {
-            writeln!(terminal.err, "error: no undecided dead letter is selected")?;
-            writeln!(terminal.err, "  hint: outbox-router dead-letters list")
+            write!(terminal.err, "error: no undecided dead letter is selected")?;
+            let Some((event, letter)) = plan.waiting else {
+                return writeln!(terminal.err, "\n  hint: outbox-router dead-letters list");
+            };
+            writeln!(
+                terminal.err,
+                ": the event at {event} is held behind the dead letter at {letter}\n  hint: \
+                 outbox-router dead-letters show --id {letter}"
+            )
         }
         Ending::Dry => writeln!(terminal.out, "nothing was {done}"),
         Ending::Changed(Changed { chosen: 0, .. }) => writeln!(
