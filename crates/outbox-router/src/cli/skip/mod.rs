@@ -156,7 +156,9 @@ fn report_text(
             Standing::There(_) => {
                 writeln!(out, "decided: the router skips {} within seconds", row(args))
             }
-            _ => writeln!(out, "recorded: the router skips {} when it stands there", row(args)),
+            Standing::AnotherRow { .. } | Standing::Elsewhere(_) | Standing::Unknown => {
+                writeln!(out, "recorded: the router skips {} when it stands there", row(args))
+            }
         },
         Ending::Before(Decided { at, by, reason }) => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
