@@ -154,13 +154,14 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
         ("drop --code R003", Scope::Selected, Confirmation::Ask, Effect::Real),
     ] {
         let command = read(&format!("dead-letters {line}")).unwrap().command;
+        let Command::Task(Task::DeadLetters(command)) = command else { panic!("{line}") };
         let args = match command {
-            Command::Task(Task::DeadLetters(DeadLetters::Requeue(args))) => args,
-            Command::Task(Task::DeadLetters(DeadLetters::Drop(args))) => {
+            DeadLetters::Requeue(args) => args,
+            DeadLetters::Drop(args) => {
                 assert_eq!(args.extent, Extent::Letters, "{line}");
                 args.decide
             }
-            _ => panic!("{line}"),
+            DeadLetters::List(_) | DeadLetters::Show(_) => panic!("{line}"),
         };
         let decision = &args.decision;
         let found = (args.scope, decision.confirmation, decision.effect);
