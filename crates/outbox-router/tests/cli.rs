@@ -7,8 +7,8 @@ use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
         self, Audience, Cli, Command, Confirmation, DeadLetterTables, DeadLetters, Effect, Exit,
-        ExitOnFatal, Form, MissingTable, Production, RecordPart, Repeat, Scope, SqlMode, Task,
-        Terminal,
+        ExitOnFatal, Extent, Form, MissingTable, Production, RecordPart, Repeat, Scope, SqlMode,
+        Task, Terminal,
     },
     config::Environment,
 };
@@ -154,10 +154,14 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
         ("drop --code R003", Scope::Selected, Confirmation::Ask, Effect::Real),
     ] {
         let command = read(&format!("dead-letters {line}")).unwrap().command;
-        let Command::Task(Task::DeadLetters(DeadLetters::Requeue(args) | DeadLetters::Drop(args))) =
-            command
-        else {
-            panic!("{line}")
+        let Command::Task(Task::DeadLetters(command)) = command else { panic!("{line}") };
+        let args = match command {
+            DeadLetters::Requeue(args) => args,
+            DeadLetters::Drop(args) => {
+                assert_eq!(args.extent, Extent::Letters, "{line}");
+                args.decide
+            }
+            DeadLetters::List(_) | DeadLetters::Show(_) => panic!("{line}"),
         };
         let decision = &args.decision;
         let found = (args.scope, decision.confirmation, decision.effect);

@@ -23,6 +23,7 @@ use relay::{Case, Class, Code, ErrorClass, Failure};
 
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
+pub use template::ADMIN;
 
 /// The tables, in the order in which they are documented.
 const TABLES: [&[Explanation]; 6] = [
@@ -104,7 +105,8 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     );
     let class = ErrorClass::of(failure.code).filter(|_| is_of_event)?;
     Some(format!(
-        "or set on_error.{} = \"dead_letter\" and restart, so that the events of other keys go on",
+        "or, so that the events of other keys go on: {{setup}} --dead-letters, then set on_error.{} \
+         = \"dead_letter\" and restart",
         class.as_str()
     ))
 }
@@ -119,7 +121,10 @@ fn skip_option(failure: &Failure) -> Option<String> {
     };
     let lsn = failure.lsn.filter(|_| is_row)?;
     let id = if failure.code == Code::IdIsNull { "" } else { " --id ID" };
-    Some(format!("or give up this one row: outbox-router skip --lsn {lsn}{id}"))
+    // The option before it says how the tables are made, which both need.
+    Some(format!(
+        "or, after the same setup, give up this one row: outbox-router skip --lsn {lsn}{id} {{admin}}"
+    ))
 }
 
 fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {

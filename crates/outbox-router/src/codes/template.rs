@@ -7,8 +7,12 @@ const ACCEPT: &str = "accept";
 /// Stands for the roles that a column may be mapped to.
 const ROLES: &str = "roles";
 
+/// Where to connect for what the router's role may not do.
+pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST/DATABASE";
+
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 3] = [
+const SHARED: [(&str, &str); 4] = [
+    ("admin", ADMIN),
     ("rewrite", "insert the missing rows again (README, \"Operations\", step 2)"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),

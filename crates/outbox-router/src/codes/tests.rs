@@ -89,21 +89,26 @@ fn unknown_names_are_left_as_placeholders() {
     let failure = Failure::new(Code::RecordTooLarge, "a record is too large");
     let hint = hint(&failure).unwrap();
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
-                    --add-config max.message.bytes=BYTES; or set on_error.too_large = \"dead_letter\" and \
-                    restart, so that the events of other keys go on";
+                    --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
+                    outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE \
+                    --dead-letters, then set on_error.too_large = \"dead_letter\" and restart";
     assert!(hint.ends_with(expected), "{hint}");
 }
 
 #[test]
 fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
     let at = |code| hint(&Failure::new(code, "wrong").at(Lsn::from_u64(0x16B_3748))).unwrap();
-    let skip = "; or give up this one row: outbox-router skip --lsn 0/16B3748";
+    let skip =
+        "; or, after the same setup, give up this one row: outbox-router skip --lsn 0/16B3748";
+    let admin = "--admin-url postgres://ADMIN@HOST/DATABASE";
     for code in [Code::KeyIsNull, Code::TopicIllegal, Code::RowTooLarge, Code::NotJson] {
         let hint = at(code);
-        assert!(hint.contains(" = \"dead_letter\" and restart"), "{hint}");
-        assert!(hint.ends_with(&format!("{skip} --id ID")), "{hint}");
+        let first =
+            format!("outbox-router setup --apply {admin} --dead-letters, then set on_error.");
+        assert!(hint.contains(&first), "{hint}");
+        assert!(hint.ends_with(&format!("{skip} --id ID {admin}")), "{hint}");
     }
-    assert!(at(Code::IdIsNull).ends_with(skip), "there is no id to name");
+    assert!(at(Code::IdIsNull).ends_with(&format!("{skip} {admin}")), "there is no id to name");
     // The broker may be who refuses it, and a gap is no row.
     for code in [Code::RecordTooLarge, Code::RecordRefused, Code::SlotMissing] {
         assert!(!at(code).contains("outbox-router skip"), "{code}");

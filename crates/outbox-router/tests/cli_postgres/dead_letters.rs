@@ -11,11 +11,15 @@ use crate::{
     server::{CommandOutput, Server, run_command_at, run_command_for},
 };
 
-async fn dead_letters(server: &Server, line: &str) -> CommandOutput {
+pub(crate) async fn dead_letters(server: &Server, line: &str) -> CommandOutput {
     dead_letters_answering(server, line, "").await
 }
 
-async fn dead_letters_answering(server: &Server, line: &str, answer: &str) -> CommandOutput {
+pub(crate) async fn dead_letters_answering(
+    server: &Server,
+    line: &str,
+    answer: &str,
+) -> CommandOutput {
     let line: Vec<&str> = std::iter::once("dead-letters").chain(line.split(' ')).collect();
     run_command_for(Audience::Person, &server.url("operator"), &line, answer).await
 }
@@ -24,14 +28,14 @@ fn json(output: &CommandOutput) -> Value {
     serde_json::from_str(&output.out).expect("JSON")
 }
 
-fn states(server: &Server) -> String {
+pub(crate) fn states(server: &Server) -> String {
     server.sql(
         "select string_agg(event_id || ' ' || state, ', ' order by commit_lsn) \
          from outbox_router.held",
     )
 }
 
-const UNTOUCHED: &str = "a1 held, a2 held, a3 held, b1 held, c1 held, o1 held";
+pub(crate) const UNTOUCHED: &str = "a1 held, a2 held, a3 held, b1 held, c1 held, o1 held";
 
 #[tokio::test]
 async fn list_has_a_line_for_each_key_of_this_pipeline() {
@@ -150,13 +154,19 @@ async fn show_has_the_columns_and_who_decided_what() {
         "why        R003: topic a*b is illegal\nbehind     2 open events of its key after it\n\
          columns    id       a1\n           payload  {\"total\": 12}\n",
         "to do      remove the cause (outbox-router explain R003), then\n           \
-         outbox-router dead-letters requeue --id a1\n           \
-         or give it up: outbox-router dead-letters drop --id a1\n",
+         outbox-router dead-letters requeue --id a1 --admin-url postgres://ADMIN@HOST/DATABASE\n           \
+         or give it up: outbox-router dead-letters drop --id a1 \
+         --admin-url postgres://ADMIN@HOST/DATABASE\n",
     ] {
         assert!(show.out.contains(expected), "{expected}\nin {}", show.out);
     }
     let behind = dead_letters(&server, "show --id 0/2:0").await;
     assert!(behind.out.contains("dead-letters show --id 0/1:0\n"), "{}", behind.out);
+    let some = dead_letters(&server, "show --id a1 --id gone --id 0/9:9").await;
+    assert!(some.exit == Exit::Failure && some.out.starts_with("event      a1, "), "{some:?}");
+    let missing = "error: no held event of this pipeline has this id: gone\n\
+                   error: no held event of this pipeline has this id: 0/9:9\n";
+    assert_eq!(some.err, missing);
     let cut = dead_letters(&server, "show --id b1").await;
     assert!(cut.out.contains("columns    not kept: "), "{}", cut.out);
 

@@ -14,3 +14,4 @@ mod skip;
 mod status;
 mod take_over;
 mod teardown;
+mod with_behind;

@@ -42,8 +42,7 @@ note: no router of this slot answers at admin.listen
 
 The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
 event is needed, insert a corrected row under a new id.
-decided: the row with id e-1 is skipped
-a router that stands there goes on within seconds; else: outbox-router run
+recorded: the router skips the row with id e-1 when it stands there
 ";
     assert_eq!(written.out, expected);
     let row = "outbox-router outbox_router 0/16B3748 null e-1 skip test ann as operator";
@@ -52,7 +51,7 @@ a router that stands there goes on within seconds; else: outbox-router run
     let again = skip(&server, "--id e-1 --yes --by bob").await;
     assert_eq!((again.exit, again.err.as_str()), (Exit::Done, ""), "{again:?}");
     let told =
-        "the row with id e-1 is skipped at 0/16B3748 already, as ann as operator decided at ";
+        "to skip the row with id e-1 at 0/16B3748 is decided already, by ann as operator at ";
     assert!(again.out.starts_with(told), "{}", again.out);
     assert!(again.out.ends_with("Z: test\nnothing was changed\n"), "{}", again.out);
     assert_eq!(decisions(&server), row);
@@ -60,7 +59,7 @@ a router that stands there goes on within seconds; else: outbox-router run
     // Another id, no id, and the same row of another pipeline are other rows.
     for more in ["--id e-2 --by c", "--by c", "--id e-1 --by c --set name=other"] {
         let written = skip(&server, &format!("{more} --yes")).await;
-        assert!(written.out.contains("\ndecided: the row with"), "{written:?}");
+        assert!(written.out.contains("\nrecorded: the router skips the row with"), "{written:?}");
     }
     let expected = format!(
         "{row}; outbox-router outbox_router 0/16B3748 null e-2 skip null c as operator; \
@@ -69,7 +68,7 @@ a router that stands there goes on within seconds; else: outbox-router run
     );
     assert_eq!(decisions(&server), expected);
     let again = skip(&server, "--yes").await;
-    assert!(again.out.starts_with("the row without an id is skipped at "), "{}", again.out);
+    assert!(again.out.starts_with("to skip the row without an id at "), "{}", again.out);
 }
 
 /// Both wait for the lock of the row that they skip.
@@ -96,9 +95,9 @@ fn of_two_people_who_skip_at_once_one_decides() {
     });
     drop(session);
     assert_eq!((one.exit, two.exit), (Exit::Done, Exit::Done), "{one:?} {two:?}");
-    let is_first = |output: &CommandOutput| output.out.contains("\ndecided: ");
+    let is_first = |output: &CommandOutput| output.out.contains("\nrecorded: ");
     let (by, second) = if is_first(&one) { ("one", two) } else { ("two", one) };
-    assert!(second.out.contains(&format!(" already, as {by} as operator ")), "{second:?}");
+    assert!(second.out.contains(&format!(" already, by {by} as operator ")), "{second:?}");
     let row = "outbox-router outbox_router 0/16B3748 null e-1 skip";
     assert_eq!(decisions(&server), format!("{row} null {by} as operator"));
 }
@@ -149,6 +148,37 @@ async fn what_the_router_stands_at_is_shown() {
         assert!(request.join().unwrap().starts_with("GET /status.json HTTP/1.0\r\n"));
         assert!(dry.out.contains(shown), "{shown}\nin {}", dry.out);
     }
+}
+
+#[tokio::test]
+async fn a_row_at_which_the_router_does_not_stand_is_refused() {
+    const AT_10: &str = r#"{"state":"failed","reason":{"code":"R009","message":"the row with id 10 of outbox: no","lsn":"0/16B3748"}}"#;
+    let server = held();
+    for (id, refused) in [
+        (
+            "--id 1",
+            "error: nothing was decided: the router stands at the row with id 10, and not at the row with id 1: R009: ",
+        ),
+        (
+            "",
+            "error: nothing was decided: the router stands at the row with id 10, and not at the row without an id: R009: ",
+        ),
+    ] {
+        let (address, request) = router(AT_10);
+        let listen = format!("admin.listen={address}");
+        let output = skip_answering(&server, &listen, &format!("{id} --yes"), "").await;
+        request.join().unwrap();
+        assert_eq!((output.exit, output.out.as_str()), (Exit::Failure, ""), "{output:?}");
+        assert!(output.err.starts_with(refused), "{}", output.err);
+    }
+    assert_eq!(decisions(&server), "");
+    let (address, request) = router(AT_10);
+    let listen = format!("admin.listen={address}");
+    let output = skip_answering(&server, &listen, "--id 10 --yes --by ann", "").await;
+    request.join().unwrap();
+    assert_eq!(output.exit, Exit::Done, "{output:?}");
+    let told = "\ndecided: the router skips the row with id 10 within seconds\n";
+    assert!(output.out.ends_with(told), "{}", output.out);
 }
 
 #[tokio::test]

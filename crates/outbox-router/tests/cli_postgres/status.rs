@@ -119,6 +119,8 @@ async fn what_is_held_has_a_line_with_the_command_that_shows_it() {
         request.join().unwrap();
         assert!(status.out.contains(line), "{}", status.out);
         assert_eq!(status.out.contains("held  "), !line.is_empty(), "{}", status.out);
+        let to_do = "\nto do     outbox-router dead-letters list\n";
+        assert_eq!(status.out.contains(to_do), !line.is_empty(), "{}", status.out);
     }
 }
 

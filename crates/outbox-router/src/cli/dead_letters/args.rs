@@ -39,9 +39,10 @@ pub enum DeadLetters {
     /// Give dead letters up: they are not delivered, and what is held behind them is
     #[command(after_help = "Examples:\n  \
         outbox-router dead-letters drop --id 0198c3f2-7d1a-7c3e-8b4f-000000000001\n  \
-        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes\n\n\
+        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes\n  \
+        outbox-router dead-letters drop --all --with-behind --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected.")]
-    Drop(DecideArgs),
+    Drop(DropArgs),
 }
 
 impl DeadLetters {
@@ -50,7 +51,8 @@ impl DeadLetters {
         match self {
             Self::List(args) => &args.overrides,
             Self::Show(args) => &args.overrides,
-            Self::Requeue(args) | Self::Drop(args) => &args.overrides,
+            Self::Requeue(args) => &args.overrides,
+            Self::Drop(args) => &args.decide.overrides,
         }
     }
 
@@ -59,7 +61,8 @@ impl DeadLetters {
         match self {
             Self::List(args) => &args.admin,
             Self::Show(args) => &args.admin,
-            Self::Requeue(args) | Self::Drop(args) => &args.admin,
+            Self::Requeue(args) => &args.admin,
+            Self::Drop(args) => &args.decide.admin,
         }
     }
 }
@@ -136,7 +139,7 @@ pub struct ShowArgs {
     pub overrides: Overrides,
 }
 
-/// `dead-letters requeue`, `dead-letters drop`
+/// `dead-letters requeue`, and what `dead-letters drop` has in common with it
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("decided").required(true).multiple(true)
     .args(["keys", "hex_keys", "ids", "since", "codes", "scope"]))]
@@ -158,6 +161,28 @@ pub struct DecideArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
+}
+
+/// `dead-letters drop`
+#[derive(Debug, Args)]
+pub struct DropArgs {
+    /// What is decided.
+    #[command(flatten)]
+    pub decide: DecideArgs,
+    /// With each dead letter, drop everything that is held behind it now, other dead letters of its
+    /// key included
+    #[arg(long = "with-behind", num_args = 0, default_value = "letters")]
+    #[arg(default_missing_value = "behind")]
+    pub extent: Extent,
+}
+
+/// Whether what is held behind a dead letter is decided about with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Extent {
+    /// Only the dead letters that are selected.
+    Letters,
+    /// What is held behind them, too.
+    Behind,
 }
 
 /// What `list` has a line for.

@@ -8,13 +8,14 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
-    args::DecideArgs,
+    args::{DecideArgs, Place},
+    behind::Behind,
     connected::with_table,
     decision::Decision,
     selection::Selection,
     table::Event,
     wording::{columns, count},
-    write,
+    write::{self, Changed},
 };
 use crate::{
     cli::{Effect, Exit, Form, TaskError, Terminal, connect::Access},
@@ -37,15 +38,17 @@ struct Plan {
     events: Vec<Event>,
     /// Dead letters about which this cannot be decided.
     refused: Vec<Event>,
-    /// Events held behind them.
-    behind: i64,
+    /// What is held behind them.
+    behind: Behind,
+    /// Where nothing can be decided about: a selected event, and the dead letter that it waits for.
+    waiting: Option<(Place, Place)>,
 }
 
 impl Plan {
-    fn new(decision: Decision, undecided: Vec<Event>, behind: i64) -> Self {
+    fn new(decision: Decision, undecided: Vec<Event>, behind: Behind) -> Self {
         let is_refused = |event: &Event| decision == Decision::Requeue && event.is_cut();
         let (refused, events) = undecided.into_iter().partition(is_refused);
-        Self { decision, events, refused, behind }
+        Self { decision, events, refused, behind, waiting: None }
     }
 }
 
@@ -55,7 +58,7 @@ enum Ending {
     /// Nothing was changed, as was asked for.
     Dry,
     /// So many were changed; somebody else has decided about the others meanwhile.
-    Changed(usize),
+    Changed(Changed),
 }
 
 /// Shows, asks, decides, and reports.
@@ -73,7 +76,11 @@ pub(super) async fn decide(
         };
         let selection = Selection::of(&args.select, since);
         let undecided = table.undecided(&selection).await?;
-        Ok(Ok(Plan::new(decision, undecided, table.behind(&selection).await?)))
+        let mut plan = Plan::new(decision, undecided, table.behind(&selection).await?);
+        if plan.events.is_empty() && plan.refused.is_empty() {
+            plan.waiting = table.waiting(&selection).await?;
+        }
+        Ok(Ok(plan))
     })
     .await?;
     let plan = match found {
@@ -95,21 +102,22 @@ pub(super) async fn decide(
         return Ok(refused);
     }
     let decider = args.decision.decider(access.environment);
-    let places = || plan.events.iter().map(|event| event.place);
+    let chosen = || plan.events.iter().map(|event| event.place);
     let changed = with_table(config, access, async |table| {
-        write::decide(table, decision, places(), &decider).await
+        let with_behind = decision.is_with_behind().then_some(&plan.behind);
+        write::decide(table, decision, chosen(), with_behind, &decider).await
     })
     .await?;
     report(&plan, args, Ending::Changed(changed), terminal)
 }
 
 fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
-    let Plan { decision, events, refused, behind } = plan;
+    let Plan { decision, events, refused, behind, .. } = plan;
     let verb = decision.verb();
     if !events.is_empty() {
         let number = i64::try_from(events.len()).unwrap_or(i64::MAX);
-        let (letters, behind) = (count(number, "dead letter"), count(*behind, "event"));
-        writeln!(terminal.out, "{verb} {letters}, with {behind} held behind")?;
+        let letters = count(number, "dead letter");
+        writeln!(terminal.out, "{verb} {letters}, {}", behind_text(*decision, behind))?;
         listed(events, terminal.out)?;
         writeln!(terminal.out, "\n{}", decision.consequence())?;
     }
@@ -121,6 +129,16 @@ fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
         writeln!(terminal.err, "  hint: {CUT_HINT}")?;
     }
     Ok(())
+}
+
+/// What is held behind the dead letters, and whether it is decided about with them.
+fn behind_text(decision: Decision, behind: &Behind) -> String {
+    let events = count(behind.events(), "event");
+    if !decision.is_with_behind() {
+        return format!("with {events} held behind");
+    }
+    let letters = count(behind.letters(), "more dead letter");
+    format!("and what is held behind: {letters} and {events}")
 }
 
 fn listed(events: &[Event], out: &mut (dyn io::Write + Send)) -> io::Result<()> {
@@ -150,7 +168,7 @@ fn report(
     }
     let is_done = match ending {
         Ending::Dry => !plan.events.is_empty(),
-        Ending::Changed(changed) => changed > 0,
+        Ending::Changed(changed) => changed.chosen > 0,
     };
     Ok(if is_done && plan.refused.is_empty() { Exit::Done } else { Exit::Failure })
 }
@@ -160,18 +178,28 @@ fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::
     let meanwhile = meanwhile(plan, ending);
     match ending {
         Ending::Dry if plan.events.is_empty() && plan.refused.is_empty() => {
-            writeln!(terminal.err, "error: no undecided dead letter is selected")?;
-            writeln!(terminal.err, "  hint: outbox-router dead-letters list")
+            write!(terminal.err, "error: no undecided dead letter is selected")?;
+            let Some((event, letter)) = plan.waiting else {
+                return writeln!(terminal.err, "\n  hint: outbox-router dead-letters list");
+            };
+            writeln!(
+                terminal.err,
+                ": the event at {event} is held behind the dead letter at {letter}\n  hint: \
+                 outbox-router dead-letters show --id {letter}"
+            )
         }
         Ending::Dry => writeln!(terminal.out, "nothing was {done}"),
-        Ending::Changed(0) => writeln!(
+        Ending::Changed(Changed { chosen: 0, .. }) => writeln!(
             terminal.err,
             "nothing was {done}: somebody else has decided about all of them meanwhile\n  hint: \
              outbox-router dead-letters show, which names who"
         ),
-        Ending::Changed(changed) => {
-            let letters = count(i64::try_from(changed).unwrap_or(i64::MAX), "dead letter");
-            write!(terminal.out, "{done} {letters}")?;
+        Ending::Changed(Changed { chosen, behind }) => {
+            let number = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
+            write!(terminal.out, "{done} {}", count(number(chosen), "dead letter"))?;
+            if plan.decision.is_with_behind() {
+                write!(terminal.out, ", and {} held behind", count(number(behind), "event"))?;
+            }
             if meanwhile > 0 {
                 write!(terminal.out, "; somebody else has decided about {meanwhile} meanwhile")?;
             }
@@ -186,13 +214,13 @@ fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::
 fn meanwhile(plan: &Plan, ending: Ending) -> usize {
     match ending {
         Ending::Dry => 0,
-        Ending::Changed(changed) => plan.events.len().saturating_sub(changed),
+        Ending::Changed(changed) => plan.events.len().saturating_sub(changed.chosen),
     }
 }
 
 fn document(plan: &Plan, effect: Effect, ending: Ending) -> Value {
     let changed = match ending {
-        Ending::Dry => 0,
+        Ending::Dry => Changed::default(),
         Ending::Changed(changed) => changed,
     };
     let events: Vec<Value> = plan.events.iter().map(|event| event.json().into()).collect();
@@ -205,9 +233,12 @@ fn document(plan: &Plan, effect: Effect, ending: Ending) -> Value {
         "action": plan.decision.verb(),
         "dry_run": effect == Effect::Dry,
         "selected": plan.events.len() + plan.refused.len(),
-        "changed": changed,
+        "changed": changed.chosen,
         "decided_meanwhile": meanwhile(plan, ending),
-        "behind": plan.behind,
+        "behind": plan.behind.events(),
+        "letters_behind": plan.behind.letters(),
+        "with_behind": plan.decision.is_with_behind(),
+        "changed_behind": changed.behind,
         "events": events,
         "refused": plan.refused.iter().map(refused).collect::<Vec<_>>(),
     })
@@ -215,7 +246,10 @@ fn document(plan: &Plan, effect: Effect, ending: Ending) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::wording::tests::event, *};
+    use super::{
+        super::{args::Extent, behind::BehindKey, wording::tests::event},
+        *,
+    };
 
     #[test]
     fn a_row_that_did_not_arrive_whole_can_only_be_dropped() {
@@ -223,12 +257,12 @@ mod tests {
         let ids = |events: &[Event]| {
             events.iter().filter_map(|event| event.event_id.clone()).collect::<Vec<_>>()
         };
-        let requeue = Plan::new(Decision::Requeue, found(), 0);
+        let requeue = Plan::new(Decision::Requeue, found(), Behind::default());
         assert_eq!(
             (ids(&requeue.events), ids(&requeue.refused)),
             (vec!["1".into()], vec!["2".into()])
         );
-        let drop = Plan::new(Decision::Drop, found(), 0);
+        let drop = Plan::new(Decision::Drop(Extent::Letters), found(), Behind::default());
         assert_eq!((drop.events.len(), drop.refused.len()), (2, 0));
     }
 
@@ -239,10 +273,13 @@ mod tests {
             event(Some("2"), Some("R003")),
             event(Some("3"), Some("R005")),
         ];
-        let plan = Plan::new(Decision::Requeue, found, 4);
-        let json = document(&plan, Effect::Real, Ending::Changed(1));
-        let numbers = ["selected", "changed", "decided_meanwhile", "behind"];
-        assert_eq!(numbers.map(|name| json[name].as_i64().unwrap()), [3, 1, 1, 4]);
+        let place = event(None, None).place;
+        let key = BehindKey { key_hash: vec![7], first: place, last: place, events: 4, letters: 2 };
+        let plan = Plan::new(Decision::Requeue, found, Behind(vec![key]));
+        let json = document(&plan, Effect::Real, Ending::Changed(Changed { chosen: 1, behind: 0 }));
+        let numbers = ["selected", "changed", "decided_meanwhile", "behind", "letters_behind"];
+        assert_eq!(numbers.map(|name| json[name].as_i64().unwrap()), [3, 1, 1, 4, 2]);
+        assert_eq!(json["with_behind"], false);
         assert_eq!((&json["action"], &json["dry_run"]), (&"requeue".into(), &false.into()));
         assert!(json["refused"][0]["why"].as_str().unwrap().contains("limits.row_bytes"));
     }

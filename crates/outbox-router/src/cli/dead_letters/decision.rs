@@ -1,10 +1,12 @@
 //! What a person decides about dead letters.
 
+use super::args::Extent;
+
 /// What is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Requeue,
-    Drop,
+    Drop(Extent),
 }
 
 impl Decision {
@@ -12,7 +14,7 @@ impl Decision {
     pub(super) const fn verb(self) -> &'static str {
         match self {
             Self::Requeue => "requeue",
-            Self::Drop => "drop",
+            Self::Drop(_) => "drop",
         }
     }
 
@@ -20,14 +22,14 @@ impl Decision {
     pub(super) const fn state(self) -> &'static str {
         match self {
             Self::Requeue => "requeued",
-            Self::Drop => "dropping",
+            Self::Drop(_) => "dropping",
         }
     }
 
     pub(super) const fn done(self) -> &'static str {
         match self {
             Self::Requeue => "requeued",
-            Self::Drop => "dropped",
+            Self::Drop(_) => "dropped",
         }
     }
 
@@ -38,10 +40,19 @@ impl Decision {
                  then, and\ndelivers it before what is held behind it. What still cannot be \
                  delivered becomes a dead\nletter again."
             }
-            Self::Drop => {
+            Self::Drop(Extent::Letters) => {
                 "They are never delivered; what is held behind them is, in its order. If an \
                  event is needed,\ninsert a corrected row."
             }
+            Self::Drop(Extent::Behind) => {
+                "They are never delivered, and neither is what is held behind them now; what \
+                 comes later in\ntheir keys is. If an event is needed, insert it again under a new id."
+            }
         }
+    }
+
+    /// Whether it is about what is held behind the dead letters, too.
+    pub(super) const fn is_with_behind(self) -> bool {
+        matches!(self, Self::Drop(Extent::Behind))
     }
 }

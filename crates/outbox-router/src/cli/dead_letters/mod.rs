@@ -3,7 +3,7 @@
 //! decided within about a second, any other at its start.
 //!
 //! Only *dead letters* are decided about, the events that could not be delivered. Those that are
-//! held behind one leave by themselves. And only the router closes a row: a decision is a change of
+//! held behind one leave by themselves, unless they are dropped with it. And only the router closes a row: a decision is a change of
 //! `held.state`, beside a row in `outbox_router.decision` that says who decided what, when and why.
 //!
 //! # The JSON output
@@ -35,11 +35,15 @@
 //! and `drop --json` print one object:
 //! ```json
 //! {"action": "requeue", "dry_run": false, "selected": 3, "changed": 1, "decided_meanwhile": 1,
-//!  "behind": 2, "events": [{…}], "refused": [{…, "why": "…"}]}
+//!  "behind": 2, "letters_behind": 0, "with_behind": false, "changed_behind": 0,
+//!  "events": [{…}], "refused": [{…, "why": "…"}]}
 //! ```
-//! where `events` are those to change, and `refused` those that cannot be requeued.
+//! where `events` are the selected ones to change, and `refused` those that cannot be requeued.
+//! `letters_behind` are dead letters behind the selected ones that are not selected themselves; with
+//! `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
 
 mod args;
+mod behind;
 mod columns;
 mod connected;
 mod decide;
@@ -52,8 +56,8 @@ mod wording;
 mod write;
 
 pub use args::{
-    DeadLetters, DecideArgs, EventRef, HexKey, Lines, ListArgs, NamedArgs, Place, Scope,
-    SelectArgs, ShowArgs, Since,
+    DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
+    Scope, SelectArgs, ShowArgs, Since,
 };
 
 use super::{Exit, TaskError, Terminal, connect::Access};
@@ -79,7 +83,8 @@ pub(super) async fn dead_letters(
             Box::pin(decide::decide(Decision::Requeue, args, config, access, terminal)).await
         }
         DeadLetters::Drop(args) => {
-            Box::pin(decide::decide(Decision::Drop, args, config, access, terminal)).await
+            let decision = Decision::Drop(args.extent);
+            Box::pin(decide::decide(decision, &args.decide, config, access, terminal)).await
         }
     }
 }

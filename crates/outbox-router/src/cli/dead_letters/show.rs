@@ -6,10 +6,10 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
-    args::{Place, ShowArgs},
+    args::{EventRef, Place, ShowArgs},
     columns::{self, Column},
     selection::Selection,
-    table::{Shown, Table, Whole},
+    table::{Event, Shown, Table, Whole},
     wording::count,
 };
 use crate::cli::{Exit, Form, TaskError, Terminal, shown_bytes};
@@ -25,7 +25,7 @@ pub(super) async fn show(
 ) -> Result<Exit, TaskError> {
     let by = if args.named.ids.is_empty() { Shown::ByKey } else { Shown::ById };
     let places = table.places(&Selection::named(&args.named), by).await?;
-    let mut shown = false;
+    let (mut shown, mut found) = (false, Vec::new());
     for place in places {
         let Some(whole) = table.whole(place).await? else { continue };
         match args.form {
@@ -38,9 +38,10 @@ pub(super) async fn show(
             }
         }
         shown = true;
+        found.push(whole.event);
     }
     if shown {
-        return Ok(Exit::Done);
+        return missing(args, &found, terminal);
     }
     let what = match by {
         Shown::ById => "no held event of this pipeline has this id",
@@ -50,11 +51,36 @@ pub(super) async fn show(
     Ok(Exit::Failure)
 }
 
+/// Says which ids and keys none of the events has that were found.
+fn missing(
+    args: &ShowArgs,
+    found: &[Event],
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let has_id = |event: &Event, id: &EventRef| {
+        event.event_id.as_ref() == Some(&id.text) || id.place == Some(event.place)
+    };
+    let has_key = |event: &Event, key: &[u8]| event.key.as_deref() == Some(key);
+    let named = &args.named;
+    let ids = named.ids.iter().filter(|id| !found.iter().any(|event| has_id(event, id)));
+    let typed = named.keys.iter().map(String::as_bytes);
+    let keys = typed.chain(named.hex_keys.iter().map(|key| key.0.as_slice()));
+    let keys = keys.filter(|key| !found.iter().any(|event| has_key(event, key)));
+    let ids = ids.map(|id| ("no held event of this pipeline has this id", id.text.as_bytes()));
+    let keys = keys.map(|key| ("no dead letter of this pipeline has this key", key));
+    let mut exit = Exit::Done;
+    for (what, name) in ids.chain(keys) {
+        writeln!(terminal.err, "error: {what}: {}", shown_bytes::text(name, VALUE_MAX))?;
+        exit = Exit::Failure;
+    }
+    Ok(exit)
+}
+
 fn text(whole: &Whole, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     let Whole { event, messages, behind, decisions, .. } = whole;
     writeln!(out, "event      {}, at {}", event.id(), event.place)?;
     writeln!(out, "table      {}", event.table)?;
-    let bytes = event.key.as_deref().map(|key| format!(" ({} bytes)", key.len()));
+    let bytes = event.key.as_deref().map(|key| format!(" ({})", bytes_text(key.len())));
     writeln!(out, "key        {}{}", event.key(), bytes.unwrap_or_default())?;
     writeln!(out, "committed  {}", event.committed_at)?;
     writeln!(out, "state      {}, {}", event.state(), times(whole))?;
@@ -83,6 +109,10 @@ fn text(whole: &Whole, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         writeln!(out, "{label}{line}")?;
     }
     Ok(())
+}
+
+fn bytes_text(bytes: usize) -> String {
+    count(i64::try_from(bytes).unwrap_or(i64::MAX), "byte")
 }
 
 fn times(whole: &Whole) -> String {
@@ -118,7 +148,7 @@ fn columns_text(columns: &[Column], out: &mut (dyn io::Write + Send)) -> io::Res
 /// What to do, in lines.
 fn hint(whole: &Whole) -> Vec<String> {
     let event = &whole.event;
-    let drop = event.command("drop");
+    let drop = event.decision("drop");
     match (event.state.as_str(), &event.code) {
         ("held", Some(code)) if event.is_cut() => vec![
             format!("raise limits.row_bytes above the row (outbox-router explain {code}), then"),
@@ -128,7 +158,7 @@ fn hint(whole: &Whole) -> Vec<String> {
         ("held", Some(code)) => {
             let mut lines = vec![
                 format!("remove the cause (outbox-router explain {code}), then"),
-                event.command("requeue"),
+                event.decision("requeue"),
                 format!("or give it up: {drop}"),
             ];
             lines.extend(whole.waits_for.map(before));
@@ -209,7 +239,9 @@ mod tests {
     fn what_can_be_done_depends_on_what_became_of_the_event() {
         let first = Place { commit_lsn: relay::Lsn::from_u64(1), index: 0 };
         let undecided = hint(&whole(Some("R003"), "held"));
-        assert_eq!(undecided[1], "outbox-router dead-letters requeue --id 7");
+        let requeue = "outbox-router dead-letters requeue --id 7 \
+                       --admin-url postgres://ADMIN@HOST/DATABASE";
+        assert_eq!(undecided[1], requeue);
         let later = hint(&Whole { waits_for: Some(first), ..whole(Some("R003"), "held") });
         assert!(later[3].ends_with("comes first: outbox-router dead-letters show --id 0/1:0"));
         let cut = hint(&whole(Some("R005"), "held")).join(" ");

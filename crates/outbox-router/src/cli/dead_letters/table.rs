@@ -89,8 +89,8 @@ const EVENT: &str = concat!(
 /// What a list needs; the messages may be large.
 const COLUMNS: &str = "\
     key_hash, commit_lsn, event_index, event_id, table_name, key, committed_at, code, state";
-const OF_PIPELINE: &str = "pipeline = $1 and slot = $2";
-const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
+pub(super) const OF_PIPELINE: &str = "pipeline = $1 and slot = $2";
+pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
 /// A dead letter about which nobody has decided.
 pub(super) const UNDECIDED: &str = "state = 'held' and code is not null";
 
@@ -169,19 +169,6 @@ impl Table<'_> {
              where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} order by commit_lsn, event_index"
         );
         self.query(&query, &self.with(selection)).await?.iter().map(event).collect()
-    }
-
-    /// How many events are held behind the selected dead letters.
-    pub(super) async fn behind(&self, selection: &Selection) -> Result<i64, TaskError> {
-        let query = format!(
-            "select count(*) from (select code, commit_lsn, \
-                 min(commit_lsn) filter (where {UNDECIDED} and {MATCHES}) \
-                   over (partition by key_hash) as first \
-               from outbox_router.held where {OF_PIPELINE} and state = 'held') held \
-             where code is null and commit_lsn >= first"
-        );
-        let rows = self.query(&query, &self.with(selection)).await?;
-        Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
     }
 
     /// The places of the events to show: by id whatever has become of them, by key the open dead
@@ -264,7 +251,7 @@ impl Table<'_> {
     }
 
     /// `$1` to `$8`.
-    fn with<'p>(&'p self, selection: &'p Selection) -> Vec<&'p (dyn ToSql + Sync)> {
+    pub(super) fn with<'p>(&'p self, selection: &'p Selection) -> Vec<&'p (dyn ToSql + Sync)> {
         let pipeline: [&(dyn ToSql + Sync); 2] = [&self.pipeline, &self.slot];
         pipeline.into_iter().chain(selection.parameters()).collect()
     }
@@ -302,11 +289,16 @@ fn is_no_time(state: &SqlState) -> bool {
 }
 
 pub(super) fn place(row: &Row) -> Result<Place, TaskError> {
-    let lsn: &str = row.try_get(0)?;
+    place_at(row, 0)
+}
+
+/// The place in this column and the next.
+pub(super) fn place_at(row: &Row, column: usize) -> Result<Place, TaskError> {
+    let lsn: &str = row.try_get(column)?;
     let commit_lsn = lsn.parse().map_err(|_| {
         Failure::new(Code::Protocol, format!("PostgreSQL writes a position as {lsn}"))
     })?;
-    Ok(Place { commit_lsn, index: row.try_get(1)? })
+    Ok(Place { commit_lsn, index: row.try_get(column + 1)? })
 }
 
 fn event(row: &Row) -> Result<Event, TaskError> {

@@ -4,7 +4,7 @@ use relay::Code;
 use serde_json::{Map, Value, json};
 
 use super::table::Event;
-use crate::cli::shown_bytes;
+use crate::{cli::shown_bytes, codes::ADMIN};
 
 /// How many bytes of a key, an id or an error are shown to people in one line.
 const SHOWN_MAX: usize = 40;
@@ -27,6 +27,11 @@ impl Event {
     /// What to type after `outbox-router dead-letters`.
     pub(super) fn command(&self, verb: &str) -> String {
         format!("outbox-router dead-letters {verb} --id {}", self.named())
+    }
+
+    /// The same for a decision, which the router's role may not write.
+    pub(super) fn decision(&self, verb: &str) -> String {
+        format!("{} {ADMIN}", self.command(verb))
     }
 
     /// Whether a person has to decide about it.

@@ -38,6 +38,9 @@ use standing::Standing;
 /// How many bytes of an id are shown to people.
 const ID_SHOWN_MAX: usize = 80;
 
+/// How many bytes of what the router says are shown.
+const SAYS_SHOWN_MAX: usize = 500;
+
 const CONSEQUENCE: &str = "\
 The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
 event is needed, insert a corrected row under a new id.";
@@ -70,9 +73,12 @@ pub(super) async fn skip(
         decisions::read(client, place).await
     });
     let (router, before) = tokio::join!(router_status::read(config), Box::pin(before));
-    let standing = Standing::of(router.as_ref(), args.lsn);
+    let standing = Standing::of(router.as_ref(), args.lsn, args.id.as_deref());
     if let Some(decided) = before? {
         return report(args, &standing, &Ending::Before(decided), terminal);
+    }
+    if let Standing::AnotherRow { row: other, says } = &standing {
+        return refuse(args, other, says, terminal);
     }
     if args.decision.form == Form::Text {
         show(args, &standing, terminal.out)?;
@@ -95,9 +101,26 @@ pub(super) async fn skip(
     report(args, &standing, &ending, terminal)
 }
 
+/// A decision about another row than the one at which the router stands would do nothing.
+fn refuse(
+    args: &SkipArgs,
+    other: &str,
+    says: &str,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    writeln!(
+        terminal.err,
+        "error: nothing was decided: the router stands at {other}, and not at {}: {}",
+        row(args),
+        shown_bytes::text(says.as_bytes(), SAYS_SHOWN_MAX)
+    )?;
+    writeln!(terminal.err, "  hint: the value of that row's id column after --id; none, no --id")?;
+    Ok(Exit::Failure)
+}
+
 fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     writeln!(out, "skip {} of the transaction that commits at {}", row(args), args.lsn)?;
-    writeln!(out, "{}\n", standing.text(args.lsn, args.id.as_deref()))?;
+    writeln!(out, "{}\n", standing.text(args.lsn))?;
     writeln!(out, "{CONSEQUENCE}")
 }
 
@@ -115,7 +138,7 @@ fn report(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     match args.decision.form {
-        Form::Text => report_text(args, ending, terminal.out)?,
+        Form::Text => report_text(args, standing, ending, terminal.out)?,
         Form::Json => writeln!(terminal.out, "{:#}", document(args, standing, ending))?,
     }
     Ok(Exit::Done)
@@ -123,22 +146,25 @@ fn report(
 
 fn report_text(
     args: &SkipArgs,
+    standing: &Standing,
     ending: &Ending,
     out: &mut (dyn io::Write + Send),
 ) -> io::Result<()> {
     match ending {
         Ending::Dry => writeln!(out, "nothing was decided"),
-        Ending::Written => writeln!(
-            out,
-            "decided: {} is skipped\na router that stands there goes on within seconds; else: \
-             outbox-router run",
-            row(args)
-        ),
+        Ending::Written => match standing {
+            Standing::There(_) => {
+                writeln!(out, "decided: the router skips {} within seconds", row(args))
+            }
+            Standing::AnotherRow { .. } | Standing::Elsewhere(_) | Standing::Unknown => {
+                writeln!(out, "recorded: the router skips {} when it stands there", row(args))
+            }
+        },
         Ending::Before(Decided { at, by, reason }) => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             writeln!(
                 out,
-                "{} is skipped at {} already, as {by} decided at {at}{reason}\nnothing was changed",
+                "to skip {} at {} is decided already, by {by} at {at}{reason}\nnothing was changed",
                 row(args),
                 args.lsn
             )

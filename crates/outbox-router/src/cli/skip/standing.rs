@@ -1,13 +1,21 @@
 //! Whether the running router stands at the row.
 
+use std::fmt;
+
 use relay::{Class, Code, Lsn, State};
 use serde_json::{Value, json};
 
 /// What the running router says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It stands at a row of the transaction, and says why.
+    /// It stands at a row of the transaction that may be this one, and says why.
     There(String),
+    /// It stands at another row of the transaction.
+    AnotherRow {
+        /// How the router names that row.
+        row: String,
+        says: String,
+    },
     /// It does something else, and says what.
     Elsewhere(String),
     /// No router of this slot answers.
@@ -16,7 +24,7 @@ pub(super) enum Standing {
 
 impl Standing {
     /// From `/status.json`.
-    pub(super) fn of(router: Option<&Value>, commit_lsn: Lsn) -> Self {
+    pub(super) fn of(router: Option<&Value>, commit_lsn: Lsn, id: Option<&str>) -> Self {
         let Some(router) = router else { return Self::Unknown };
         let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
         let state = text(router, "state").unwrap_or_else(|| "in no known state".to_owned());
@@ -29,23 +37,24 @@ impl Standing {
         // A gap has a position, too, and no row.
         let is_of_row = Code::parse(&code).is_some_and(|code| code.class() == Class::Mendable);
         if state == State::Failed.as_str() && is_of_row && lsn == Some(commit_lsn) {
-            return Self::There(format!("{code}: {message}"));
+            let says = format!("{code}: {message}");
+            return match RowName::of(&message) {
+                Some(row) if !row.may_be(id) => Self::AnotherRow { row: row.to_string(), says },
+                Some(_) | None => Self::There(says),
+            };
         }
         let at = lsn.map(|lsn| format!(" at {lsn}")).unwrap_or_default();
         Self::Elsewhere(format!("{state}{at}: {code}: {message}"))
     }
 
-    /// For people. What the router says names the row, unless its id is no plain text.
-    pub(super) fn text(&self, commit_lsn: Lsn, id: Option<&str>) -> String {
+    /// For people.
+    pub(super) fn text(&self, commit_lsn: Lsn) -> String {
         let anyway = "the skip counts if the router comes to stand there";
         match self {
-            Self::There(why) => match id.filter(|id| !why.contains(id)) {
-                None => format!("the router stands there: {why}"),
-                Some(_) => format!(
-                    "the router stands at a row of this transaction, but does not name this id: \
-                     {why}"
-                ),
-            },
+            Self::There(why) => format!("the router stands there: {why}"),
+            Self::AnotherRow { says, .. } => {
+                format!("the router stands at another row of this transaction: {says}")
+            }
             Self::Elsewhere(doing) => {
                 format!(
                     "note: the router does not stand at {commit_lsn}, it is {doing}\n      {anyway}"
@@ -60,10 +69,55 @@ impl Standing {
     /// For programs.
     pub(super) fn json(&self) -> Value {
         let says = match self {
-            Self::There(says) | Self::Elsewhere(says) => Some(says),
+            Self::There(says) | Self::AnotherRow { says, .. } | Self::Elsewhere(says) => Some(says),
             Self::Unknown => None,
         };
         json!({ "stands_there": matches!(self, Self::There(_)), "says": says })
+    }
+}
+
+/// How a message of the router names a row: it begins with it. A message about a whole table, or
+/// about a row of which only the beginning arrived, names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowName<'m> {
+    Id(&'m str),
+    /// The id is not shown, since it is long or has other characters than ids have.
+    Hidden {
+        bytes: usize,
+    },
+    WithoutId,
+}
+
+impl<'m> RowName<'m> {
+    fn of(message: &'m str) -> Option<Self> {
+        if let Some(rest) = message.strip_prefix("the row with id ") {
+            return Some(Self::Id(rest.split_once(" of ")?.0));
+        }
+        if let Some(rest) = message.strip_prefix("a row whose id of ") {
+            let (bytes, _) = rest.split_once(" bytes is not shown")?;
+            return Some(Self::Hidden { bytes: bytes.parse().ok()? });
+        }
+        message.starts_with("a row without an id of ").then_some(Self::WithoutId)
+    }
+
+    /// Whether it may be the row with this id.
+    fn may_be(self, id: Option<&str>) -> bool {
+        match (self, id) {
+            (Self::Id(shown), Some(id)) => shown == id,
+            (Self::Hidden { bytes }, Some(id)) => bytes == id.len(),
+            (Self::WithoutId, None) => true,
+            (Self::Id(_) | Self::Hidden { .. }, None) | (Self::WithoutId, Some(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for RowName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "the row with id {id}"),
+            Self::Hidden { bytes } => write!(f, "a row whose id has {bytes} bytes"),
+            Self::WithoutId => f.write_str("a row without an id"),
+        }
     }
 }
 
@@ -80,32 +134,34 @@ mod tests {
 
     #[test]
     fn the_router_stands_at_the_row_of_its_failure_and_at_no_gap() {
-        let there = Standing::of(Some(&failed("R009", "0/16B3748")), LSN);
+        let there = Standing::of(Some(&failed("R009", "0/16B3748")), LSN, Some("e-101"));
         let why = "R009: the row with id e-101 of public.outbox: wrong";
         assert_eq!(there, Standing::There(why.to_owned()));
         for (code, lsn) in [("R009", "0/16B3749"), ("P010", "0/16B3748")] {
-            let elsewhere = Standing::of(Some(&failed(code, lsn)), LSN);
+            let elsewhere = Standing::of(Some(&failed(code, lsn)), LSN, None);
             let Standing::Elsewhere(doing) = elsewhere else { panic!("{elsewhere:?}") };
             assert!(doing.starts_with(&format!("failed at {lsn}: {code}: ")), "{doing}");
         }
         let streaming = json!({"state": "streaming", "reason": null});
-        let streaming = Standing::of(Some(&streaming), LSN);
+        let streaming = Standing::of(Some(&streaming), LSN, None);
         assert_eq!(streaming, Standing::Elsewhere("streaming".to_owned()));
-        assert_eq!(Standing::of(None, LSN), Standing::Unknown);
+        assert_eq!(Standing::of(None, LSN, None), Standing::Unknown);
     }
 
     #[test]
     fn a_person_reads_where_the_router_stands() {
-        let there = Standing::of(Some(&failed("R009", "0/16B3748")), LSN);
-        assert!(there.text(LSN, Some("e-101")).starts_with("the router stands there: R009: "));
-        assert!(there.text(LSN, None).starts_with("the router stands there: R009: "));
-        assert!(there.text(LSN, Some("e-102")).contains("does not name this id: R009: "));
+        let at = |id| Standing::of(Some(&failed("R009", "0/16B3748")), LSN, id);
+        assert!(at(Some("e-101")).text(LSN).starts_with("the router stands there: R009: "));
+        for id in [Some("e-10"), Some("e-1011"), Some("101"), None] {
+            let text = at(id).text(LSN);
+            assert!(text.starts_with("the router stands at another row of this "), "{text}");
+        }
         let elsewhere = Standing::Elsewhere("streaming".to_owned());
-        let text = elsewhere.text(LSN, None);
+        let text = elsewhere.text(LSN);
         assert!(
             text.starts_with("note: the router does not stand at 0/16B3748, it is streaming\n")
         );
-        assert!(Standing::Unknown.text(LSN, None).starts_with("note: no router of this slot "));
+        assert!(Standing::Unknown.text(LSN).starts_with("note: no router of this slot "));
     }
 
     #[test]
@@ -113,5 +169,20 @@ mod tests {
         let there = Standing::There("R009: wrong".to_owned()).json();
         assert_eq!(there, json!({"stands_there": true, "says": "R009: wrong"}));
         assert_eq!(Standing::Unknown.json(), json!({"stands_there": false, "says": null}));
+    }
+
+    #[test]
+    fn a_row_is_another_only_where_the_message_says_so() {
+        let of = RowName::of;
+        assert_eq!(of("the row with id 10 of public.outbox: no"), Some(RowName::Id("10")));
+        assert!(!RowName::Id("10").may_be(Some("1")) && RowName::Id("10").may_be(Some("10")));
+        let hidden =
+            of("a row whose id of 3 bytes is not shown, since it is not plain text of a: b");
+        assert_eq!(hidden, Some(RowName::Hidden { bytes: 3 }));
+        let hidden = hidden.unwrap();
+        assert!(hidden.may_be(Some("a b")) && !hidden.may_be(Some("a")) && !hidden.may_be(None));
+        let without = of("a row without an id of public.outbox: no").unwrap();
+        assert!(without.may_be(None) && !without.may_be(Some("a")));
+        assert_eq!(of("a row of public.outbox has 9 bytes"), None);
     }
 }

@@ -25,7 +25,11 @@ pub(super) fn text(
     if let Some(slot) = slot {
         writeln!(out, "limit     {}", limit(slot))?;
     }
-    if verdict.findings.is_empty() && verdict.notes.is_empty() {
+    let held = router::held(status.router.as_ref());
+    if verdict.findings.is_empty() && held.is_some() {
+        // The router does not say whether somebody has decided; the list does.
+        writeln!(out, "to do     outbox-router dead-letters list")?;
+    } else if verdict.findings.is_empty() && verdict.notes.is_empty() {
         writeln!(out, "to do     nothing")?;
     }
     let findings = verdict.findings.iter().map(|finding| ("to do     ", finding));
@@ -59,7 +63,7 @@ pub(super) fn text(
         Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen)?,
         None => writeln!(out, "router    does not answer at http://{}", config.admin.listen)?,
     }
-    if let Some(held) = router::held(status.router.as_ref()) {
+    if let Some(held) = held {
         writeln!(out, "held      {held}")?;
     }
     status.record.text(config, out)

@@ -1,0 +1,131 @@
+//! What is held behind selected dead letters.
+
+use std::collections::HashMap;
+
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{
+    args::Place,
+    selection::{MATCHES, Places, Selection},
+    table::{OF_PIPELINE, OPEN, Table, UNDECIDED, place, place_at},
+};
+use crate::cli::TaskError;
+
+/// The key of selected dead letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BehindKey {
+    pub(super) key_hash: Vec<u8>,
+    /// The first selected dead letter of the key.
+    pub(super) first: Place,
+    /// The last event of the key that is held.
+    pub(super) last: Place,
+    /// Events after `first` that are no dead letters.
+    pub(super) events: i64,
+    /// Dead letters after `first` about which nobody has decided, and which are not selected.
+    pub(super) letters: i64,
+}
+
+/// The keys of selected dead letters, with what is held behind these.
+#[derive(Debug, Default)]
+pub(super) struct Behind(pub(super) Vec<BehindKey>);
+
+impl Behind {
+    pub(super) fn events(&self) -> i64 {
+        self.0.iter().map(|key| key.events).sum()
+    }
+
+    pub(super) fn letters(&self) -> i64 {
+        self.0.iter().map(|key| key.letters).sum()
+    }
+}
+
+impl Table<'_> {
+    /// What is held behind the selected dead letters: one range of the index `held_open` for each
+    /// key, since to sort all that is held takes long. A range, and in the order of the index,
+    /// because a server without statistics would take another index.
+    pub(super) async fn behind(&self, selection: &Selection) -> Result<Behind, TaskError> {
+        let of_key = format!(
+            "{OF_PIPELINE} and key_hash between first_of_key.of and first_of_key.of and {OPEN} \
+             and state = 'held'"
+        );
+        let query = format!(
+            "select of, first_lsn::text, first_index, commit_lsn::text, event_index, events, \
+               letters \
+             from (select distinct on (key_hash) key_hash as of, commit_lsn as first_lsn, \
+                 event_index as first_index \
+               from outbox_router.held where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} \
+               order by key_hash, commit_lsn, event_index) first_of_key \
+             cross join lateral (select commit_lsn, event_index from outbox_router.held \
+               where {of_key} \
+               order by key_hash desc, commit_lsn desc, event_index desc limit 1) last \
+             cross join lateral (select count(*) filter (where code is null) as events, \
+                 count(*) filter (where code is not null and ({MATCHES}) is not true) as letters \
+               from outbox_router.held where {of_key} \
+               and (commit_lsn, event_index) > (first_lsn, first_index)) behind"
+        );
+        let rows = self.query(&query, &self.with(selection)).await?;
+        let key = |row: &Row| {
+            Ok(BehindKey {
+                key_hash: row.try_get(0)?,
+                first: place_at(row, 1)?,
+                last: place_at(row, 3)?,
+                events: row.try_get(5)?,
+                letters: row.try_get(6)?,
+            })
+        };
+        rows.iter().map(key).collect::<Result<_, TaskError>>().map(Behind)
+    }
+
+    /// The held events of these keys, from the first selected dead letter to the last event that
+    /// was shown, each with its key.
+    pub(super) async fn places_behind(
+        &self,
+        behind: &Behind,
+    ) -> Result<HashMap<Place, Vec<u8>>, TaskError> {
+        let hashes: Vec<&[u8]> = behind.0.iter().map(|key| key.key_hash.as_slice()).collect();
+        let first: Places = behind.0.iter().map(|key| key.first).collect();
+        let last: Places = behind.0.iter().map(|key| key.last).collect();
+        let query = format!(
+            "select commit_lsn::text, event_index, of \
+             from unnest($3::bytea[], $4::text[]::pg_lsn[], $5::int8[], $6::text[]::pg_lsn[], \
+               $7::int8[]) as r (of, first_lsn, first_index, last_lsn, last_index) \
+             cross join lateral (select commit_lsn, event_index from outbox_router.held \
+               where {OF_PIPELINE} and key_hash between r.of and r.of and {OPEN} \
+               and state = 'held' \
+               and (commit_lsn, event_index) >= (r.first_lsn, r.first_index) \
+               and (commit_lsn, event_index) <= (r.last_lsn, r.last_index) \
+               order by key_hash, commit_lsn, event_index offset 0) of_key"
+        );
+        let parameters: [&(dyn ToSql + Sync); 7] = [
+            &self.pipeline,
+            &self.slot,
+            &hashes,
+            &first.lsns,
+            &first.indexes,
+            &last.lsns,
+            &last.indexes,
+        ];
+        let rows = self.query(&query, &parameters).await?;
+        rows.iter().map(|row| Ok((place(row)?, row.try_get(2)?))).collect()
+    }
+
+    /// The first selected event that is held behind a dead letter, and this dead letter.
+    pub(super) async fn waiting(
+        &self,
+        selection: &Selection,
+    ) -> Result<Option<(Place, Place)>, TaskError> {
+        let query = format!(
+            "select event_lsn::text, number, commit_lsn::text, event_index \
+             from (select key_hash as of, commit_lsn as event_lsn, event_index as number \
+               from outbox_router.held \
+               where {OF_PIPELINE} and state = 'held' and code is null and {MATCHES} \
+               order by commit_lsn, event_index limit 1) event \
+             cross join lateral (select commit_lsn, event_index from outbox_router.held \
+               where {OF_PIPELINE} and key_hash between event.of and event.of and {OPEN} \
+               and {UNDECIDED} and (commit_lsn, event_index) < (event_lsn, number) \
+               order by key_hash, commit_lsn, event_index limit 1) letter"
+        );
+        let rows = self.query(&query, &self.with(selection)).await?;
+        rows.first().map(|row| Ok((place_at(row, 0)?, place_at(row, 2)?))).transpose()
+    }
+}
