@@ -1,10 +1,9 @@
 //! `dead-letters drop --with-behind`: many poisoned rows of one key are given up at once.
 
-use std::{thread, time::Duration};
+use std::thread;
 
 use outbox_router::cli::Exit;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::{
     dead_letters::{UNTOUCHED, dead_letters, dead_letters_answering, states},
@@ -120,10 +119,11 @@ fn what_somebody_else_decides_meanwhile_and_what_comes_meanwhile_stay() {
 
 /// PostgreSQL has no statistics of what was written in the last minute.
 #[tokio::test]
-async fn a_storm_of_ten_thousand_keys_is_dropped_in_time_without_statistics() {
-    /// Generous: it takes two seconds, and minutes where each key is compared with each.
-    const LIMIT: Duration = Duration::from_secs(20);
+async fn a_storm_of_ten_thousand_keys_is_dropped_without_statistics() {
     let server = held();
+    // It takes two seconds, and many minutes where each key is compared with each.
+    server.sql("alter system set statement_timeout = '60s'");
+    server.sql("select pg_reload_conf()");
     server.sql("alter table outbox_router.held set (autovacuum_enabled = false)");
     server.sql(
         "insert into outbox_router.held select pipeline, slot, commit_lsn, 4 * n + behind, \
@@ -132,13 +132,11 @@ async fn a_storm_of_ten_thousand_keys_is_dropped_in_time_without_statistics() {
          from outbox_router.held, generate_series(1, 10000) n, generate_series(0, 3) behind \
          where event_id = 'a3'",
     );
-    let begun = Instant::now();
     let drop = dead_letters(&server, "drop --id 0/3:4 --with-behind --yes").await;
     assert!(drop.out.contains("\ndropped 1 dead letter, and 3 events held behind\n"), "{drop:?}");
     let drop = dead_letters(&server, "drop --all --with-behind --yes").await;
     let done = "\ndropped 20001 dead letters, and 20000 events held behind\n";
     assert!(drop.out.contains(done), "{}", drop.out);
-    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
     let open = "select count(*) from outbox_router.held where state = 'held'";
     assert_eq!(server.sql(open), "1", "another pipeline's");
 }

@@ -3,8 +3,9 @@
 //! decided within about a second, any other at its start.
 //!
 //! Only *dead letters* are decided about, the events that could not be delivered. Those that are
-//! held behind one leave by themselves, unless they are dropped with it. And only the router closes a row: a decision is a change of
-//! `held.state`, beside a row in `outbox_router.decision` that says who decided what, when and why.
+//! held behind one leave by themselves, unless they are dropped with it. And only the router
+//! closes a row: a decision is a change of `held.state`, beside a row in `outbox_router.decision`
+//! that says who decided what, when and why.
 //!
 //! # The JSON output
 //!
@@ -39,8 +40,8 @@
 //!  "events": [{…}], "refused": [{…, "why": "…"}]}
 //! ```
 //! where `events` are the selected ones to change, and `refused` those that cannot be requeued.
-//! `letters_behind` are dead letters behind the selected ones that are not selected themselves; with
-//! `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
+//! `letters_behind` are dead letters behind the selected ones that are not selected themselves;
+//! with `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
 
 mod args;
 mod behind;
