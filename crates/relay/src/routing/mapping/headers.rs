@@ -33,6 +33,7 @@ impl MappedHeader {
     ///
     /// # Errors
     /// What is wrong, with no value of the row.
+    #[inline(always)]
     pub(super) fn write(
         &self,
         row: TupleColumns<'_>,
@@ -116,6 +117,7 @@ impl Pairs {
     ///
     /// # Errors
     /// What is wrong with the array; never its content.
+    #[inline(always)]
     pub(super) fn write(
         &self,
         row: TupleColumns<'_>,

@@ -304,6 +304,9 @@ impl RowPlan {
         Ok(())
     }
 
+    /// `apply` is to contain it, although `apply_each` calls it, too; `scripts/instructions.sh`
+    /// shows what a call costs.
+    #[inline(always)]
     fn write_value(&self, row: TupleColumns<'_>, mapped: &mut MappedRow) -> Result<(), Unmappable> {
         let Some((source, rule)) = &self.value else { return Ok(()) };
         let payload = source.text(Role::Payload, row, mapped);
