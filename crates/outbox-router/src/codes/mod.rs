@@ -98,12 +98,18 @@ fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
 
 /// What lets the other events go on, after the remedy of a failure that is one event's alone.
 fn dead_letter_option(failure: &Failure) -> Option<String> {
-    // The state topic's record is no event, and neither is the one that shows a dead letter.
-    let is_of_event = !matches!(
+    // The state topic's record is no event, and neither is the one that shows a dead letter. The
+    // last is an event that cannot be one, although it is to be.
+    let may_be_one = !matches!(
         failure.case,
-        Some(Case::StateRecordTooLarge | Case::LetterTooLarge | Case::LetterRefused)
+        Some(
+            Case::StateRecordTooLarge
+                | Case::LetterTooLarge
+                | Case::LetterRefused
+                | Case::RowTooLargeForKey
+        )
     );
-    let class = ErrorClass::of(failure.code).filter(|_| is_of_event)?;
+    let class = ErrorClass::of(failure.code).filter(|_| may_be_one)?;
     Some(format!(
         "or, so that the events of other keys go on: {{setup}} --dead-letters, then set on_error.{} \
          = \"dead_letter\" and restart",

@@ -52,7 +52,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   every 30 s.",
         remedy: "set limits.row_bytes above {bytes} bytes (and limits.window_bytes to no less), \
                  see that the topic's max.message.bytes allows it, and restart",
-        cases: &[],
+        cases: &[case_remedy(
+            Case::RowTooLargeForKey,
+            "it is to be a dead letter, but its key did not arrive, so nobody knows which later \
+             events would have to be held behind it",
+            "set limits.row_bytes above {bytes} bytes (and limits.window_bytes to no less) and \
+             restart, so that the whole row arrives; for rows to come, let the columns of the key \
+             precede the large ones",
+        )],
     },
     Explanation {
         code: Code::ColumnMissing.as_str(),

@@ -139,6 +139,9 @@ cases! {
     /// The child is neither published nor configured.
     ChildUnknown = "child_unknown" of TableInherited,
 
+    /// Of a row that is larger than `limits.row_bytes`, the key did not arrive.
+    RowTooLargeForKey = "row_too_large_for_key" of RowTooLarge,
+
     /// The router's role may not use the table of held events.
     HeldTableForbidden = "held_table_forbidden" of HeldTable,
     /// The table of held events has rows of another database cluster.

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     clock::Now,
     failpoint::{self, Failpoint},
-    failure::{Code, Failure},
-    held::{EventId, HeldEvent, KnownAs, Letter, holding::Holding, messages},
+    failure::{Case, Code, Failure},
+    held::{EventId, HeldEvent, HoldKeys, KnownAs, Letter, holding::Holding, messages},
     ports::{RecordSink, Refusal, RefusalReason},
     protocol::FrameOutcome,
     routing::topics::{Readiness, Topics},
@@ -112,6 +112,12 @@ impl Session {
         let outcome = match self.take_beside_held(row, &mut around)? {
             Some(outcome) => outcome,
             None => {
+                let failure = if around.held.takes(failure.code) && !self.is_holdable(row, &around)
+                {
+                    failure.with_case(Case::RowTooLargeForKey)
+                } else {
+                    failure
+                };
                 let _waits: FrameOutcome = self.wait_at_row(failure, None, around.now.at);
                 self.not_taken(row, &mut around)?
             }
@@ -138,8 +144,9 @@ impl Session {
             self.ledger.count_without_record()?;
             return Ok(FrameOutcome::Taken);
         }
+        let is_holdable = self.is_holdable(row, around);
         let is_letter = |wait: &mut WaitReason| match wait {
-            WaitReason::Row { failure, .. } => around.held.takes(failure.code),
+            WaitReason::Row { failure, .. } => is_holdable && around.held.takes(failure.code),
             WaitReason::Topic(_)
             | WaitReason::QueueFull { .. }
             | WaitReason::SinkClosed
@@ -151,6 +158,12 @@ impl Session {
             return Ok(FrameOutcome::NotTaken);
         };
         self.dead_letter(failure, row, around)
+    }
+
+    /// Whether it is known which later events would be held behind a row.
+    fn is_holdable<S>(&mut self, row: HeldRow<'_>, around: &Surroundings<'_, S>) -> bool {
+        around.held.settings.hold_keys == HoldKeys::No
+            || self.rows.has_key(row.relation(), row.columns(), row.arrived())
     }
 
     /// A person may decide to skip the row at which the session waits.
@@ -197,7 +210,7 @@ impl Session {
         }
         let holds = self
             .rows
-            .key(row.relation(), row.columns())
+            .key(row.relation(), row.columns(), row.arrived())
             .is_some_and(|key| around.held.holds(key, id));
         if holds { self.hold(None, row, around).map(Some) } else { Ok(None) }
     }
@@ -327,7 +340,7 @@ impl Session {
     ) -> Option<HeldEvent> {
         let id = self.event_id()?;
         let (relation, columns) = (row.relation(), row.columns());
-        let key = self.rows.key(relation, columns).map(<[u8]>::to_vec);
+        let key = self.rows.key(relation, columns, row.arrived()).map(<[u8]>::to_vec);
         let mut description = self.rows.description(relation).to_vec();
         if let HeldRow::Whole(_, message) = row {
             messages::push(&mut description, message);

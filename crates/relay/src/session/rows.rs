@@ -143,12 +143,32 @@ impl Rows {
     }
 
     /// The key of the record that a row would become; `None` for a row that is no event or has no
-    /// key that can be read. The row may be cut short.
-    pub(crate) fn key<'a>(&'a mut self, relation: Oid, row: TupleColumns<'a>) -> Option<&'a [u8]> {
+    /// key that can be read.
+    pub(crate) fn key<'a>(
+        &'a mut self,
+        relation: Oid,
+        row: TupleColumns<'a>,
+        arrived: Arrived,
+    ) -> Option<&'a [u8]> {
         let Self { relations, scratch, mapped } = self;
         match relations.of_row(relation)? {
-            Binding::Outbox(router) => router.key(row, mapped, scratch),
-            Binding::NotOutbox | Binding::Broken(..) => None,
+            Binding::Outbox(router) if arrived.has_key(router.columns(), row) => {
+                router.key(row, mapped, scratch)
+            }
+            Binding::Outbox(_) | Binding::NotOutbox | Binding::Broken(..) => None,
+        }
+    }
+
+    /// Whether what says which key a row of an outbox has, if any, arrived.
+    pub(crate) fn has_key(
+        &mut self,
+        relation: Oid,
+        row: TupleColumns<'_>,
+        arrived: Arrived,
+    ) -> bool {
+        match self.relations.of_row(relation) {
+            Some(Binding::Outbox(router)) => arrived.has_key(router.columns(), row),
+            Some(Binding::NotOutbox | Binding::Broken(..)) | None => true,
         }
     }
 

@@ -137,6 +137,20 @@ impl Columns {
         self.read_columns(row, event)
     }
 
+    /// Whether the key of a row of which these columns arrived is known.
+    #[cold]
+    pub(crate) fn has_key(&self, arrived: TupleColumns<'_>) -> bool {
+        let key = Role::AggregateId.value_index();
+        let shared = self.shared.iter().find(|(_, to)| Some(*to) == key).map(|(from, _)| *from);
+        let is_key = |use_: &Option<Use>| {
+            use_.as_ref().is_some_and(|use_| Some(use_.index) == key || Some(use_.index) == shared)
+        };
+        let own = self.uses.iter().position(is_key);
+        let planned = self.plan().into_iter().flat_map(RowPlan::key_positions);
+        let arrived = arrived.len();
+        own.into_iter().chain(planned).all(|position| position < arrived)
+    }
+
     #[inline]
     fn read_columns<'a>(
         &self,

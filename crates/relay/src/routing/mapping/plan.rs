@@ -189,6 +189,14 @@ impl RowPlan {
         templates.chain(rendered).chain(self.value.as_ref().map(|_| Role::Payload))
     }
 
+    /// The columns that say whether a row is an event, and of which key, beside the key's own.
+    pub(crate) fn key_positions(&self) -> impl Iterator<Item = usize> {
+        let is_key = |(role, _): &&(Role, ResolvedTemplate)| *role == Role::AggregateId;
+        let templates = self.templates.iter().filter(is_key);
+        let filter = self.filter.iter().map(|filter| filter.position);
+        filter.chain(templates.flat_map(|(_, template)| template.positions()))
+    }
+
     fn fill_templates(
         &self,
         is_wanted: impl Fn(Role) -> bool,

@@ -5,7 +5,7 @@ use pgoutput::TupleColumns;
 
 use super::{FormatHeaders, Scratch, TableRouter};
 use crate::routing::{
-    columns::{Event, Value},
+    columns::{Columns, Event, Value},
     headers::Headers,
     mapping::MappedRow,
     table::{Format, Role},
@@ -17,6 +17,16 @@ pub(crate) enum Arrived {
     Whole,
     /// The row is larger than `limits.row_bytes`.
     Beginning,
+}
+
+impl Arrived {
+    /// Whether the columns are there that say which key the row has, if any.
+    pub(crate) fn has_key(self, columns: &Columns, row: TupleColumns<'_>) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Beginning => columns.has_key(row),
+        }
+    }
 }
 
 /// See the module's documentation. The key is not here: the event is held by it.

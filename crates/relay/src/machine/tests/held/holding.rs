@@ -1,6 +1,7 @@
 //! What goes into the table, and what follows while it is there.
 
 use super::*;
+use crate::{ColumnName, Role, failure::Case};
 
 #[test]
 fn later_events_of_a_dead_letters_key_are_held_and_other_keys_go_on() {
@@ -186,6 +187,52 @@ fn a_row_that_did_not_arrive_whole_is_held_by_its_key() {
     script.table().decide(id(24, 0), Decision::Drop);
     script.catch_up();
     assert_eq!(script.keys(), ["c", "b"]);
+}
+
+/// Nobody knows which later events would be held behind it.
+#[test]
+fn a_row_whose_key_did_not_arrive_stops_the_router() {
+    let row = good("b");
+    // The rows end within the key, and within the second column of a key of two.
+    let two: Vec<ColumnName> = vec![ColumnName::parse("${aggregate_id}-${headers}").unwrap()];
+    for (key, missing) in [(None, 42), (Some(two.clone()), 3), (Some(two), 42)] {
+        for hold_keys in [HoldKeys::Yes, HoldKeys::No] {
+            let mut settings = with_table(HeldSettings { hold_keys, ..dead_letters() });
+            if let Some(names) = &key {
+                settings.outboxes.tables[0].columns.set(Role::AggregateId, names.clone());
+            }
+            let mut script = streaming_with(settings);
+            script.begin(24);
+            let outcome = script.oversized(5_000_000, &row[..row.len() - missing]);
+            if hold_keys == HoldKeys::No {
+                assert_eq!(outcome, FrameOutcome::Taken);
+                continue;
+            }
+            assert_eq!(outcome, FrameOutcome::NotTaken, "{key:?}");
+            let failure = script.relay.snapshot(script.at).condition.reason.expect("a reason");
+            assert_eq!(failure.code, Code::RowTooLarge);
+            assert_eq!(failure.case, Some(Case::RowTooLargeForKey));
+            assert_eq!(script.held().events, 0);
+        }
+    }
+}
+
+/// A key of one column is known, although columns behind it are not.
+#[test]
+fn a_key_of_two_columns_is_held_when_both_arrived() {
+    let mut settings = with_table(dead_letters());
+    let two = vec![ColumnName::parse("${aggregate_id}-${event_type}").unwrap()];
+    settings.outboxes.tables[0].columns.set(Role::AggregateId, two);
+    let mut script = streaming_with(settings);
+    script.begin(24);
+    let row = good("b");
+    assert_eq!(script.oversized(5_000_000, &row[..row.len() - 3]), FrameOutcome::Taken);
+    script.take(&good("b"));
+    script.take(&good("c"));
+    script.commit(24);
+    script.catch_up();
+    assert_eq!(script.keys(), ["c-Happened"]);
+    assert_eq!(script.held().events, 2);
 }
 
 #[test]
