@@ -325,7 +325,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   open events. Events that were held may be missing in Kafka, and events that had \
                   left the table may be in it again. The router stops until a person accepts that.",
         remedy: "if the table can be restored as it was, restore it; otherwise {rewrite} as far as \
-                 they were held; then {accept}",
+                 they were held (the records in dead_letters.topic, if there is one, name the dead \
+                 letters of any time); then {accept}",
         cases: &[],
     },
 ];
