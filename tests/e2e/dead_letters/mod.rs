@@ -27,6 +27,7 @@ mod passing;
 mod poison;
 mod restored;
 mod skip;
+mod storm;
 mod table;
 mod ten_thousand_keys;
 
