@@ -21,6 +21,7 @@ mod form;
 mod gap_name;
 mod http;
 mod migrate;
+mod open_events;
 mod person;
 mod print_failure;
 mod router_status;

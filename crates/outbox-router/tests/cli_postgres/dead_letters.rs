@@ -49,6 +49,9 @@ order-8  1             0       2026-01-01T04:00:00Z  R005  b1  outbox-router dea
 \\xff01   1             0       2026-01-01T05:00:00Z  R006  c1  outbox-router dead-letters show --id c1
 
 3 dead letters of 3 keys, 2 events held behind
+
+1 event of 1 key for the pipeline other (slot outbox_router): outbox-router dead-letters list \
+--set name=other --set postgres.slot=outbox_router
 ";
     assert_eq!(list.out, expected);
     for (selected, key) in [
@@ -64,7 +67,8 @@ order-8  1             0       2026-01-01T04:00:00Z  R005  b1  outbox-router dea
         assert!(list.out.contains("\n1 dead letter of 1 key, "), "{selected}: {}", list.out);
     }
     let none = dead_letters(&server, "list --since 1h --code R003").await;
-    assert_eq!((none.exit, none.out.as_str()), (Exit::Done, "nothing is held\n"));
+    assert_eq!(none.exit, Exit::Done, "{none:?}");
+    assert!(none.out.starts_with("nothing is held\n"), "{}", none.out);
     let wrong = dead_letters(&server, "list --since soon").await;
     assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
     assert!(wrong.err.starts_with("error: --since: invalid input syntax"), "{}", wrong.err);
@@ -137,7 +141,7 @@ async fn ten_thousand_keys_are_listed_and_counted_in_time_without_statistics() {
     let begun = Instant::now();
     let list = dead_letters(&server, "list").await;
     let total = "\n10003 dead letters of 10003 keys, 10002 events held behind\n";
-    assert!(list.out.ends_with(total), "{}", list.out.lines().last().unwrap_or_default());
+    assert!(list.out.contains(total), "{}", list.out.lines().last().unwrap_or_default());
     let drop = dead_letters(&server, "drop --all --dry-run").await;
     assert!(drop.out.starts_with("drop 10003 dead letters, with 10002 events held behind\n"));
     assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());

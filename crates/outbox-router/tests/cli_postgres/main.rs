@@ -7,6 +7,7 @@ mod dead_letters;
 mod give_back;
 mod held;
 mod kafka;
+mod open_events;
 mod record;
 mod server;
 mod setup;

@@ -6,13 +6,18 @@ use super::{
     args::{Lines, ListArgs},
     selection::Selection,
     table::{KeyLine, Table},
-    wording::{columns, count},
+    wording::columns,
 };
-use crate::cli::{Exit, Form, TaskError, Terminal};
+use crate::{
+    cli::{Exit, Form, TaskError, Terminal, open_events::OpenEvents},
+    config::Config,
+    wording::count,
+};
 
 /// Lists. Exit code 1 where a dead letter waits for a decision.
 pub(super) async fn list(
     args: &ListArgs,
+    config: &Config,
     table: &Table<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
@@ -28,13 +33,14 @@ pub(super) async fn list(
         return events(args.form, &selection, table, terminal).await;
     }
     let keys = table.keys(&selection).await?;
+    let others = OpenEvents::others(table.client, config).await?;
     match args.form {
         Form::Text => {
-            for line in text(&keys) {
+            for line in text(&keys, &others) {
                 writeln!(terminal.out, "{line}")?;
             }
         }
-        Form::Json => writeln!(terminal.out, "{:#}", document(&keys, table))?,
+        Form::Json => writeln!(terminal.out, "{:#}", document(&keys, &others, table))?,
     }
     Ok(exit(Totals::of(&keys).undecided))
 }
@@ -44,10 +50,16 @@ const fn exit(undecided: i64) -> Exit {
     if undecided > 0 { Exit::Failure } else { Exit::Done }
 }
 
-fn text(keys: &[KeyLine]) -> Vec<String> {
-    if keys.is_empty() {
-        return vec!["nothing is held".to_owned()];
+fn text(keys: &[KeyLine], others: &[OpenEvents]) -> Vec<String> {
+    let mut text = if keys.is_empty() { vec!["nothing is held".to_owned()] } else { table(keys) };
+    if !others.is_empty() {
+        text.push(String::new());
+        text.extend(others.iter().map(OpenEvents::of_other));
     }
+    text
+}
+
+fn table(keys: &[KeyLine]) -> Vec<String> {
     let head = ["key", "dead letters", "behind", "oldest", "code", "id", "to do"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(keys.iter().map(|line| {
@@ -109,8 +121,9 @@ impl Totals {
     }
 }
 
-fn document(keys: &[KeyLine], table: &Table<'_>) -> Value {
+fn document(keys: &[KeyLine], others: &[OpenEvents], table: &Table<'_>) -> Value {
     let totals = Totals::of(keys);
+    let others: Vec<Value> = others.iter().map(OpenEvents::other_json).collect();
     let lines: Vec<Value> = keys.iter().map(key_json).collect();
     json!({
         "name": table.pipeline,
@@ -120,6 +133,7 @@ fn document(keys: &[KeyLine], table: &Table<'_>) -> Value {
         "dead_letters": totals.undecided + totals.decided,
         "undecided": totals.undecided,
         "behind": totals.behind,
+        "other_pipelines": others,
     })
 }
 
@@ -202,7 +216,7 @@ mod tests {
 
     #[test]
     fn each_key_has_a_line_that_says_what_to_type() {
-        let text = text(&[line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")]);
+        let text = text(&[line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")], &[]);
         let show = "order-7  1             2       2026-01-01T00:00:00Z  R003  7   \
                     outbox-router dead-letters show --id 7";
         assert_eq!(text[1], show);

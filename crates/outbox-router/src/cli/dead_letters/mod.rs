@@ -18,8 +18,11 @@
 //! {"name": "…", "slot": "…", "keys": [{"key": "order-7", "dead_letters": 1, "undecided": 1,
 //!   "behind": 2, "oldest": "…", "code": "R003", "id": "…", "at": "0/16B3748:0",
 //!   "hint": "outbox-router dead-letters show --id …"}],
-//!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2}
+//!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2,
+//!  "other_pipelines": [{"name": "…", "slot": "…", "events": 1, "keys": 1, "hint": "…"}]}
 //! ```
+//! where `other_pipelines` have open events in the same table; `hint` is null where no
+//! configuration could have such a name.
 //! `list --events --json` prints an object a line:
 //! ```json
 //! {"at": "0/16B3748:0", "id": "…", "table": "public.outbox", "key": "order-7",
@@ -75,7 +78,10 @@ pub(super) async fn dead_letters(
 ) -> Result<Exit, TaskError> {
     match command {
         DeadLetters::List(args) => {
-            with_table(config, access, async |table| list::list(args, table, terminal).await).await
+            with_table(config, access, async |table| {
+                list::list(args, config, table, terminal).await
+            })
+            .await
         }
         DeadLetters::Show(args) => {
             with_table(config, access, async |table| show::show(args, table, terminal).await).await
