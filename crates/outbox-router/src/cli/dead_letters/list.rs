@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Lines, ListArgs},
+    keys::KeyLine,
     selection::Selection,
-    table::{KeyLine, Table},
+    table::Table,
     wording::columns,
 };
 use crate::{
@@ -153,6 +154,12 @@ fn key_json(line: &KeyLine) -> Value {
     })
 }
 
+/// All pages show the table at one time. Each continues in the primary key, which has their order; a
+/// server without statistics would sort the whole table for each of them.
+const BEGIN_PAGES: &str = "\
+    begin isolation level repeatable read read only; set local enable_sort = off; \
+    set local enable_incremental_sort = off; set local enable_bitmapscan = off";
+
 /// Lists every event, page by page, since there may be a million.
 async fn events(
     form: Form,
@@ -160,8 +167,7 @@ async fn events(
     table: &Table<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    // All pages show the table at one time.
-    table.client.batch_execute("begin isolation level repeatable read read only").await?;
+    table.client.batch_execute(BEGIN_PAGES).await?;
     let (mut after, mut letters, mut behind, mut undecided) = (None, 0_i64, 0_i64, 0_i64);
     loop {
         let page = table.events(selection, after).await?;

@@ -52,6 +52,7 @@ mod columns;
 mod connected;
 mod decide;
 mod decision;
+mod keys;
 mod list;
 mod selection;
 mod show;
