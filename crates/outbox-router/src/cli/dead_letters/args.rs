@@ -32,14 +32,17 @@ pub enum DeadLetters {
     /// Deliver dead letters after all: the router routes each again, by the configuration that it
     /// runs with then
     #[command(after_help = "Examples:\n  \
-        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n  \
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\" \
+        --admin-url postgres://admin@db/shop\n  \
         outbox-router dead-letters requeue --all --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected, or one was refused.")]
     Requeue(DecideArgs),
     /// Give dead letters up: they are not delivered, and what is held behind them is
     #[command(after_help = "Examples:\n  \
-        outbox-router dead-letters drop --id 0198c3f2-7d1a-7c3e-8b4f-000000000001\n  \
-        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes\n  \
+        outbox-router dead-letters drop --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 \
+        --admin-url postgres://admin@db/shop\n  \
+        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes \
+        --admin-url postgres://admin@db/shop\n  \
         outbox-router dead-letters drop --all --with-behind --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected.")]
     Drop(DropArgs),

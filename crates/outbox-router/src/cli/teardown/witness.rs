@@ -100,7 +100,7 @@ impl Retiring {
                 writeln!(
                     out,
                     "  to deliver or drop them: outbox-router setup --apply, outbox-router accept, \
-                     outbox-router run; then outbox-router dead-letters requeue, or drop"
+                     outbox-router run; then outbox-router dead-letters list says what to type"
                 )?;
                 given_up(out)?;
             }
