@@ -187,6 +187,47 @@ async fn the_event_of_a_key_is_its_first_undecided_dead_letter_else_its_first_on
     assert_eq!(first().await, ("0/2:0".into(), Value::Null));
 }
 
+/// Without a router, or with one that waits, nothing else would say that something is left to do.
+#[tokio::test]
+async fn what_is_decided_and_has_not_left_is_counted_since_it_was_decided() {
+    let server = held();
+    let left =
+        async || json(&dead_letters(&server, "list --json").await)["not_carried_out"].clone();
+    let none = serde_json::json!({ "events": 0, "since": null });
+    assert_eq!(left().await, none);
+    let decide = |id: &str, state: &str, hour: u8| {
+        server.sql(&format!(
+            "update outbox_router.held set state = '{state}', \
+             decided_at = '2026-01-02T0{hour}:00:00Z' where event_id = '{id}'"
+        ));
+    };
+    decide("b1", "dropping", 5);
+    let expected = serde_json::json!({ "events": 1, "since": "2026-01-02T05:00:00Z" });
+    assert_eq!(left().await, expected);
+    decide("a1", "requeued", 4);
+    let expected = serde_json::json!({ "events": 4, "since": "2026-01-02T04:00:00Z" });
+    assert_eq!(left().await, expected, "with what is behind it");
+    let list = dead_letters(&server, "list").await;
+    let line = "\ndecided, and not carried out yet: 4 events, since 2026-01-02T04:00:00Z; start the \
+                router, or see why it waits: outbox-router status\n";
+    assert!(list.out.contains(line), "{}", list.out);
+
+    // What waits for an undecided dead letter cannot leave.
+    server.sql("update outbox_router.held set code = 'R003' where event_id in ('a2', 'a3')");
+    decide("a3", "requeued", 3);
+    let expected = serde_json::json!({ "events": 2, "since": "2026-01-02T04:00:00Z" });
+    assert_eq!(left().await, expected);
+    decide("a1", "dropped", 4);
+    decide("b1", "dropped", 5);
+    assert_eq!(left().await, none);
+    let list = dead_letters(&server, "list").await;
+    assert!(!list.out.contains("not carried out"), "{}", list.out);
+    // Events whose dead letter has left go by themselves.
+    decide("a3", "delivered", 3);
+    server.sql("update outbox_router.held set code = null where event_id = 'a2'");
+    assert_eq!(left().await, serde_json::json!({ "events": 1, "since": null }));
+}
+
 #[tokio::test]
 async fn show_has_the_columns_and_who_decided_what() {
     let server = held();

@@ -27,6 +27,17 @@ pub(super) struct KeyLine {
     pub(super) behind: i64,
     /// When the first of these events was committed.
     pub(super) oldest: String,
+    /// What nothing keeps from leaving: events before the first undecided dead letter.
+    pub(super) leaving: Leaving,
+}
+
+/// Events that a router which runs delivers or drops within seconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Leaving {
+    pub(super) events: i64,
+    /// When the first decision about them was made; `None` where all of them wait for nothing any
+    /// more, because their dead letter has left.
+    pub(super) since: Option<String>,
 }
 
 /// What is counted of a key.
@@ -37,6 +48,8 @@ struct Counts {
     /// Dead letters.
     letters: i64,
     oldest: String,
+    all: i64,
+    decided_at: Option<String>,
 }
 
 /// Both statements see the table at one time.
@@ -69,8 +82,13 @@ impl Table<'_> {
         let mut lines = Vec::with_capacity(rows.len());
         for row in &rows {
             let Some(counts) = counted.remove(row.try_get::<_, &[u8]>(8)?) else { continue };
-            let Counts { undecided, decided, behind, oldest, letters: _ } = counts;
-            lines.push(KeyLine { first: event(row)?, undecided, decided, behind, oldest });
+            let Counts { undecided, decided, behind, oldest, letters: _, all, decided_at } = counts;
+            let leaving = if undecided == 0 {
+                Leaving { events: all, since: decided_at }
+            } else {
+                Leaving { events: row.try_get(9)?, since: row.try_get(10)? }
+            };
+            lines.push(KeyLine { first: event(row)?, undecided, decided, behind, oldest, leaving });
         }
         lines.sort_unstable_by_key(|line| line.first.place);
         Ok(lines)
@@ -80,10 +98,11 @@ impl Table<'_> {
         let query = format!(
             "select key_hash, count(*) filter (where {UNDECIDED}), \
                count(*) filter (where state <> 'held'), count(*) filter (where code is null), \
-               count(code), {} \
+               count(code), {}, count(*), {} \
              from outbox_router.held where {OF_PIPELINE} and {OPEN} \
              group by key_hash having bool_or({MATCHES})",
-            utc!("min(committed_at)")
+            utc!("min(committed_at)"),
+            utc!("min(decided_at)")
         );
         let rows = self.query(&query, &self.with(selection)).await?;
         let counts = |row: &Row| {
@@ -93,13 +112,16 @@ impl Table<'_> {
                 behind: row.try_get(3)?,
                 letters: row.try_get(4)?,
                 oldest: row.try_get(5)?,
+                all: row.try_get(6)?,
+                decided_at: row.try_get(7)?,
             };
             Ok((row.try_get(0)?, counts))
         };
         rows.iter().map(counts).collect()
     }
 
-    /// The first event of each of these keys, with its key. A range, and in the order of the index,
+    /// The first event of each of these keys, with its key and, if it is undecided, what comes
+    /// before it. A range, and in the order of the index,
     /// because a server without statistics would take another index.
     async fn first_events(
         &self,
@@ -109,13 +131,19 @@ impl Table<'_> {
         let of_letters: Vec<bool> = counted.values().map(|key| key.letters > 0).collect();
         let of_undecided: Vec<bool> = counted.values().map(|key| key.undecided > 0).collect();
         let query = format!(
-            "select {EVENT}, of from unnest($3::bytea[], $4::bool[], $5::bool[]) \
+            "select {EVENT}, of, before.events, before.since from unnest($3::bytea[], $4::bool[], $5::bool[]) \
                as keys (of, of_letters, of_undecided) \
              cross join lateral (select * from outbox_router.held \
                where {OF_PIPELINE} and key_hash between keys.of and keys.of and {OPEN} \
                and (code is not null or not keys.of_letters) \
                and (state = 'held' or not keys.of_undecided) \
-               order by key_hash, commit_lsn, event_index limit 1) first"
+               order by key_hash, commit_lsn, event_index limit 1) first \
+             cross join lateral (select count(*) as events, {} as since \
+               from outbox_router.held h \
+               where {OF_PIPELINE} and h.key_hash between keys.of and keys.of and h.{OPEN} \
+               and keys.of_undecided and (h.commit_lsn, h.event_index) < \
+                 (first.commit_lsn, first.event_index)) before",
+            utc!("min(h.decided_at)")
         );
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&self.pipeline, &self.slot, &hashes, &of_letters, &of_undecided];

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Lines, ListArgs},
-    keys::KeyLine,
+    keys::{KeyLine, Leaving},
     selection::Selection,
     table::Table,
     wording::columns,
@@ -77,7 +77,29 @@ fn table(keys: &[KeyLine]) -> Vec<String> {
     }));
     let mut text = columns(&lines);
     text.extend([String::new(), Totals::of(keys).text()]);
+    text.extend(not_carried_out(&leaving(keys)));
     text
+}
+
+/// What may leave, of all keys.
+fn leaving(keys: &[KeyLine]) -> Leaving {
+    let leaving = || keys.iter().map(|line| &line.leaving);
+    Leaving {
+        events: leaving().map(|leaving| leaving.events).sum(),
+        since: leaving().filter_map(|leaving| leaving.since.clone()).min(),
+    }
+}
+
+/// A router that runs leaves nothing behind for long; otherwise nobody else says so.
+fn not_carried_out(Leaving { events, since }: &Leaving) -> Option<String> {
+    let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+    (*events > 0).then(|| {
+        format!(
+            "decided, and not carried out yet: {}{since}; start the router, or see why it waits: \
+             outbox-router status",
+            count(*events, "event")
+        )
+    })
 }
 
 /// What to type.
@@ -123,7 +145,7 @@ impl Totals {
 }
 
 fn document(keys: &[KeyLine], others: &[OpenEvents], table: &Table<'_>) -> Value {
-    let totals = Totals::of(keys);
+    let (totals, leaving) = (Totals::of(keys), leaving(keys));
     let others: Vec<Value> = others.iter().map(OpenEvents::other_json).collect();
     let lines: Vec<Value> = keys.iter().map(key_json).collect();
     json!({
@@ -134,6 +156,7 @@ fn document(keys: &[KeyLine], others: &[OpenEvents], table: &Table<'_>) -> Value
         "dead_letters": totals.undecided + totals.decided,
         "undecided": totals.undecided,
         "behind": totals.behind,
+        "not_carried_out": { "events": leaving.events, "since": leaving.since },
         "other_pipelines": others,
     })
 }
@@ -217,7 +240,8 @@ mod tests {
         let mut first = event(Some("7"), Some("R003"));
         first.state = state.to_owned();
         let oldest = first.committed_at.clone();
-        KeyLine { first, undecided, decided, behind: 2, oldest }
+        let leaving = Leaving::default();
+        KeyLine { first, undecided, decided, behind: 2, oldest, leaving }
     }
 
     #[test]

@@ -19,9 +19,11 @@
 //!   "behind": 2, "oldest": "…", "code": "R003", "id": "…", "at": "0/16B3748:0",
 //!   "hint": "outbox-router dead-letters show --id …"}],
 //!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2,
+//!  "not_carried_out": {"events": 0, "since": null},
 //!  "other_pipelines": [{"name": "…", "slot": "…", "events": 1, "keys": 1, "hint": "…"}]}
 //! ```
-//! where `other_pipelines` have open events in the same table; `hint` is null where no
+//! where `not_carried_out` counts what nothing keeps from leaving any more, since the first decision
+//! about it, and `other_pipelines` have open events in the same table; `hint` is null where no
 //! configuration could have such a name.
 //! `list --events --json` prints an object a line:
 //! ```json
