@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use super::{TaskError, shown_bytes};
-use crate::{config::Config, wording::count};
+use crate::{config::Config, held::TABLE_IS_READABLE, wording::count};
 
 /// What is open of one pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,13 +29,6 @@ enum Whose {
 
 /// The longest name that is shown; no configuration has a longer one.
 const NAME_MAX: usize = 63;
-
-/// No error: a role that may not read the table is told nothing of it.
-const IS_READABLE: &str = "\
-    select coalesce(bool_and(has_schema_privilege(n.oid, 'usage') \
-      and has_table_privilege(c.oid, 'select')), false) \
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where n.nspname = 'outbox_router' and c.relname = 'held' having count(*) = 1";
 
 /// One probe of the index `held_open` for each pipeline. Only this index has the order by the key,
 /// too; a sort is taken only where it is missing.
@@ -128,7 +121,7 @@ async fn read(
     config: &Config,
     whose: Whose,
 ) -> Result<Vec<OpenEvents>, TaskError> {
-    let is_readable = client.query_opt(IS_READABLE, &[]).await?;
+    let is_readable = client.query_opt(TABLE_IS_READABLE, &[]).await?;
     if !is_readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
         return Ok(Vec::new());
     }
