@@ -49,8 +49,8 @@ pub use compare::CompareArgs;
 pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
-    DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
-    Scope, SelectArgs, ShowArgs, Since,
+    AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
+    NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
 };
 pub use decision_args::{DecisionArgs, Effect};
 pub use dry_run::{DryRunArgs, Production};

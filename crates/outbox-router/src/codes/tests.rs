@@ -122,7 +122,12 @@ fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
     let mut decisions = 0;
     for (code, remedy) in texts() {
         let filled = template::fill(remedy, &relay::Names::default(), None);
-        for verb in ["dead-letters requeue", "dead-letters drop", "outbox-router skip"] {
+        for verb in [
+            "dead-letters requeue",
+            "dead-letters drop",
+            "dead-letters adopt",
+            "outbox-router skip",
+        ] {
             for (_, after) in filled.match_indices(verb).map(|(at, _)| filled.split_at(at)) {
                 let command = after.split([',', ';']).next().unwrap();
                 assert!(command.contains(template::ADMIN), "{code}: {command}");

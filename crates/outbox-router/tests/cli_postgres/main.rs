@@ -3,6 +3,7 @@
 //! cluster.
 
 mod accept;
+mod adopt;
 mod dead_letters;
 mod give_back;
 mod held;

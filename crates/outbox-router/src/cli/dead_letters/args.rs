@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
+use super::adopt::AdoptArgs;
 use crate::{
     cli::{
         decision_args::DecisionArgs,
@@ -46,6 +47,12 @@ pub enum DeadLetters {
         outbox-router dead-letters drop --all --with-behind --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected.")]
     Drop(DropArgs),
+    /// Make what was held in another database cluster, from which the table was copied, this
+    /// cluster's own (P036)
+    #[command(after_help = "Example:\n  \
+        outbox-router dead-letters adopt --admin-url postgres://admin@db/shop\n\n\
+        It shows what it will do and asks.")]
+    Adopt(AdoptArgs),
 }
 
 impl DeadLetters {
@@ -56,6 +63,7 @@ impl DeadLetters {
             Self::Show(args) => &args.overrides,
             Self::Requeue(args) => &args.overrides,
             Self::Drop(args) => &args.decide.overrides,
+            Self::Adopt(args) => &args.overrides,
         }
     }
 
@@ -66,6 +74,7 @@ impl DeadLetters {
             Self::Show(args) => &args.admin,
             Self::Requeue(args) => &args.admin,
             Self::Drop(args) => &args.decide.admin,
+            Self::Adopt(args) => &args.admin,
         }
     }
 }

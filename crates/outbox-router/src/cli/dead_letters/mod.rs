@@ -47,7 +47,12 @@
 //! where `events` are the selected ones to change, and `refused` those that cannot be requeued.
 //! `letters_behind` are dead letters behind the selected ones that are not selected themselves;
 //! with `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
+//! `adopt --json` prints one object:
+//! ```json
+//! {"adopted": true, "from": "7300000000000000000", "open": 5, "keys": 3, "closed": 2}
+//! ```
 
+mod adopt;
 mod args;
 mod behind;
 mod columns;
@@ -56,12 +61,14 @@ mod decide;
 mod decision;
 mod keys;
 mod list;
+mod relation_oid;
 mod selection;
 mod show;
 mod table;
 mod wording;
 mod write;
 
+pub use adopt::AdoptArgs;
 pub use args::{
     DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
     Scope, SelectArgs, ShowArgs, Since,
@@ -71,6 +78,7 @@ use super::{Exit, TaskError, Terminal, connect::Access};
 use crate::config::Config;
 use connected::with_table;
 use decision::Decision;
+use table::Table;
 
 /// Carries the command out.
 pub(super) async fn dead_letters(
@@ -91,6 +99,10 @@ pub(super) async fn dead_letters(
         }
         DeadLetters::Requeue(args) => {
             Box::pin(decide::decide(Decision::Requeue, args, config, access, terminal)).await
+        }
+        DeadLetters::Adopt(args) => {
+            let adopt = async |table: &Table<'_>| adopt::adopt(args, table, terminal).await;
+            with_table(config, access, adopt).await
         }
         DeadLetters::Drop(args) => {
             let decision = Decision::Drop(args.extent);
