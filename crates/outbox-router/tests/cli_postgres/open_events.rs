@@ -9,9 +9,9 @@ use crate::{
     give_back::give_back,
     held::hold_events,
     kafka::StateCluster,
-    server::{CommandOutput, Server},
+    server::{CommandOutput, Server, run_command_at},
     status::no_router,
-    take_over::step,
+    take_over::{CONNECTOR, step},
 };
 
 const OTHER: &str = "1 event of 1 key for the pipeline other (slot outbox_router): outbox-router \
@@ -111,7 +111,7 @@ async fn status_says_nothing_of_a_table_that_is_empty_or_that_its_role_may_not_r
     server.sql("update outbox_router.held set state = 'held'");
     server.sql("create role stranger login");
     let url = server.url("stranger");
-    let status = crate::server::run_command_at(&url, &line, "").await;
+    let status = run_command_at(&url, &line, "").await;
     assert!(status.out.contains("\nslot      outbox_router: confirmed"), "{status:?}");
     assert!(!status.out.contains("\nheld "), "{}", status.out);
 }
@@ -175,5 +175,17 @@ async fn a_connector_that_gets_the_slot_back_delivers_nothing_that_is_held() {
     assert!(output.out.contains(OTHER), "{}", output.out);
     server.sql("update outbox_router.held set state = 'delivered'");
     let output = give_back(&server, &[]).await;
+    assert!(!output.out.contains("dead letters"), "{}", output.out);
+}
+
+/// A router without `[on_error]` may run as a role that was never granted the tables of another.
+#[tokio::test]
+async fn a_role_that_may_not_use_the_schema_reads_the_source_without_the_table() {
+    let server = holding().await;
+    server.sql("create role stranger login replication");
+    let url = server.url("stranger");
+    let line = ["migrate", "debezium", "-", "--give-back", "--json"];
+    let output = run_command_at(&url, &line, CONNECTOR).await;
+    assert_eq!(step(&output, "slot").0, "ok", "{output:?}");
     assert!(!output.out.contains("dead letters"), "{}", output.out);
 }
