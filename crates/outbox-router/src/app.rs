@@ -205,6 +205,7 @@ impl App {
 
     fn monitor_settings(&self) -> monitor::MonitorSettings {
         monitor::MonitorSettings {
+            name: self.prepared.config.name.clone(),
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
             outboxes: self.prepared.config.outboxes(),

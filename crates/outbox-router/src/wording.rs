@@ -18,6 +18,14 @@ pub(crate) fn roughly(time: Duration) -> String {
     }
 }
 
+/// A number with its noun: `1 event`, `2 events`.
+pub(crate) fn count(number: impl Into<i64>, noun: &str) -> String {
+    match number.into() {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +36,10 @@ mod tests {
         assert_eq!(roughly(Duration::from_secs(3_700)), "61 min");
         assert_eq!(roughly(Duration::from_secs(9_000)), "2 h");
         assert_eq!(roughly(Duration::from_secs(400_000)), "4 days");
+    }
+
+    #[test]
+    fn one_is_counted_without_an_s() {
+        assert_eq!((count(1, "key"), count(0, "key")), ("1 key".to_owned(), "0 keys".to_owned()));
     }
 }

@@ -297,6 +297,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
     });
     let page = endpoint.get("/metrics").await;
     for line in [
+        r#"outbox_held_decided{pipeline="shop"} 0"#,
         r#"outbox_dead_letters_total{pipeline="shop",code="R014"} 3"#,
         r#"outbox_rows_skipped_total{pipeline="shop"} 4"#,
         r#"outbox_held_keys{pipeline="shop"} 2"#,
@@ -310,6 +311,9 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
     ] {
         assert!(page.contains(&format!("\n{line}")), "{line}: {page}");
     }
+    endpoint.monitor.send_modify(|report| report.decided = None);
+    let unknown = endpoint.get("/metrics").await;
+    assert!(!unknown.contains("outbox_held_decided"), "{unknown}");
     let mut held = endpoint.status().await["held"].take();
     assert!(held["oldest_seconds"].take().as_f64().unwrap() >= 86_400.0);
     assert_eq!(

@@ -116,6 +116,21 @@ async fn a_limit_by_which_nothing_could_be_held_is_refused() {
     assert!(output.out.contains("hold_key = false"), "{}", output.out);
 }
 
+/// Beyond them, a router could not begin with what it holds.
+#[tokio::test]
+async fn limits_above_what_a_router_can_read_when_it_begins_are_refused_with_the_reason() {
+    for (setting, what) in [
+        ("dead_letters.max_keys=100001", "\"100001\" is not a whole number from 1 to 100000"),
+        ("dead_letters.max_events=2000001", "\"2000001\" is not a whole number from 1 to 2000000"),
+    ] {
+        let output = check(&[setting]).await;
+        assert_refused(&output, what);
+        assert!(output.err.contains("hint: a router reads what is held"), "{}", output.err);
+    }
+    let most = check(&["dead_letters.max_keys=100000", "dead_letters.max_events=2000000"]).await;
+    assert_eq!(most.exit, Exit::Done, "{}", most.err);
+}
+
 #[tokio::test]
 async fn dead_letters_do_not_go_to_the_state_topic() {
     let what = "C008: dead_letters.topic is the kafka.state_topic (t)";

@@ -161,12 +161,26 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
                 assert_eq!(args.extent, Extent::Letters, "{line}");
                 args.decide
             }
-            DeadLetters::List(_) | DeadLetters::Show(_) => panic!("{line}"),
+            DeadLetters::List(_) | DeadLetters::Show(_) | DeadLetters::Adopt(_) => panic!("{line}"),
         };
         let decision = &args.decision;
         let found = (args.scope, decision.confirmation, decision.effect);
         assert_eq!(found, (scope, confirmation, effect));
     }
+}
+
+#[test]
+fn rows_of_another_cluster_are_adopted_after_asking() {
+    let adopt = |flags: &str| {
+        let command = read(&format!("dead-letters adopt {flags}")).unwrap().command;
+        let Command::Task(Task::DeadLetters(DeadLetters::Adopt(args))) = command else {
+            panic!("{flags}")
+        };
+        (args.confirmation, args.effect)
+    };
+    assert_eq!(adopt(""), (Confirmation::Ask, Effect::Real));
+    assert_eq!(adopt("--yes"), (Confirmation::Yes, Effect::Real));
+    assert_eq!(adopt("--dry-run"), (Confirmation::Ask, Effect::Dry));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use e2e::{Fixture, FixtureBuilder, RouterConfig, SHORT_DEADLINE, create_event_fu
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::wait::eventually;
 
+mod adopted;
 mod altered;
 mod bulk;
 mod classes;

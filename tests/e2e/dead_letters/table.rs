@@ -11,7 +11,7 @@ use super::poison::{Poison, only_letter, write_among_innocents};
 use super::{KEYS, builder, drop_letters, make_tables, started, states, wait_closed, write};
 
 /// A router that a person has to help tries again every 30 s.
-const RECHECK_DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const RECHECK_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The row that cannot be delivered, and its key.
 const ROW: (Poison, i32) = (Poison::BadRow, 17);

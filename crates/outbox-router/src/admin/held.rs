@@ -54,8 +54,8 @@ impl HeldView {
 }
 
 /// All of these series exist from the start, also at zero, so that an alert sees their first
-/// increase.
-pub(super) fn metrics(page: &mut Page, report: &HeldReport) {
+/// increase; but `decided` is absent while it is not known.
+pub(super) fn metrics(page: &mut Page, report: &HeldReport, decided: Option<u64>) {
     let HeldReport { held, oldest, totals } = report;
     let mut letters = page.family(
         "outbox_dead_letters_total",
@@ -73,6 +73,14 @@ pub(super) fn metrics(page: &mut Page, report: &HeldReport) {
     );
     page.gauge("outbox_held_events", "Dead letters, and events held behind them.", held.events);
     page.gauge("outbox_held_bytes", "Bytes of the events that are held.", held.bytes);
+    if let Some(decided) = decided {
+        page.gauge(
+            "outbox_held_decided",
+            "Dead letters that a person has requeued or dropped, and that the router has yet to \
+             deliver or drop; at most 1000 are counted.",
+            decided,
+        );
+    }
     let oldest = oldest.map_or(Duration::ZERO, |at| age(at, SystemTime::now()));
     page.gauge_float(
         "outbox_held_oldest_seconds",

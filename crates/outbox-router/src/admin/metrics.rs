@@ -43,7 +43,7 @@ pub fn encode(view: &View<'_>) -> String {
     of_lag(&mut pipeline, view);
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
-    held::metrics(&mut pipeline, &view.relay.snapshot.held);
+    held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
     of_topics(&mut pipeline, &view.relay.snapshot.topics);
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")

@@ -147,7 +147,8 @@ pub enum Task {
         subcommand,
         after_help = "Examples:\n  outbox-router dead-letters list\n  \
         outbox-router dead-letters show --key order-7\n  \
-        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n\n\
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\" \
+        --admin-url postgres://admin@db/shop\n\n\
         It works on PostgreSQL alone, whether or not a router runs (README, \"When a row cannot be\n\
         delivered\")."
     )]

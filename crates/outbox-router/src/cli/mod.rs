@@ -21,6 +21,7 @@ mod form;
 mod gap_name;
 mod http;
 mod migrate;
+mod open_events;
 mod person;
 mod print_failure;
 mod router_status;
@@ -48,8 +49,8 @@ pub use compare::CompareArgs;
 pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
-    DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
-    Scope, SelectArgs, ShowArgs, Since,
+    AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
+    NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
 };
 pub use decision_args::{DecisionArgs, Effect};
 pub use dry_run::{DryRunArgs, Production};

@@ -302,11 +302,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::HeldTableElsewhere,
                 "the table was copied from another database cluster",
-                "note what outbox-router dead-letters list --events shows and insert those rows \
-                 again under new ids; then delete this pipeline's rows from outbox_router.held and \
-                 outbox_router.held_version; after pg_upgrade alone, whose WAL goes on where the \
-                 old one ended, update outbox_router.held_version set system_id = (select \
-                 system_identifier from pg_control_system()) instead",
+                "outbox-router dead-letters adopt {admin} makes them this cluster's own, before all \
+                 new events of their keys; if a router of the other cluster delivers them, delete \
+                 this pipeline's rows from outbox_router.held and outbox_router.held_version \
+                 instead",
             ),
             case_remedy(
                 Case::HeldTableUnsuitable,

@@ -225,29 +225,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The event has to be held, since it cannot be delivered or its key is held, and \
                   dead_letters.max_keys, max_events or max_bytes is reached. The router stops at \
                   the row and tries it again every 30 s; nothing is lost.",
-        remedy: "outbox-router dead-letters list shows what is held and why; when its cause is \
-                 removed, outbox-router dead-letters requeue, or drop, makes room",
+        remedy: "{make_room}",
         cases: &[
             case_remedy(
                 Case::HeldKeysFull,
                 "as many keys are held",
-                "outbox-router dead-letters list shows what is held and why; when its cause is \
-                 removed, outbox-router dead-letters requeue, or drop, makes room; or raise \
-                 max_keys in [dead_letters], and restart",
+                "{make_room}; or raise max_keys in [dead_letters], and restart",
             ),
             case_remedy(
                 Case::HeldEventsFull,
                 "as many events are held",
-                "outbox-router dead-letters list shows what is held and why; when its cause is \
-                 removed, outbox-router dead-letters requeue, or drop, makes room; or raise \
-                 max_events in [dead_letters], and restart",
+                "{make_room}; or raise max_events in [dead_letters], and restart",
             ),
             case_remedy(
                 Case::HeldBytesFull,
                 "as many bytes are held",
-                "outbox-router dead-letters list shows what is held and why; when its cause is \
-                 removed, outbox-router dead-letters requeue, or drop, makes room; or raise \
-                 max_bytes in [dead_letters], and restart",
+                "{make_room}; or raise max_bytes in [dead_letters], and restart",
             ),
         ],
     },

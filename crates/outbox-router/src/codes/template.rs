@@ -11,8 +11,14 @@ const ROLES: &str = "roles";
 pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST/DATABASE";
 
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 4] = [
+const SHARED: [(&str, &str); 5] = [
     ("admin", ADMIN),
+    (
+        "make_room",
+        "outbox-router dead-letters list shows what is held and why; when its cause is removed, \
+         outbox-router dead-letters requeue --code CODE --admin-url postgres://ADMIN@HOST/DATABASE, \
+         or drop in the place of requeue, makes room",
+    ),
     ("rewrite", "insert the missing rows again (README, \"Operations\", step 2)"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),

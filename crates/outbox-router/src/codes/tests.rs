@@ -116,6 +116,28 @@ fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
     assert!(!hint(&Failure::new(Code::KeyIsNull, "wrong")).unwrap().contains("skip"));
 }
 
+/// The router's own role may not write a decision.
+#[test]
+fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
+    let mut decisions = 0;
+    for (code, remedy) in texts() {
+        let filled = template::fill(remedy, &relay::Names::default(), None);
+        for verb in [
+            "dead-letters requeue",
+            "dead-letters drop",
+            "dead-letters adopt",
+            "outbox-router skip",
+        ] {
+            for (_, after) in filled.match_indices(verb).map(|(at, _)| filled.split_at(at)) {
+                let command = after.split([',', ';']).next().unwrap();
+                assert!(command.contains(template::ADMIN), "{code}: {command}");
+                decisions += 1;
+            }
+        }
+    }
+    assert!(decisions >= 4, "{decisions}");
+}
+
 #[test]
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");

@@ -21,9 +21,9 @@ use relay::{
 use super::{
     entry::KeyEntry,
     kinds::{
-        Kind, Named, choice, connection, count, count_or_broker_default, duration, envelope,
-        extra_headers, filter, group, inline, optional_text, properties, section, sections, size,
-        switch, text, tombstones,
+        Kind, Named, choice, connection, count, count_because, count_or_broker_default, duration,
+        envelope, extra_headers, filter, group, inline, optional_text, properties, section,
+        sections, size, switch, text, tombstones,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -97,6 +97,10 @@ const ON_ERROR: &[(&str, OnError)] =
     &[("halt", OnError::Halt), ("dead_letter", OnError::DeadLetter)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+
+/// Why not more may be held.
+const READ_AT_BEGIN: &str =
+    "a router reads what is held when it gets the slot, and gives up after some seconds";
 
 /// The table of an `[[outbox]]` that names none, and the table that `setup` creates when no
 /// `[[outbox]]` is configured.
@@ -350,11 +354,13 @@ tables! {
         /// Whether later events of a dead letter's key are held behind it, so that the order within
         /// the key stays. false delivers them although an earlier event of their key is missing.
         hold_key: HoldKeys = HoldKeys::Yes, switch(HoldKeys::Yes, HoldKeys::No);
-        // The router remembers each key, in some 200 bytes.
+        // The router remembers each key, in some 200 bytes. The most of both is read in three
+        // seconds, or six where nothing is in a cache. A session that has waited longer than five
+        // for the table gives the slot up, and the next one finds it in the cache.
         /// The most keys of which events are held; an event without a key counts as one.
-        max_keys: u64 = 10_000, count(1..=1_000_000);
-        /// The most events that are held.
-        max_events: u64 = 1_000_000, count(1..=1_000_000_000);
+        max_keys: u64 = 10_000, count_because(1..=100_000, READ_AT_BEGIN);
+        /// The most events that are held. A router reads them when it gets the slot.
+        max_events: u64 = 1_000_000, count_because(1..=2_000_000, READ_AT_BEGIN);
         /// Their bytes, as the table has them.
         max_bytes: u64 = GIB, size(MIB..=16 * TIB);
     }

@@ -224,11 +224,12 @@ impl Section {
         Some(texts)
     }
 
-    /// A whole number without a unit.
+    /// A whole number without a unit; `reason` is why it is limited, where that is not plain.
     pub(super) fn count(
         &mut self,
         key: &'static str,
         range: RangeInclusive<u64>,
+        reason: Option<&'static str>,
         problems: &mut Problems<'_>,
     ) -> Option<u64> {
         let node = self.take(key)?;
@@ -252,6 +253,10 @@ impl Section {
             Ok(_) | Err(_) => {}
         }
         let why = Rejection::value(format!("is not a whole number from {least} to {most}"));
+        let why = match reason {
+            Some(reason) => why.hint(reason),
+            None => why,
+        };
         self.reject(key, &node, why, problems);
         None
     }

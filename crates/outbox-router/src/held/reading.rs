@@ -8,9 +8,18 @@ use relay::{
 use super::{failure::unsuitable, pipeline::Pipeline};
 use crate::postgres::{TextQuery, one_row, quote_literal};
 
+/// Whether the table exists and this role may read it, in a row or none. No error: a role that may
+/// not read it is told nothing of it.
+pub(crate) const TABLE_IS_READABLE: &str = "\
+    select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') \
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+    where n.nspname = 'outbox_router' and c.relname = 'held'";
+
+/// `to_regclass` would be refused to a role that may not use the schema.
 const IS_READABLE: &str = "\
-    select coalesce(has_table_privilege(to_regclass('outbox_router.held'), 'select') \
-      and has_table_privilege(to_regclass('outbox_router.held_version'), 'select'), false)";
+    select count(*) = 2 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+    where n.nspname = 'outbox_router' and c.relname in ('held', 'held_version') \
+      and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')";
 
 /// Reads the table; `None` where there is none, or this role may not read it.
 ///

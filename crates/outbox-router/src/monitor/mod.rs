@@ -17,6 +17,7 @@
 mod announce;
 pub mod catalog;
 pub mod connection;
+mod decided;
 pub mod lag;
 pub mod moves;
 pub mod pins;

@@ -44,6 +44,9 @@ pub struct MonitorReport {
     pub gap: Option<Gap>,
     /// What keeps WAL from being removed, when it is not the router.
     pub pin: Option<WalPin>,
+    /// Decided dead letters that only the router keeps from leaving; `None` where they could not be
+    /// counted.
+    pub decided: Option<u64>,
     /// How fast WAL is written and how fast the slot falls behind; `None` until the slot was read
     /// twice.
     pub rates: Option<Rates>,
@@ -95,6 +98,7 @@ impl MonitorReport {
             alterations: Vec::new(),
             gap: None,
             pin: None,
+            decided: None,
             rates: None,
             seconds_to_limit: None,
         }

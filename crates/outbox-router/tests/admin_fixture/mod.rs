@@ -96,6 +96,7 @@ pub(crate) fn report() -> MonitorReport {
         ..samples::slot()
     });
     report.seconds_to_limit = Some(f64::INFINITY);
+    report.decided = Some(0);
     report
 }
 

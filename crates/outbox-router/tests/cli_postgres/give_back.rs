@@ -31,7 +31,7 @@ fn server() -> Server {
     server
 }
 
-async fn give_back(server: &Server, flags: &[&str]) -> CommandOutput {
+pub(crate) async fn give_back(server: &Server, flags: &[&str]) -> CommandOutput {
     server.run_command_answering(&[&GIVE_BACK[..], flags].concat(), CONNECTOR).await
 }
 

@@ -77,12 +77,17 @@ fn hold_in(
 /// whole, and of a key that is no text a dead letter. Another pipeline has its own.
 pub(crate) fn held() -> Server {
     let server = Server::start();
-    server.script(&tables());
-    hold(&server, 1, "a1", b"order-7", Some(("R003", "topic a*b is illegal")));
-    hold(&server, 2, "a2", b"order-7", None);
-    hold(&server, 3, "a3", b"order-7", None);
-    hold(&server, 4, "b1", b"order-8", Some(("R005", "too large")));
-    hold(&server, 5, "c1", b"\xff\x01", Some(("R006", "headers are no object")));
-    hold_in(&server, "other", 6, "o1", b"order-7", Some(("R003", "of another pipeline")));
+    hold_events(&server);
     server
+}
+
+/// The same, on a server that is there.
+pub(crate) fn hold_events(server: &Server) {
+    server.script(&tables());
+    hold(server, 1, "a1", b"order-7", Some(("R003", "topic a*b is illegal")));
+    hold(server, 2, "a2", b"order-7", None);
+    hold(server, 3, "a3", b"order-7", None);
+    hold(server, 4, "b1", b"order-8", Some(("R005", "too large")));
+    hold(server, 5, "c1", b"\xff\x01", Some(("R006", "headers are no object")));
+    hold_in(server, "other", 6, "o1", b"order-7", Some(("R003", "of another pipeline")));
 }

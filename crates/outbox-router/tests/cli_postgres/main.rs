@@ -3,10 +3,12 @@
 //! cluster.
 
 mod accept;
+mod adopt;
 mod dead_letters;
 mod give_back;
 mod held;
 mod kafka;
+mod open_events;
 mod record;
 mod server;
 mod setup;

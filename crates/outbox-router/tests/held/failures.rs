@@ -76,7 +76,7 @@ async fn rows_of_another_database_cluster_are_not_taken_for_rows_of_this_one() {
     fixture.run("update outbox_router.held_version set system_id = '7'").await;
     let failure = store.load().await.unwrap_err();
     assert_eq!(failure.case, Some(Case::HeldTableElsewhere), "{failure}");
-    // What the remedy says of pg_upgrade.
+    // What `dead-letters adopt` does last.
     let same = "update outbox_router.held_version set system_id = \
                 (select system_identifier from pg_control_system())";
     fixture.run(same).await;

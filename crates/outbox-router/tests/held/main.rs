@@ -9,4 +9,5 @@ mod fixture;
 mod many_events;
 mod many_keys;
 mod random;
+mod reading_order;
 mod requests;

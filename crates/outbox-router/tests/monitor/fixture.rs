@@ -36,6 +36,7 @@ impl Drop for MonitorFixture {
 /// What a test calls its objects: table `outbox_N`, publication `p_N`, slot `s_N`.
 pub(crate) fn settings(name: &str) -> MonitorSettings {
     MonitorSettings {
+        name: "monitor".to_owned(),
         slot: format!("s_{name}"),
         publication: format!("p_{name}"),
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(table(name))] },

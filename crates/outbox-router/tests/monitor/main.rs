@@ -5,6 +5,7 @@
 
 mod alterations;
 mod concurrent_changes;
+mod decided;
 mod fixture;
 mod gaps;
 mod numbers;

@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
+use super::adopt::AdoptArgs;
 use crate::{
     cli::{
         decision_args::DecisionArgs,
@@ -32,17 +33,26 @@ pub enum DeadLetters {
     /// Deliver dead letters after all: the router routes each again, by the configuration that it
     /// runs with then
     #[command(after_help = "Examples:\n  \
-        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\"\n  \
+        outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\" \
+        --admin-url postgres://admin@db/shop\n  \
         outbox-router dead-letters requeue --all --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected, or one was refused.")]
     Requeue(DecideArgs),
     /// Give dead letters up: they are not delivered, and what is held behind them is
     #[command(after_help = "Examples:\n  \
-        outbox-router dead-letters drop --id 0198c3f2-7d1a-7c3e-8b4f-000000000001\n  \
-        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes\n  \
+        outbox-router dead-letters drop --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 \
+        --admin-url postgres://admin@db/shop\n  \
+        outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes \
+        --admin-url postgres://admin@db/shop\n  \
         outbox-router dead-letters drop --all --with-behind --dry-run\n\n\
         It shows what it will do and asks. Exit code 1: none was selected.")]
     Drop(DropArgs),
+    /// Make what was held in another database cluster, from which the table was copied, this
+    /// cluster's own (P036)
+    #[command(after_help = "Example:\n  \
+        outbox-router dead-letters adopt --admin-url postgres://admin@db/shop\n\n\
+        It shows what it will do and asks.")]
+    Adopt(AdoptArgs),
 }
 
 impl DeadLetters {
@@ -53,6 +63,7 @@ impl DeadLetters {
             Self::Show(args) => &args.overrides,
             Self::Requeue(args) => &args.overrides,
             Self::Drop(args) => &args.decide.overrides,
+            Self::Adopt(args) => &args.overrides,
         }
     }
 
@@ -63,6 +74,7 @@ impl DeadLetters {
             Self::Show(args) => &args.admin,
             Self::Requeue(args) => &args.admin,
             Self::Drop(args) => &args.decide.admin,
+            Self::Adopt(args) => &args.admin,
         }
     }
 }

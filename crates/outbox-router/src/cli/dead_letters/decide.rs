@@ -14,12 +14,13 @@ use super::{
     decision::Decision,
     selection::Selection,
     table::Event,
-    wording::{columns, count},
+    wording::columns,
     write::{self, Changed},
 };
 use crate::{
     cli::{Effect, Exit, Form, TaskError, Terminal, connect::Access},
     config::Config,
+    wording::count,
 };
 
 /// How many dead letters are shown to people one by one.

@@ -4,15 +4,21 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Lines, ListArgs},
+    keys::{KeyLine, Leaving},
     selection::Selection,
-    table::{KeyLine, Table},
-    wording::{columns, count},
+    table::Table,
+    wording::columns,
 };
-use crate::cli::{Exit, Form, TaskError, Terminal};
+use crate::{
+    cli::{Exit, Form, TaskError, Terminal, open_events::OpenEvents},
+    config::Config,
+    wording::count,
+};
 
 /// Lists. Exit code 1 where a dead letter waits for a decision.
 pub(super) async fn list(
     args: &ListArgs,
+    config: &Config,
     table: &Table<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
@@ -28,13 +34,14 @@ pub(super) async fn list(
         return events(args.form, &selection, table, terminal).await;
     }
     let keys = table.keys(&selection).await?;
+    let others = OpenEvents::others(table.client, config).await?;
     match args.form {
         Form::Text => {
-            for line in text(&keys) {
+            for line in text(&keys, &others) {
                 writeln!(terminal.out, "{line}")?;
             }
         }
-        Form::Json => writeln!(terminal.out, "{:#}", document(&keys, table))?,
+        Form::Json => writeln!(terminal.out, "{:#}", document(&keys, &others, table))?,
     }
     Ok(exit(Totals::of(&keys).undecided))
 }
@@ -44,10 +51,16 @@ const fn exit(undecided: i64) -> Exit {
     if undecided > 0 { Exit::Failure } else { Exit::Done }
 }
 
-fn text(keys: &[KeyLine]) -> Vec<String> {
-    if keys.is_empty() {
-        return vec!["nothing is held".to_owned()];
+fn text(keys: &[KeyLine], others: &[OpenEvents]) -> Vec<String> {
+    let mut text = if keys.is_empty() { vec!["nothing is held".to_owned()] } else { table(keys) };
+    if !others.is_empty() {
+        text.push(String::new());
+        text.extend(others.iter().map(OpenEvents::of_other));
     }
+    text
+}
+
+fn table(keys: &[KeyLine]) -> Vec<String> {
     let head = ["key", "dead letters", "behind", "oldest", "code", "id", "to do"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(keys.iter().map(|line| {
@@ -64,7 +77,29 @@ fn text(keys: &[KeyLine]) -> Vec<String> {
     }));
     let mut text = columns(&lines);
     text.extend([String::new(), Totals::of(keys).text()]);
+    text.extend(not_carried_out(&leaving(keys)));
     text
+}
+
+/// What may leave, of all keys.
+fn leaving(keys: &[KeyLine]) -> Leaving {
+    let leaving = || keys.iter().map(|line| &line.leaving);
+    Leaving {
+        events: leaving().map(|leaving| leaving.events).sum(),
+        since: leaving().filter_map(|leaving| leaving.since.clone()).min(),
+    }
+}
+
+/// A router that runs leaves nothing behind for long; otherwise nobody else says so.
+fn not_carried_out(Leaving { events, since }: &Leaving) -> Option<String> {
+    let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+    (*events > 0).then(|| {
+        format!(
+            "decided, and not carried out yet: {}{since}; start the router, or see why it waits: \
+             outbox-router status",
+            count(*events, "event")
+        )
+    })
 }
 
 /// What to type.
@@ -109,8 +144,9 @@ impl Totals {
     }
 }
 
-fn document(keys: &[KeyLine], table: &Table<'_>) -> Value {
-    let totals = Totals::of(keys);
+fn document(keys: &[KeyLine], others: &[OpenEvents], table: &Table<'_>) -> Value {
+    let (totals, leaving) = (Totals::of(keys), leaving(keys));
+    let others: Vec<Value> = others.iter().map(OpenEvents::other_json).collect();
     let lines: Vec<Value> = keys.iter().map(key_json).collect();
     json!({
         "name": table.pipeline,
@@ -120,6 +156,8 @@ fn document(keys: &[KeyLine], table: &Table<'_>) -> Value {
         "dead_letters": totals.undecided + totals.decided,
         "undecided": totals.undecided,
         "behind": totals.behind,
+        "not_carried_out": { "events": leaving.events, "since": leaving.since },
+        "other_pipelines": others,
     })
 }
 
@@ -139,6 +177,12 @@ fn key_json(line: &KeyLine) -> Value {
     })
 }
 
+/// All pages show the table at one time. Each continues in the primary key, which has their order; a
+/// server without statistics would sort the whole table for each of them.
+const BEGIN_PAGES: &str = "\
+    begin isolation level repeatable read read only; set local enable_sort = off; \
+    set local enable_incremental_sort = off; set local enable_bitmapscan = off";
+
 /// Lists every event, page by page, since there may be a million.
 async fn events(
     form: Form,
@@ -146,8 +190,7 @@ async fn events(
     table: &Table<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    // All pages show the table at one time.
-    table.client.batch_execute("begin isolation level repeatable read read only").await?;
+    table.client.batch_execute(BEGIN_PAGES).await?;
     let (mut after, mut letters, mut behind, mut undecided) = (None, 0_i64, 0_i64, 0_i64);
     loop {
         let page = table.events(selection, after).await?;
@@ -197,12 +240,13 @@ mod tests {
         let mut first = event(Some("7"), Some("R003"));
         first.state = state.to_owned();
         let oldest = first.committed_at.clone();
-        KeyLine { first, undecided, decided, behind: 2, oldest }
+        let leaving = Leaving::default();
+        KeyLine { first, undecided, decided, behind: 2, oldest, leaving }
     }
 
     #[test]
     fn each_key_has_a_line_that_says_what_to_type() {
-        let text = text(&[line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")]);
+        let text = text(&[line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")], &[]);
         let show = "order-7  1             2       2026-01-01T00:00:00Z  R003  7   \
                     outbox-router dead-letters show --id 7";
         assert_eq!(text[1], show);

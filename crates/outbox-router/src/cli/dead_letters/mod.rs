@@ -18,8 +18,13 @@
 //! {"name": "…", "slot": "…", "keys": [{"key": "order-7", "dead_letters": 1, "undecided": 1,
 //!   "behind": 2, "oldest": "…", "code": "R003", "id": "…", "at": "0/16B3748:0",
 //!   "hint": "outbox-router dead-letters show --id …"}],
-//!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2}
+//!  "keys_held": 1, "dead_letters": 1, "undecided": 1, "behind": 2,
+//!  "not_carried_out": {"events": 0, "since": null},
+//!  "other_pipelines": [{"name": "…", "slot": "…", "events": 1, "keys": 1, "hint": "…"}]}
 //! ```
+//! where `not_carried_out` counts what nothing keeps from leaving any more, since the first decision
+//! about it, and `other_pipelines` have open events in the same table; `hint` is null where no
+//! configuration could have such a name.
 //! `list --events --json` prints an object a line:
 //! ```json
 //! {"at": "0/16B3748:0", "id": "…", "table": "public.outbox", "key": "order-7",
@@ -42,20 +47,28 @@
 //! where `events` are the selected ones to change, and `refused` those that cannot be requeued.
 //! `letters_behind` are dead letters behind the selected ones that are not selected themselves;
 //! with `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
+//! `adopt --json` prints one object:
+//! ```json
+//! {"adopted": true, "from": "7300000000000000000", "open": 5, "keys": 3, "closed": 2}
+//! ```
 
+mod adopt;
 mod args;
 mod behind;
 mod columns;
 mod connected;
 mod decide;
 mod decision;
+mod keys;
 mod list;
+mod relation_oid;
 mod selection;
 mod show;
 mod table;
 mod wording;
 mod write;
 
+pub use adopt::AdoptArgs;
 pub use args::{
     DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
     Scope, SelectArgs, ShowArgs, Since,
@@ -65,6 +78,7 @@ use super::{Exit, TaskError, Terminal, connect::Access};
 use crate::config::Config;
 use connected::with_table;
 use decision::Decision;
+use table::Table;
 
 /// Carries the command out.
 pub(super) async fn dead_letters(
@@ -75,13 +89,20 @@ pub(super) async fn dead_letters(
 ) -> Result<Exit, TaskError> {
     match command {
         DeadLetters::List(args) => {
-            with_table(config, access, async |table| list::list(args, table, terminal).await).await
+            with_table(config, access, async |table| {
+                list::list(args, config, table, terminal).await
+            })
+            .await
         }
         DeadLetters::Show(args) => {
             with_table(config, access, async |table| show::show(args, table, terminal).await).await
         }
         DeadLetters::Requeue(args) => {
             Box::pin(decide::decide(Decision::Requeue, args, config, access, terminal)).await
+        }
+        DeadLetters::Adopt(args) => {
+            let adopt = async |table: &Table<'_>| adopt::adopt(args, table, terminal).await;
+            with_table(config, access, adopt).await
         }
         DeadLetters::Drop(args) => {
             let decision = Decision::Drop(args.extent);

@@ -10,9 +10,11 @@ use super::{
     columns::{self, Column},
     selection::Selection,
     table::{Event, Shown, Table, Whole},
+};
+use crate::{
+    cli::{Exit, Form, TaskError, Terminal, shown_bytes},
     wording::count,
 };
-use crate::cli::{Exit, Form, TaskError, Terminal, shown_bytes};
 
 /// How many bytes of a value are shown to people.
 const VALUE_MAX: usize = 2_000;

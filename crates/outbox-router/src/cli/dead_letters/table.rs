@@ -20,22 +20,6 @@ pub(super) struct Table<'a> {
     pub(super) slot: &'a str,
 }
 
-/// The key of held events, or one event that holds no other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyLine {
-    /// The first dead letter about which nobody has decided; else the first dead letter; else the
-    /// first event.
-    pub(super) first: Event,
-    /// Dead letters about which nobody has decided.
-    pub(super) undecided: i64,
-    /// Dead letters that the router has yet to deliver or to drop, as was decided.
-    pub(super) decided: i64,
-    /// Events that are no dead letters, and wait for those before them.
-    pub(super) behind: i64,
-    /// When the first of these events was committed.
-    pub(super) oldest: String,
-}
-
 /// A row of `outbox_router.held`, without its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
@@ -80,16 +64,16 @@ macro_rules! utc {
         concat!("to_char(", $column, " at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')")
     };
 }
+pub(super) use utc;
 
-const EVENT: &str = concat!(
+pub(super) const EVENT: &str = concat!(
     "commit_lsn::text, event_index, event_id, table_name, key, ",
     utc!("committed_at"),
     ", code, state"
 );
-/// What a list needs; the messages may be large.
-const COLUMNS: &str = "\
-    key_hash, commit_lsn, event_index, event_id, table_name, key, committed_at, code, state";
 pub(super) const OF_PIPELINE: &str = "pipeline = $1 and slot = $2";
+/// Names the table, since an unqualified `commit_lsn` would be the text of the output.
+const IN_ORDER: &str = "order by held.commit_lsn, held.event_index";
 pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
 /// A dead letter about which nobody has decided.
 pub(super) const UNDECIDED: &str = "state = 'held' and code is not null";
@@ -121,27 +105,6 @@ impl Table<'_> {
         }
     }
 
-    /// Every key that has a selected open event, by the place of its first dead letter. Without a
-    /// join: a server without statistics would compare each key with each.
-    pub(super) async fn keys(&self, selection: &Selection) -> Result<Vec<KeyLine>, TaskError> {
-        let query = format!(
-            "select {EVENT}, undecided, decided, behind, {} \
-             from (select distinct on (key_hash) * \
-               from (select {COLUMNS}, bool_or({MATCHES}) over of_key as is_chosen, \
-                   count(*) filter (where {UNDECIDED}) over of_key as undecided, \
-                   count(*) filter (where state <> 'held') over of_key as decided, \
-                   count(*) filter (where code is null) over of_key as behind, \
-                   min(committed_at) over of_key as oldest \
-                 from outbox_router.held where {OF_PIPELINE} and {OPEN} \
-                 window of_key as (partition by key_hash)) open \
-               where is_chosen \
-               order by key_hash, code is null, state <> 'held', commit_lsn, event_index) first \
-             order by first.commit_lsn, event_index",
-            utc!("oldest")
-        );
-        self.query(&query, &self.with(selection)).await?.iter().map(key_line).collect()
-    }
-
     /// The next selected open events, in the order in which they were committed; an empty page
     /// comes after the last.
     pub(super) async fn events(
@@ -152,7 +115,7 @@ impl Table<'_> {
         let query = format!(
             "select {EVENT} from outbox_router.held where {OF_PIPELINE} and {OPEN} and {MATCHES} \
              and ($9::text is null or (commit_lsn, event_index) > ($9::text::pg_lsn, $10::int8)) \
-             order by commit_lsn, event_index limit {PAGE}"
+             {IN_ORDER} limit {PAGE}"
         );
         let lsn = after.map(|place| place.commit_lsn.to_string());
         let index = after.map(|place| place.index);
@@ -166,7 +129,7 @@ impl Table<'_> {
     pub(super) async fn undecided(&self, selection: &Selection) -> Result<Vec<Event>, TaskError> {
         let query = format!(
             "select {EVENT} from outbox_router.held \
-             where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} order by commit_lsn, event_index"
+             where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} {IN_ORDER}"
         );
         self.query(&query, &self.with(selection)).await?.iter().map(event).collect()
     }
@@ -184,7 +147,7 @@ impl Table<'_> {
         };
         let query = format!(
             "select commit_lsn::text, event_index from outbox_router.held \
-             where {OF_PIPELINE} and {which} and {MATCHES} order by commit_lsn, event_index"
+             where {OF_PIPELINE} and {which} and {MATCHES} {IN_ORDER}"
         );
         self.query(&query, &self.with(selection)).await?.iter().map(place).collect()
     }
@@ -227,7 +190,7 @@ impl Table<'_> {
              and (commit_lsn, event_index) < ($3::text::pg_lsn, $4) \
              and key_hash = (select key_hash from outbox_router.held where {OF_PIPELINE} \
                and commit_lsn = $3::text::pg_lsn and event_index = $4) \
-             order by commit_lsn, event_index limit 1"
+             {IN_ORDER} limit 1"
         );
         self.query(&query, at).await?.first().map(place).transpose()
     }
@@ -301,7 +264,7 @@ pub(super) fn place_at(row: &Row, column: usize) -> Result<Place, TaskError> {
     Ok(Place { commit_lsn, index: row.try_get(column + 1)? })
 }
 
-fn event(row: &Row) -> Result<Event, TaskError> {
+pub(super) fn event(row: &Row) -> Result<Event, TaskError> {
     Ok(Event {
         place: place(row)?,
         event_id: row.try_get(2)?,
@@ -310,15 +273,5 @@ fn event(row: &Row) -> Result<Event, TaskError> {
         committed_at: row.try_get(5)?,
         code: row.try_get(6)?,
         state: row.try_get(7)?,
-    })
-}
-
-fn key_line(row: &Row) -> Result<KeyLine, TaskError> {
-    Ok(KeyLine {
-        first: event(row)?,
-        undecided: row.try_get(8)?,
-        decided: row.try_get(9)?,
-        behind: row.try_get(10)?,
-        oldest: row.try_get(11)?,
     })
 }

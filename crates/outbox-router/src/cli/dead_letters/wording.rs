@@ -84,14 +84,6 @@ fn short(bytes: &[u8]) -> String {
     shown_bytes::text(bytes, SHOWN_MAX)
 }
 
-/// A number with its noun: `1 event`, `2 events`.
-pub(super) fn count(number: impl Into<i64>, noun: &str) -> String {
-    match number.into() {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
-    }
-}
-
 /// Lines in columns; the last column is as long as it is.
 pub(super) fn columns<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| {
@@ -158,6 +150,5 @@ pub(super) mod tests {
         let cell = |text: &str| text.to_owned();
         let lines = [[cell("ü"), cell("b")], [cell("ccc"), cell("")]];
         assert_eq!(columns(&lines), ["ü    b", "ccc"]);
-        assert_eq!((count(1, "key"), count(0, "key")), ("1 key".to_owned(), "0 keys".to_owned()));
     }
 }

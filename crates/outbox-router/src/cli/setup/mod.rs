@@ -21,6 +21,7 @@ use tokio_postgres::Client;
 use super::{
     DeadLetterTables, Exit, MissingTable, SetupArgs, SqlMode, TaskError, Terminal,
     connect::{Access, with_connection},
+    open_events::OpenEvents,
     sql,
 };
 use crate::config::Config;
@@ -76,6 +77,9 @@ async fn apply(
                 let outboxes = config.outboxes();
                 publication::fit(client, publication, &known, &tables, &outboxes, out).await?;
             }
+        }
+        for other in OpenEvents::others(client, config).await? {
+            writeln!(out, "table outbox_router.held: {}", other.of_other())?;
         }
         Ok((version, slot))
     });

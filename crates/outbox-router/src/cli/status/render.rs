@@ -5,9 +5,13 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    finding::Finding, reading::StatusReading, router, sample::SlotSample, verdict::Verdict,
+    finding::Finding,
+    reading::{StatusReading, TableReading},
+    router,
+    sample::SlotSample,
+    verdict::Verdict,
 };
-use crate::{config::Config, wording};
+use crate::{cli::open_events::OpenEvents, config::Config, wording};
 
 /// The text output: the four answers in their order, then what they are based on.
 pub(super) fn text(
@@ -25,7 +29,10 @@ pub(super) fn text(
     if let Some(slot) = slot {
         writeln!(out, "limit     {}", limit(slot))?;
     }
-    let held = router::held(status.router.as_ref());
+    let TableReading { own, others } = &status.held;
+    let counted = own.as_ref().map(OpenEvents::counted);
+    let list = |counted: String| format!("{counted}: outbox-router dead-letters list");
+    let held = router::held(status.router.as_ref()).or_else(|| counted.map(list));
     if verdict.findings.is_empty() && held.is_some() {
         // The router does not say whether somebody has decided; the list does.
         writeln!(out, "to do     outbox-router dead-letters list")?;
@@ -65,6 +72,9 @@ pub(super) fn text(
     }
     if let Some(held) = held {
         writeln!(out, "held      {held}")?;
+    }
+    for other in others {
+        writeln!(out, "held      {}", other.of_other())?;
     }
     status.record.text(config, out)
 }
@@ -109,6 +119,7 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
             "unsent_bytes": slot.holder.as_ref().and_then(|holder| holder.unsent_bytes),
         })
     });
+    let others: Vec<Value> = status.held.others.iter().map(OpenEvents::other_json).collect();
     json!({
         "name": config.name,
         "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
@@ -119,6 +130,8 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
         "notes": list(&verdict.notes),
         "record": status.record.json(),
         "router": status.router,
+        "held": status.held.own.as_ref().map(OpenEvents::own_json),
+        "other_pipelines": others,
     })
 }
 

@@ -7,6 +7,10 @@
 //! where the server cannot say, the witness stays, so that it is reported when the slot is
 //! re-created; `--forget` deletes it nevertheless. Rows that are committed between the last reading
 //! and the drop are not noticed.
+//!
+//! The witness also stays while events are held: they stay in their table, from which the next
+//! router of this pipeline releases them, and without the witness nothing shows whether the table
+//! has lost some.
 
 use crate::wording;
 use relay::{Case, Failure, Name};
@@ -15,6 +19,7 @@ use tokio_postgres::{Client, Row};
 use super::{
     Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
+    open_events::OpenEvents,
     sql,
 };
 use crate::config::Config;
@@ -39,8 +44,10 @@ pub(super) async fn teardown(
                 apply(client, args, config, terminal).await
             });
             match Box::pin(work).await? {
-                Some(dropped) => {
-                    Box::pin(retiring.after(dropped, args.open, config, terminal.out)).await?;
+                Some((dropped, held)) => {
+                    let after =
+                        retiring.after(dropped, held.as_ref(), args.open, config, terminal.out);
+                    Box::pin(after).await?;
                     Ok(Exit::Done)
                 }
                 None => Ok(Exit::Failure),
@@ -66,17 +73,18 @@ fn print(
         }
     }
     writeln!(out, "-- the witness in Kafka is deleted by --apply alone")?;
-    writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
+    writeln!(out, "\n-- the outbox table stays, and so does outbox_router.held")?;
+    writeln!(out, "-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }
 
-/// `None`: the person did not confirm it.
+/// Returns also what is held; `None`: the person did not confirm it.
 async fn apply(
     client: &Client,
     args: &TeardownArgs,
     config: &Config,
     terminal: &mut Terminal<'_>,
-) -> Result<Option<Dropped>, TaskError> {
+) -> Result<Option<(Dropped, Option<OpenEvents>)>, TaskError> {
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
     let mut backlog = None;
@@ -87,6 +95,13 @@ async fn apply(
         let undelivered = Backlog::of(client, slot, publication).await;
         undelivered.report(slot, terminal.out)?;
         backlog = Some(undelivered);
+    }
+    if let Some(held) = OpenEvents::own(client, config).await? {
+        writeln!(
+            terminal.out,
+            "{}, and were never delivered: outbox-router dead-letters list",
+            held.are_held()
+        )?;
     }
     match args.confirmation {
         Confirmation::Yes => {}
@@ -116,10 +131,22 @@ async fn apply(
     } else {
         writeln!(terminal.out, "publication {publication}: does not exist")?;
     }
+    // A router may have delivered or held something meanwhile.
+    let held = OpenEvents::own(client, config).await?;
+    if let Some(held) = &held {
+        let counted = held.counted();
+        writeln!(
+            terminal.out,
+            "table outbox_router.held: left, with {counted} that were never delivered"
+        )?;
+    }
+    for other in OpenEvents::others(client, config).await? {
+        writeln!(terminal.out, "table outbox_router.held: {}", other.of_other())?;
+    }
     if let Some(role) = &args.role {
         drop_role(client, role, terminal).await?;
     }
-    Ok(Some(backlog.map_or(Dropped::Before, Dropped::Now)))
+    Ok(Some((backlog.map_or(Dropped::Before, Dropped::Now), held)))
 }
 
 const SLOT: &str = "\

@@ -9,6 +9,7 @@ use crate::{
     cli::{
         OpenGaps, RecordPart, TaskError,
         connect::Access,
+        open_events::OpenEvents,
         witness::{self, Records},
     },
     config::Config,
@@ -50,11 +51,12 @@ impl Retiring {
         Self::Read(Box::new(records), Box::new(reading))
     }
 
-    /// Deletes the witness if nothing is open and everything was delivered, or if the pipeline is
-    /// given up.
+    /// Deletes the witness if nothing is open or held and everything was delivered, or if the
+    /// pipeline is given up.
     pub(super) async fn after(
         self,
         dropped: Dropped,
+        held: Option<&OpenEvents>,
         gaps: OpenGaps,
         config: &Config,
         out: &mut (dyn io::Write + Send),
@@ -82,30 +84,53 @@ impl Retiring {
                 witness::check_nothing_open(witness).and_then(|()| Err(delivered_unknown(slot)))
             }
         };
-        match (as_left, gaps) {
-            (Ok(()), _) => {
+        match (as_left, held, gaps) {
+            (Ok(()), None, _) => {
                 records.delete(stored).await.map_err(still_there)?;
                 writeln!(out, "witness: deleted")?;
             }
-            (Err(failure), OpenGaps::Forget) => {
+            (as_left, held, OpenGaps::Forget) => {
                 records.delete(stored).await.map_err(still_there)?;
-                writeln!(out, "witness: deleted, and this is forgotten with it: {failure:#}")?;
+                let why = why(as_left.err().as_ref(), held);
+                writeln!(out, "witness: deleted, and this is forgotten with it: {why}")?;
             }
-            (Err(failure), OpenGaps::Keep) => {
+            (Ok(()), Some(held), OpenGaps::Keep) => {
+                let why = why(None, Some(held));
+                writeln!(out, "witness: kept, so that this is not forgotten: {why}")?;
+                writeln!(
+                    out,
+                    "  to deliver or drop them: outbox-router setup --apply, outbox-router accept, \
+                     outbox-router run; then outbox-router dead-letters list says what to type"
+                )?;
+                given_up(out)?;
+            }
+            (Err(failure), _, OpenGaps::Keep) => {
                 writeln!(out, "witness: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
                     "  for a new slot: outbox-router setup --apply; insert the missing rows again \
                      (README, \"Operations\", step 2); then outbox-router accept"
                 )?;
-                writeln!(
-                    out,
-                    "  if the pipeline is given up: outbox-router teardown --apply --forget"
-                )?;
+                given_up(out)?;
             }
         }
         Ok(())
     }
+}
+
+/// What keeps the witness.
+fn why(not_as_left: Option<&Failure>, held: Option<&OpenEvents>) -> String {
+    let held = held.map(|held| format!("{}, and were never delivered", held.are_held()));
+    not_as_left
+        .map(|failure| format!("{failure:#}"))
+        .into_iter()
+        .chain(held)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn given_up(out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    writeln!(out, "  if the pipeline is given up: outbox-router teardown --apply --forget")
 }
 
 async fn read_source(

@@ -144,7 +144,19 @@ fn numbers(range: &RangeInclusive<u64>) -> String {
 pub(in super::super) fn count(range: RangeInclusive<u64>) -> Leaf<u64> {
     Leaf::new(
         numbers(&range),
-        move |key, from, problems| from.count(key, range.clone(), problems),
+        move |key, from, problems| from.count(key, range.clone(), None, problems),
+        |value| Some(value.to_string()),
+    )
+}
+
+/// The same where a person needs the reason of its limit.
+pub(in super::super) fn count_because(
+    range: RangeInclusive<u64>,
+    reason: &'static str,
+) -> Leaf<u64> {
+    Leaf::new(
+        numbers(&range),
+        move |key, from, problems| from.count(key, range.clone(), Some(reason), problems),
         |value| Some(value.to_string()),
     )
 }
@@ -160,7 +172,7 @@ where
 {
     let takes = numbers(&range);
     let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
-        from.count(key, range.clone(), problems).and_then(|count| T::try_from(count).ok())
+        from.count(key, range.clone(), None, problems).and_then(|count| T::try_from(count).ok())
     };
     let print = |value: &T| (*value > T::from(0)).then(|| value.to_string());
     Leaf { example: Some(example.to_string()), ..Leaf::new(takes, take, print) }

@@ -20,6 +20,7 @@ use super::{
     announce::{Announced, announce},
     catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
+    decided,
     lag::{Blame, Lag},
     moves,
     pins::{self, WalPin},
@@ -116,6 +117,7 @@ struct MonitorReading {
     /// Notes that are neither of the slot nor of the publication.
     notes: Vec<Failure>,
     pin: Option<WalPin>,
+    decided: Option<u64>,
     history: Option<History>,
 }
 
@@ -171,7 +173,9 @@ impl<C: Connect> Monitor<C> {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(MonitorReading { slot, catalog, notes: notes(&moves, *version), pin, history })
+            let decided = decided::count(client, &self.settings.name, &self.settings.slot).await;
+            let notes = notes(&moves, *version);
+            Ok(MonitorReading { slot, catalog, notes, pin, decided, history })
         })
         .await?;
         self.session = Some(session);
@@ -230,7 +234,7 @@ impl<C> Monitor<C> {
         self.stop = None;
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
-        self.report.pin = reading.pin;
+        (self.report.pin, self.report.decided) = (reading.pin, reading.decided);
         match self.other_server_finding(reading.history.as_ref()) {
             None => self.check(&reading.slot, reading.catalog, reading.notes),
             Some(finding) => self.report.findings = vec![finding],
@@ -327,7 +331,7 @@ impl<C> Monitor<C> {
     fn not_read(&mut self, failure: Failure) {
         self.catch_up();
         self.report.slot = ObservedSlot::Unknown;
-        self.report.pin = None;
+        (self.report.pin, self.report.decided) = (None, None);
         (self.report.rates, self.report.seconds_to_limit) = (None, None);
         if self.report.trouble.is_none() {
             tracing::warn!(

@@ -16,6 +16,8 @@ use crate::monitor::{
 /// What the monitor watches.
 #[derive(Debug, Clone)]
 pub struct MonitorSettings {
+    /// `name`, under which events are held.
+    pub name: String,
     /// The slot.
     pub slot: String,
     /// The publication.

@@ -6,6 +6,7 @@
 
 mod connector;
 mod differences;
+mod held;
 mod position;
 mod print;
 mod rest;
@@ -153,6 +154,7 @@ impl Facts<'_> {
             source::slot(self.config, self.access, &reading.slot_reading, direction).await;
         let slot = slot.cloned();
         steps.extend([step, source::publication(self.config, &reading.catalog)]);
+        steps.extend(held::step(self.config, self.access, direction).await);
         match direction {
             Direction::TakeOver => {
                 steps.extend(self.rows(slot.as_ref()).await);

@@ -28,6 +28,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
     let thresholds = Thresholds { warning: 1 << 20, critical: 4 << 20 };
     let settings = MonitorSettings {
+        name: "monitor".to_owned(),
         slot: "s".to_owned(),
         publication: "p".to_owned(),
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
