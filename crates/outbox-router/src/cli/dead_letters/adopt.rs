@@ -195,8 +195,8 @@ async fn take_over(table: &Table<'_>, from: &str, to: &str) -> Result<(), TaskEr
     let (last, places): (i64, i64) = (numbers.try_get(0)?, numbers.try_get(1)?);
     if last + places >= FIRST_LSN {
         let what = format!(
-            "the rows of this pipeline are of {places} transactions, and at most {FIRST_LSN} can be \
-             adopted: first delete from outbox_router.held where state in ('delivered', 'dropped')"
+            "the rows of this pipeline are of {places} transactions, and at most {FIRST_LSN} can \
+             be adopted: first delete from outbox_router.held where state in ('delivered', 'dropped')"
         );
         return Err(Failure::new(Code::HeldTable, what).into());
     }

@@ -121,8 +121,8 @@ impl Table<'_> {
     }
 
     /// The first event of each of these keys, with its key and, if it is undecided, what comes
-    /// before it. A range, and in the order of the index,
-    /// because a server without statistics would take another index.
+    /// before it. A range, and in the order of the index, because a server without statistics would
+    /// take another index.
     async fn first_events(
         &self,
         counted: &HashMap<Vec<u8>, Counts>,
@@ -131,7 +131,8 @@ impl Table<'_> {
         let of_letters: Vec<bool> = counted.values().map(|key| key.letters > 0).collect();
         let of_undecided: Vec<bool> = counted.values().map(|key| key.undecided > 0).collect();
         let query = format!(
-            "select {EVENT}, of, before.events, before.since from unnest($3::bytea[], $4::bool[], $5::bool[]) \
+            "select {EVENT}, of, before.events, before.since \
+             from unnest($3::bytea[], $4::bool[], $5::bool[]) \
                as keys (of, of_letters, of_undecided) \
              cross join lateral (select * from outbox_router.held \
                where {OF_PIPELINE} and key_hash between keys.of and keys.of and {OPEN} \

@@ -177,8 +177,8 @@ fn key_json(line: &KeyLine) -> Value {
     })
 }
 
-/// All pages show the table at one time. Each continues in the primary key, which has their order; a
-/// server without statistics would sort the whole table for each of them.
+/// All pages show the table at one time. Each continues in the primary key, which has their order;
+/// a server without statistics would sort the whole table for each of them.
 const BEGIN_PAGES: &str = "\
     begin isolation level repeatable read read only; set local enable_sort = off; \
     set local enable_incremental_sort = off; set local enable_bitmapscan = off";
