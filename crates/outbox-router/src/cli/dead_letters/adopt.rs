@@ -12,44 +12,20 @@
 
 use std::{collections::HashMap, io};
 
-use clap::Args;
 use relay::{Code, Failure};
 use serde_json::json;
 use tokio_postgres::{Client, types::ToSql};
 
 use super::{
-    args::Place,
+    args::{AdoptArgs, Place},
     relation_oid::{self, OF_NO_TABLE},
     table::{OF_PIPELINE, OPEN, Table, place},
 };
 use crate::{
-    cli::{AdminArgs, Audience, Confirmation, Effect, Exit, Form, Overrides, TaskError, Terminal},
+    cli::{Audience, Confirmation, Effect, Exit, Form, TaskError, Terminal},
     monitor::server,
     wording::count,
 };
-
-/// `dead-letters adopt`
-#[derive(Debug, Args)]
-pub struct AdoptArgs {
-    /// Show what would be done, and change nothing
-    #[arg(long = "dry-run", num_args = 0, default_value = "real")]
-    #[arg(default_missing_value = "dry")]
-    pub effect: Effect,
-    /// Do not ask
-    #[arg(long = "yes", num_args = 0, default_value = "ask")]
-    #[arg(default_missing_value = "yes")]
-    pub confirmation: Confirmation,
-    /// Print one JSON object, for programs; it needs --yes or --dry-run
-    #[arg(long = "json", num_args = 0, default_value = "text")]
-    #[arg(default_missing_value = "json")]
-    pub form: Form,
-    /// Where to connect.
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// What was set after the command.
-    #[command(flatten)]
-    pub overrides: Overrides,
-}
 
 /// No WAL begins before this place: the first segment is left out, and none is smaller than 1 MiB.
 const FIRST_LSN: i64 = 1 << 20;

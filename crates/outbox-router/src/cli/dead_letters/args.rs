@@ -5,10 +5,10 @@ use std::{fmt, str::FromStr, time::Duration};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use super::adopt::AdoptArgs;
 use crate::{
     cli::{
-        decision_args::DecisionArgs,
+        confirmation::Confirmation,
+        decision_args::{DecisionArgs, Effect},
         flags::{AdminArgs, Overrides},
         form::Form,
     },
@@ -186,6 +186,29 @@ pub struct DropArgs {
     #[arg(long = "with-behind", num_args = 0, default_value = "letters")]
     #[arg(default_missing_value = "behind")]
     pub extent: Extent,
+}
+
+/// `dead-letters adopt`
+#[derive(Debug, Args)]
+pub struct AdoptArgs {
+    /// Show what would be done, and change nothing
+    #[arg(long = "dry-run", num_args = 0, default_value = "real")]
+    #[arg(default_missing_value = "dry")]
+    pub effect: Effect,
+    /// Do not ask
+    #[arg(long = "yes", num_args = 0, default_value = "ask")]
+    #[arg(default_missing_value = "yes")]
+    pub confirmation: Confirmation,
+    /// Print one JSON object, for programs; it needs --yes or --dry-run
+    #[arg(long = "json", num_args = 0, default_value = "text")]
+    #[arg(default_missing_value = "json")]
+    pub form: Form,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
 }
 
 /// Whether what is held behind a dead letter is decided about with it.

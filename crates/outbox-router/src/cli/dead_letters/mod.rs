@@ -22,9 +22,9 @@
 //!  "not_carried_out": {"events": 0, "since": null},
 //!  "other_pipelines": [{"name": "…", "slot": "…", "events": 1, "keys": 1, "hint": "…"}]}
 //! ```
-//! where `not_carried_out` counts what nothing keeps from leaving any more, since the first decision
-//! about it, and `other_pipelines` have open events in the same table; `hint` is null where no
-//! configuration could have such a name.
+//! where `not_carried_out` counts what nothing keeps from leaving any more, since the first
+//! decision about it, and `other_pipelines` have open events in the same table; `hint` is null
+//! where no configuration could have such a name.
 //! `list --events --json` prints an object a line:
 //! ```json
 //! {"at": "0/16B3748:0", "id": "…", "table": "public.outbox", "key": "order-7",
@@ -68,10 +68,9 @@ mod table;
 mod wording;
 mod write;
 
-pub use adopt::AdoptArgs;
 pub use args::{
-    DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
-    Scope, SelectArgs, ShowArgs, Since,
+    AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
+    NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
 };
 
 use super::{Exit, TaskError, Terminal, connect::Access};
