@@ -1,7 +1,7 @@
 //! What a seed means: the configuration of the world and the faults that happen in it. Both are
 //! decided before the run, so that a failing run can be reduced by leaving faults out.
 
-use relay::HeldLimits;
+use relay::{ErrorClass, ErrorPolicy, HeldLimits, HoldKeys, OnError};
 
 use crate::{fault::Fault, random::Random};
 
@@ -42,6 +42,30 @@ pub enum Person {
     Accepts,
 }
 
+/// How dead letters are configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadLetters {
+    /// Which events that cannot be delivered become dead letters.
+    pub policy: ErrorPolicy,
+    /// How much may be held.
+    pub limits: HeldLimits,
+    /// Whether later events of a dead letter's key are held.
+    pub hold_keys: HoldKeys,
+}
+
+impl DeadLetters {
+    /// Whether events of this class become dead letters.
+    pub fn takes(&self, class: ErrorClass) -> bool {
+        let on_error = match class {
+            ErrorClass::BadRow => self.policy.bad_row,
+            ErrorClass::Unroutable => self.policy.unroutable,
+            ErrorClass::TooLarge => self.policy.too_large,
+            ErrorClass::Rejected => self.policy.rejected,
+        };
+        on_error == OnError::DeadLetter
+    }
+}
+
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedFault {
@@ -72,8 +96,8 @@ pub struct Plan {
     pub queue: usize,
     /// Partitions of each topic at the start.
     pub partitions: i32,
-    /// How much may be held, where events that cannot be delivered become dead letters.
-    pub dead_letters: Option<HeldLimits>,
+    /// Where events that cannot be delivered become dead letters.
+    pub dead_letters: Option<DeadLetters>,
     /// In the order of their steps.
     pub faults: Vec<PlannedFault>,
     /// Whether every event of the run is printed.
@@ -169,16 +193,26 @@ impl Plan {
     }
 }
 
-/// In one plan of three there are dead letters, and in a third of these little may be held.
-fn dead_letters(seed: u64) -> Option<HeldLimits> {
+/// In one plan of three there are dead letters. In a third of these little may be held, and in a
+/// fifth later events of the key pass. Now and then one class halts nevertheless.
+fn dead_letters(seed: u64) -> Option<DeadLetters> {
     let random = &mut Random::new(seed ^ 0x0dea_d1e7_7e45);
     if !random.one_in(3) {
         return None;
     }
     let usual = HeldLimits::default();
-    Some(if random.one_in(3) {
+    let limits = if random.one_in(3) {
         HeldLimits { keys: 2 + random.below(4), events: 3 + random.below(18), ..usual }
     } else {
         usual
-    })
+    };
+    let hold_keys = if random.one_in(5) { HoldKeys::No } else { HoldKeys::Yes };
+    let mut on_error = || if random.one_in(8) { OnError::Halt } else { OnError::DeadLetter };
+    let policy = ErrorPolicy {
+        bad_row: on_error(),
+        unroutable: on_error(),
+        too_large: on_error(),
+        rejected: on_error(),
+    };
+    policy.has_dead_letters().then_some(DeadLetters { policy, limits, hold_keys })
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    Code, ErrorPolicy, Failure, HeldLimits, HeldSettings, Moment, OnError, OnFailed, Relay,
-    RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
+    Code, Failure, HeldSettings, Moment, OnFailed, Relay, RelaySettings, StateTopicRead, Timing,
+    TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood, ServerMoment},
     witness::{Witness, WitnessKey},
@@ -16,7 +16,7 @@ use relay::{
 
 use crate::{
     kafka::SimulatedProducer,
-    plan::{Plan, StateTopicSetting},
+    plan::{DeadLetters, Plan, StateTopicSetting},
     postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
@@ -160,15 +160,11 @@ pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
 }
 
 /// The settings of dead letters.
-fn held(limits: Option<HeldLimits>) -> HeldSettings {
-    let Some(limits) = limits else { return HeldSettings::default() };
-    let policy = ErrorPolicy {
-        bad_row: OnError::DeadLetter,
-        unroutable: OnError::DeadLetter,
-        too_large: OnError::DeadLetter,
-        rejected: OnError::DeadLetter,
-    };
-    HeldSettings { policy, limits, ..HeldSettings::default() }
+fn held(dead_letters: Option<DeadLetters>) -> HeldSettings {
+    dead_letters.map_or_else(HeldSettings::default, |dead_letters| {
+        let DeadLetters { policy, limits, hold_keys } = dead_letters;
+        HeldSettings { policy, limits, hold_keys, ..HeldSettings::default() }
+    })
 }
 
 /// Under what the state topic keeps the witness: the same for every router.

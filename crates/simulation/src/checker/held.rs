@@ -30,7 +30,7 @@ impl InvariantChecker {
                 let mut earlier = earlier.take_while(|earlier| *earlier < number);
                 let held = earlier.find(|earlier| {
                     let earlier = &history.events[*earlier];
-                    earlier.is_open() && !earlier.is_reopened
+                    earlier.is_open() && !earlier.is_reopened && !earlier.is_alone
                 });
                 if let Some(held) = held {
                     self.report_violation(Invariant::S12Held, || {

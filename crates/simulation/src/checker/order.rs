@@ -53,6 +53,8 @@ impl InvariantChecker {
             return;
         }
         self.check_replay_is_complete(history, key, session, index);
+        // Events that the next ones pass were written meanwhile.
+        self.advance_past_settled(history, key);
         let Some(event) = history.events.get_mut(number) else { return };
         let first = self.stored[key];
         if event.is_stored {
@@ -94,7 +96,7 @@ impl InvariantChecker {
             history.events.get(*number)
         });
         let is_passed_over = |event: &CommittedEvent| {
-            event.is_accepted || event.is_to_be_dropped() || event.is_reopened
+            event.is_accepted || event.is_to_be_dropped() || event.is_reopened || event.is_alone
         };
         if between.any(|event| !is_passed_over(event)) {
             self.report_violation(Invariant::S3Order, || {
@@ -125,7 +127,7 @@ impl InvariantChecker {
 }
 
 /// Whether nothing lies between two events of a key but what a person has decided to drop, or has
-/// accepted as missing.
+/// accepted as missing, or what later events pass.
 fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
     // What was held before a gap is released by the session that begins behind the gap.
     let is_in_gap = |event: &CommittedEvent| history.has_held_events() && event.is_accepted;
@@ -135,7 +137,7 @@ fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
         // What an earlier session has produced may arrive after the history was taken back.
         let is_passed = |event: &CommittedEvent| {
             let is_lost = event.is_row_lost || event.is_drop_lost;
-            event.is_to_be_dropped() || is_in_gap(event) || is_lost
+            event.is_to_be_dropped() || is_in_gap(event) || is_lost || event.is_alone
         };
         event.is_some_and(is_passed)
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    history::{CatalogState, Keyless, RowKind},
+    history::{CatalogState, Holds, RowKind},
     kafka::TopicPartition,
     plan::VersionGroup,
     random::Random,
@@ -12,7 +12,7 @@ const TOPIC_PARTITION: TopicPartition = TopicPartition { topic: 0, partition: 0 
 
 /// Three transactions of two events each.
 fn three_transactions() -> (CommitHistory, InvariantChecker) {
-    let mut history = CommitHistory::new(VersionGroup::V18, Keyless::Stops);
+    let mut history = CommitHistory::new(VersionGroup::V18, Holds::Nothing);
     let catalog = CatalogState::NEW;
     let mut random = Random::new(7);
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 use relay::{Code, Moment, source::History};
 
 use crate::{
-    history::{CatalogState, CommitHistory, Keyless},
+    history::{CatalogState, CommitHistory, Holds},
     plan::VersionGroup,
     random::Random,
 };
@@ -112,8 +112,8 @@ pub struct SimulatedPostgres {
 
 impl SimulatedPostgres {
     /// An empty server with a slot.
-    pub fn new(version: VersionGroup, keyless: Keyless) -> Self {
-        let history = CommitHistory::new(version, keyless);
+    pub fn new(version: VersionGroup, holds: Holds) -> Self {
+        let history = CommitHistory::new(version, holds);
         let start = history.end_of_wal;
         Self {
             version,

@@ -182,7 +182,7 @@ impl World {
     fn missing_before_bad_row(&self) -> Option<(usize, usize)> {
         let events = &self.server.history.events;
         let is_bad = |event: &CommittedEvent| {
-            (event.kind != RowKind::Valid && !self.has_dead_letters())
+            event.kind.class().is_some_and(|class| !self.takes(class))
                 || event.catalog.shape >= crate::postgres::RENAMED
         };
         let bad = events.iter().position(is_bad)?;

@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use relay::{Code, Moment, Now, PgTimestamp};
+use relay::{Code, HoldKeys, Moment, Now, PgTimestamp};
 
 use crate::{
     checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::{CommitHistory, Keyless},
+    history::{CommitHistory, Holds},
     invariant::{Invariant, Violation},
     kafka::SimulatedKafka,
     plan::{Plan, Trace},
@@ -92,14 +92,15 @@ impl World {
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
         coverage::disarm();
-        let keyless = match plan.dead_letters {
-            Some(_) => Keyless::IsHeld,
-            None => Keyless::Stops,
+        let holds = match plan.dead_letters.map(|letters| letters.hold_keys) {
+            Some(HoldKeys::Yes) => Holds::Keys,
+            Some(HoldKeys::No) => Holds::Events,
+            None => Holds::Nothing,
         };
         let mut world = Self {
             random,
             at,
-            server: SimulatedPostgres::new(plan.version, keyless),
+            server: SimulatedPostgres::new(plan.version, holds),
             kafka: SimulatedKafka::new(plan.partitions),
             routers,
             checker: InvariantChecker::new(plan.window, plan.state_topic),

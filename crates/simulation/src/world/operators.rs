@@ -1,7 +1,7 @@
 //! People who decide about dead letters, and who remove their causes or not.
 
 use relay::{
-    Code,
+    Code, ErrorClass,
     held::{Decision, EventId, HeldRequest, Letter, Outcome},
 };
 
@@ -30,12 +30,14 @@ impl World {
 
     /// Rows are written some of which cannot be delivered.
     pub(super) fn write_poison(&mut self) {
+        let is_taken = |kind: &RowKind| kind.class().is_some_and(|class| self.takes(class));
+        let kinds: Vec<RowKind> = RowKind::POISON.into_iter().filter(is_taken).collect();
         if self.server.phase != ServerPhase::Up {
             return;
         }
         let first = self.server.history.events.len();
         let catalog = self.server.catalog;
-        self.server.history.write_poison(&mut self.random, catalog);
+        self.server.history.write_poison(&mut self.random, catalog, &kinds);
         for (number, event) in self.server.history.events.iter().enumerate().skip(first) {
             if event.kind == RowKind::Refused {
                 self.held.refuse(number);
@@ -167,9 +169,17 @@ impl World {
         match &held.letter {
             Some(letter) => {
                 self.check_letter(number, letter);
+                self.check_policy(number, letter);
                 *self.coverage.held.letters.entry(letter.code).or_default() += u64::from(is_new);
             }
-            None => self.coverage.held.followers += u64::from(is_new),
+            None => {
+                if self.holds_events_alone() {
+                    self.checker.report_violation(Invariant::S12Held, || {
+                        format!("event {number} is held behind another, and keys are not held")
+                    });
+                }
+                self.coverage.held.followers += u64::from(is_new);
+            }
         }
     }
 
@@ -198,6 +208,16 @@ impl World {
                 self.checker.note_refused_again(number);
                 self.check_letter(number, letter);
             }
+        }
+    }
+
+    /// An event of the stream becomes a dead letter only if it is to be one. What waits in the
+    /// table, and cannot be delivered when its turn comes, has nothing to halt.
+    fn check_policy(&mut self, number: usize, letter: &Letter) {
+        if !ErrorClass::of(letter.code).is_some_and(|class| self.takes(class)) {
+            self.checker.report_violation(Invariant::S11Reporting, || {
+                format!("event {number} becomes a dead letter, and is to halt: {letter:?}")
+            });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::Code;
+use relay::{Code, ErrorClass};
 
 use super::{World, injection::Injection, repair::Repair};
 use crate::{
@@ -56,6 +56,8 @@ impl World {
             Fault::MetadataFlap => self.hide_a_topic(),
             Fault::DeleteTopic => self.delete_a_topic(),
             Fault::GrowTopic => self.grow_a_topic(),
+            // It may refuse any event, so there would be no order to check.
+            Fault::LowerLimit if self.holds_events_alone() => Injection::NotApplicable,
             Fault::LowerLimit => self.lower_a_limit(),
             Fault::GrowWhileDown => self.grow_a_topic_while_down(),
             Fault::StateAway => self.make_the_state_topic_unavailable(),
@@ -75,12 +77,14 @@ impl World {
             Fault::ExchangeServer => self.replace_the_server(),
             Fault::ExchangeKafka => self.replace_kafka(),
             Fault::RenameKeyColumn => self.inject_for_person(fault, Self::rename_the_key),
-            Fault::PoisonRow if self.has_dead_letters() => {
+            Fault::PoisonRow if self.takes(ErrorClass::BadRow) => {
                 self.write_transaction(3, RowKind::NullId)
             }
-            Fault::OversizedRow if self.has_dead_letters() => {
+            Fault::OversizedRow if self.takes(ErrorClass::TooLarge) => {
                 self.write_transaction(3, RowKind::Oversized)
             }
+            // Its key may be held, and then it waits in the table instead of stopping a router.
+            Fault::OversizedRow if self.has_dead_letters() => Injection::NotApplicable,
             Fault::PoisonRow => self.inject_for_person(fault, Self::write_a_null_key),
             Fault::OversizedRow => self.inject_for_person(fault, Self::write_a_huge_row),
         }
@@ -124,8 +128,9 @@ impl World {
         self.checker.note_interruption();
         let _written = self.write_transaction(3, RowKind::Valid);
         let number = self.server.history.events.len() - 2;
-        if self.has_dead_letters() {
+        if self.takes(ErrorClass::Rejected) {
             self.held.refuse_for_now(number);
+            self.server.history.note_refused(number);
             self.schedule_repair(AT_ONCE, Repair::Record);
             return Injection::Done;
         }

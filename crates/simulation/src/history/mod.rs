@@ -2,11 +2,15 @@
 //! that write concurrently, savepoints that are rolled back, rows that share a position, commits
 //! that begin where the previous one ended.
 
+mod event;
+mod row;
+
 use std::ops::Range;
 
-use relay::testing::HeldState;
-
 use crate::{plan::VersionGroup, random::Random};
+
+pub use event::{CommittedEvent, NO_ORDER};
+pub use row::{CatalogState, OutboxName, PublicationState, RowKind};
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -18,151 +22,10 @@ pub const KEYS: usize = TYPES.len() * IDS.len();
 const FIRST_LSN: u64 = 1 << 20;
 /// Rows of a long transaction: more than any window.
 pub const LONG: u64 = 45;
-/// [`CommittedEvent::index_in_key`] of an event that has no key.
-pub const NO_ORDER: u64 = u64::MAX;
 /// Of the keys, so many have most of the events that cannot be delivered.
 const POISONED_KEYS: usize = 2;
 /// Sessions that write at the same time.
 const WRITERS: usize = 3;
-
-/// What the publication did with a row when the row was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PublicationState {
-    /// The publication publishes it.
-    Complete,
-    /// The publication publishes no inserts: the server sends nothing.
-    WithoutInserts,
-    /// The publication does not have the table: the server sends nothing.
-    WithoutTable,
-    /// The publication does not exist: the server sends an error, or a warning.
-    Missing,
-}
-
-/// Whether a row can become a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowKind {
-    /// It can.
-    Valid,
-    /// Its key is NULL.
-    NullKey,
-    /// Its id is NULL.
-    NullId,
-    /// Its type makes an illegal topic name.
-    IllegalTopic,
-    /// It is larger than the router reads.
-    Oversized,
-    /// Its record is larger than its topic takes.
-    TooLarge,
-    /// The broker refuses its record, as long as nobody removes the cause.
-    Refused,
-}
-
-impl RowKind {
-    /// Those that cannot be delivered as they are.
-    pub const POISON: [Self; 6] = [
-        Self::NullKey,
-        Self::NullId,
-        Self::IllegalTopic,
-        Self::Oversized,
-        Self::TooLarge,
-        Self::Refused,
-    ];
-}
-
-/// The name under which a row of the outbox is sent. The OID is the table's, except of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutboxName {
-    /// The name that the routers are configured with.
-    Configured,
-    /// Something else.
-    Changed,
-    /// That of a partition, since the publication was by leaf when the row was written.
-    Partition,
-}
-
-/// The state of the catalog when a row is written.
-#[derive(Debug, Clone, Copy)]
-pub struct CatalogState {
-    /// What the publication does with rows.
-    pub publication: PublicationState,
-    /// Shape of the table.
-    pub shape: usize,
-    /// Its name.
-    pub name: OutboxName,
-}
-
-impl CatalogState {
-    /// The catalog as set-up leaves it.
-    pub const NEW: Self =
-        Self { publication: PublicationState::Complete, shape: 0, name: OutboxName::Configured };
-}
-
-/// A committed row.
-#[derive(Debug, Clone)]
-pub struct CommittedEvent {
-    /// Index of its key, below [`KEYS`].
-    pub key: usize,
-    /// How many published events of the same key precede it.
-    pub index_in_key: u64,
-    /// The position of its row; rows may share one, so it orders nothing.
-    pub lsn: u64,
-    /// Index of its transaction.
-    pub transaction: usize,
-    /// How many published events of any key precede it.
-    pub serial: u64,
-    /// The state of the catalog when it was written.
-    pub catalog: CatalogState,
-    /// Whether it can become a record.
-    pub kind: RowKind,
-    /// False when a backup was restored that does not contain it.
-    pub is_real: bool,
-    /// Whether its record is stored in Kafka.
-    pub is_stored: bool,
-    /// Whether a person has accepted that its record is missing from Kafka.
-    pub is_accepted: bool,
-    /// The state of its row in the table of held events, if it has one.
-    pub held: Option<HeldState>,
-    /// Whether the server was restored to a state in which its row had not left the table, or was
-    /// not decided about: then it comes again after what followed it.
-    pub is_reopened: bool,
-    /// Whether the server was restored to a state in which the table had no row of it yet.
-    pub is_row_lost: bool,
-    /// Whether the server was restored to a state in which nobody had decided yet to drop it.
-    pub is_drop_lost: bool,
-}
-
-impl CommittedEvent {
-    /// Whether its record belongs in Kafka.
-    pub fn is_published(&self) -> bool {
-        self.catalog.publication == PublicationState::Complete
-    }
-
-    /// Whether its record is stored in Kafka, or accepted as missing, or it is in the table of held
-    /// events.
-    pub fn is_settled(&self) -> bool {
-        self.is_stored || self.is_accepted || self.held.is_some()
-    }
-
-    /// Whether the later events of its key may be in Kafka: it is there itself, or never will be.
-    pub fn is_passed(&self) -> bool {
-        self.is_stored || self.is_accepted || self.is_to_be_dropped()
-    }
-
-    /// Whether a person has decided to drop it.
-    pub fn is_to_be_dropped(&self) -> bool {
-        matches!(self.held, Some(HeldState::Dropping | HeldState::Dropped))
-    }
-
-    /// Whether it is in the table of held events, and has not left it.
-    pub fn is_open(&self) -> bool {
-        matches!(self.held, Some(HeldState::Held | HeldState::Requeued | HeldState::Dropping))
-    }
-
-    /// Whether it belongs to the order of a key.
-    pub fn has_order(&self) -> bool {
-        self.index_in_key != NO_ORDER
-    }
-}
 
 /// A committed transaction.
 #[derive(Debug, Clone)]
@@ -215,21 +78,23 @@ pub struct CommitHistory {
     xid: u32,
     writers: Vec<Writer>,
     version: VersionGroup,
-    keyless: Keyless,
+    holds: Holds,
 }
 
-/// What becomes of a row whose key is NULL.
+/// What is held where an event cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keyless {
-    /// Nothing of any key passes it.
-    Stops,
-    /// It is held by itself, and concerns no key.
-    IsHeld,
+pub enum Holds {
+    /// Nothing: a router stops at it, and nothing of any key passes it.
+    Nothing,
+    /// Its key; where its key is NULL, it alone.
+    Keys,
+    /// It alone: later events of its key pass it.
+    Events,
 }
 
 impl CommitHistory {
     /// An empty history.
-    pub fn new(version: VersionGroup, keyless: Keyless) -> Self {
+    pub fn new(version: VersionGroup, holds: Holds) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
@@ -241,7 +106,7 @@ impl CommitHistory {
             xid: 700,
             writers: vec![Writer::default(); WRITERS],
             version,
-            keyless,
+            holds,
         }
     }
 
@@ -273,9 +138,9 @@ impl CommitHistory {
         self.writers.pop();
     }
 
-    /// Commits a transaction of its own, some rows of which cannot be delivered: more often those
-    /// of a few keys.
-    pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState) {
+    /// Commits a transaction of its own, some rows of which cannot be delivered, for one of these
+    /// reasons: more often those of a few keys.
+    pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState, kinds: &[RowKind]) {
         self.write_transaction(1 + random.below(4), random, catalog, RowKind::Valid);
         let Some(last) = self.transactions.last() else { return };
         for number in last.events.clone() {
@@ -284,10 +149,16 @@ impl CommitHistory {
                 event.key = random.index(POISONED_KEYS);
             }
             if random.one_in(2) {
-                event.kind = RowKind::POISON[random.index(RowKind::POISON.len())];
+                event.kind = kinds[random.index(kinds.len())];
+                event.is_alone = self.holds == Holds::Events;
             }
         }
         self.recount();
+    }
+
+    /// The broker refuses this event, which is not produced yet.
+    pub fn note_refused(&mut self, number: usize) {
+        self.events[number].is_alone = self.holds == Holds::Events;
     }
 
     /// WAL that holds no events: of another table, another database, a checkpoint.
@@ -377,6 +248,7 @@ impl CommitHistory {
                 is_reopened: false,
                 is_row_lost: false,
                 is_drop_lost: false,
+                is_alone: self.holds == Holds::Events && kind != RowKind::Valid,
             });
             if catalog.publication == PublicationState::Complete {
                 if is_ordered {
@@ -398,12 +270,12 @@ impl CommitHistory {
     }
 
     fn is_ordered(&self, kind: RowKind) -> bool {
-        kind != RowKind::NullKey || self.keyless == Keyless::Stops
+        kind != RowKind::NullKey || self.holds == Holds::Nothing
     }
 
     /// Whether any event was ever held: then events of a lost history may be left out.
     pub fn has_held_events(&self) -> bool {
-        self.keyless == Keyless::IsHeld
+        self.holds != Holds::Nothing
     }
 
     /// The transaction whose commit record starts at this position.
