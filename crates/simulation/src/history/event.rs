@@ -55,8 +55,8 @@ impl CommittedEvent {
         self.is_stored || self.is_accepted || self.held.is_some()
     }
 
-    /// Whether the later events of its key may be in Kafka: it is there itself, or never will be, or
-    /// they pass it.
+    /// Whether the later events of its key may be in Kafka: it is there itself, or never will be,
+    /// or they pass it.
     pub fn is_passed(&self) -> bool {
         self.is_stored || self.is_accepted || self.is_to_be_dropped() || self.is_alone
     }
