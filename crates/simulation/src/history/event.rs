@@ -10,7 +10,7 @@ pub const NO_ORDER: u64 = u64::MAX;
 /// A committed row.
 #[derive(Debug, Clone)]
 pub struct CommittedEvent {
-    /// Index of its key, below [`KEYS`].
+    /// Index of its key, below [`super::KEYS`].
     pub key: usize,
     /// How many published events of the same key precede it.
     pub index_in_key: u64,
