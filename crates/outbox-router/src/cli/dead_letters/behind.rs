@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use relay::{Code, Failure, Lsn};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
@@ -40,37 +41,37 @@ impl Behind {
 }
 
 impl Table<'_> {
-    /// What is held behind the selected dead letters: one range of the index `held_open` for each
-    /// key, since to sort all that is held takes long. A range, and in the order of the index,
-    /// because a server without statistics would take another index.
+    /// What is held behind the selected dead letters. All that is held is read once, and joined by
+    /// hashing: a server without statistics expects one row of each side, and would look through
+    /// all that is held for each key.
     pub(super) async fn behind(&self, selection: &Selection) -> Result<Behind, TaskError> {
-        let of_key = format!(
-            "{OF_PIPELINE} and key_hash between first_of_key.of and first_of_key.of and {OPEN} \
-             and state = 'held'"
-        );
         let query = format!(
-            "select of, first_lsn::text, first_index, commit_lsn::text, event_index, events, \
-               letters \
-             from (select distinct on (key_hash) key_hash as of, commit_lsn as first_lsn, \
+            "with selected as materialized ( \
+               select distinct on (key_hash) key_hash as of, commit_lsn as first_lsn, \
                  event_index as first_index \
                from outbox_router.held where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} \
-               order by key_hash, commit_lsn, event_index) first_of_key \
-             cross join lateral (select commit_lsn, event_index from outbox_router.held \
-               where {of_key} \
-               order by key_hash desc, commit_lsn desc, event_index desc limit 1) last \
-             cross join lateral (select count(*) filter (where code is null) as events, \
-                 count(*) filter (where code is not null and ({MATCHES}) is not true) as letters \
-               from outbox_router.held where {of_key} \
-               and (commit_lsn, event_index) > (first_lsn, first_index)) behind"
+               order by key_hash, commit_lsn, event_index) \
+             select of, first_lsn::text, first_index, \
+               max(array[commit_lsn - '0/0'::pg_lsn, event_index])::text[], \
+               count(*) filter (where code is null), \
+               count(*) filter (where code is not null and ({MATCHES}) is not true) \
+             from selected join outbox_router.held on key_hash = of \
+             where {OF_PIPELINE} and {OPEN} and state = 'held' \
+               and (commit_lsn, event_index) >= (first_lsn, first_index) \
+             group by of, first_lsn, first_index"
         );
+        let begin = "begin read only; set local enable_nestloop = off; \
+                     set local enable_mergejoin = off; set local jit = off";
+        self.client.batch_execute(begin).await?;
         let rows = self.query(&query, &self.with(selection)).await?;
+        self.client.batch_execute("commit").await?;
         let key = |row: &Row| {
             Ok(BehindKey {
                 key_hash: row.try_get(0)?,
                 first: place_at(row, 1)?,
-                last: place_at(row, 3)?,
-                events: row.try_get(5)?,
-                letters: row.try_get(6)?,
+                last: place_of_numbers(row, 3)?,
+                events: row.try_get(4)?,
+                letters: row.try_get(5)?,
             })
         };
         rows.iter().map(key).collect::<Result<_, TaskError>>().map(Behind)
@@ -128,4 +129,15 @@ impl Table<'_> {
         let rows = self.query(&query, &self.with(selection)).await?;
         rows.first().map(|row| Ok((place_at(row, 0)?, place_at(row, 2)?))).transpose()
     }
+}
+
+/// A place as two numbers, the first of which is the LSN's.
+fn place_of_numbers(row: &Row, column: usize) -> Result<Place, TaskError> {
+    let numbers: Vec<String> = row.try_get(column)?;
+    let unreadable = || Failure::new(Code::HeldTable, format!("no place of an event: {numbers:?}"));
+    let [lsn, index] = numbers.as_slice() else { return Err(unreadable().into()) };
+    let (Ok(lsn), Ok(index)) = (lsn.parse(), index.parse()) else {
+        return Err(unreadable().into());
+    };
+    Ok(Place { commit_lsn: Lsn::from_u64(lsn), index })
 }

@@ -76,7 +76,6 @@ pub(super) async fn decide(
             Err(message) => return Ok(Err(message)),
         };
         let selection = Selection::of(&args.select, since);
-        table.gather_statistics().await;
         let undecided = table.undecided(&selection).await?;
         let mut plan = Plan::new(decision, undecided, table.behind(&selection).await?);
         if plan.events.is_empty() && plan.refused.is_empty() {

@@ -219,16 +219,6 @@ impl Table<'_> {
         pipeline.into_iter().chain(selection.parameters()).collect()
     }
 
-    /// Has the server gather statistics of the table. One that has none of what was written in the
-    /// last minute expects one row, and for ten thousand keys it looks through all rows for each.
-    /// Where that may not be, as for another role than the owner or on a standby, it takes long.
-    pub(super) async fn gather_statistics(&self) {
-        let statement = "analyze (skip_locked) outbox_router.held";
-        if let Err(error) = self.client.batch_execute(statement).await {
-            tracing::debug!("no statistics were gathered: {error}");
-        }
-    }
-
     pub(super) async fn query(
         &self,
         query: &str,
