@@ -65,6 +65,9 @@ const LOOK_UP_BY_INDEX: &str = "\
     set local enable_indexscan = on; set local enable_indexonlyscan = on; \
     set local enable_bitmapscan = off";
 
+/// No condition of the query, for which a server without statistics would take the primary key.
+const IS_BEFORE: &str = "(h.commit_lsn, h.event_index) < (first.commit_lsn, first.event_index)";
+
 impl Table<'_> {
     /// Every key that has a selected open event, by the place of its first dead letter.
     pub(super) async fn keys(&self, selection: &Selection) -> Result<Vec<KeyLine>, TaskError> {
@@ -139,12 +142,14 @@ impl Table<'_> {
                and (code is not null or not keys.of_letters) \
                and (state = 'held' or not keys.of_undecided) \
                order by key_hash, commit_lsn, event_index limit 1) first \
-             cross join lateral (select count(*) as events, {} as since \
+             cross join lateral (select count(*) filter (where {IS_BEFORE}) as events, {} as since \
                from outbox_router.held h \
                where {OF_PIPELINE} and h.key_hash between keys.of and keys.of and h.{OPEN} \
-               and keys.of_undecided and (h.commit_lsn, h.event_index) < \
-                 (first.commit_lsn, first.event_index)) before",
-            utc!("min(h.decided_at)")
+               and keys.of_undecided) before",
+            utc!(
+                "min(h.decided_at) filter (where (h.commit_lsn, h.event_index) \
+                < (first.commit_lsn, first.event_index))"
+            )
         );
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&self.pipeline, &self.slot, &hashes, &of_letters, &of_undecided];
