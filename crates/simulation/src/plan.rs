@@ -56,13 +56,7 @@ pub struct DeadLetters {
 impl DeadLetters {
     /// Whether events of this class become dead letters.
     pub fn takes(&self, class: ErrorClass) -> bool {
-        let on_error = match class {
-            ErrorClass::BadRow => self.policy.bad_row,
-            ErrorClass::Unroutable => self.policy.unroutable,
-            ErrorClass::TooLarge => self.policy.too_large,
-            ErrorClass::Rejected => self.policy.rejected,
-        };
-        on_error == OnError::DeadLetter
+        self.policy.of_class(class) == OnError::DeadLetter
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use super::{TaskError, shown_bytes};
-use crate::{config::Config, held::TABLE_IS_READABLE, wording::count};
+use crate::{config::Config, held::is_table_readable, wording::count};
 
 /// What is open of one pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,25 @@ pub(super) struct OpenEvents {
     keys: i64,
 }
 
+/// What is open of the configuration's pipeline, and of every other in the database.
+#[derive(Debug, Default)]
+pub(super) struct AllOpen {
+    pub(super) own: Option<OpenEvents>,
+    pub(super) others: Vec<OpenEvents>,
+}
+
+impl AllOpen {
+    /// Both; nothing where nothing is held, or the role may not see it.
+    pub(super) async fn read(client: &Client, config: &Config) -> Result<Self, TaskError> {
+        let open = read(client, config, Whose::All).await?;
+        let is_own = |open: &OpenEvents| {
+            open.name == config.name && open.slot == config.postgres.slot.as_str()
+        };
+        let (mut own, others): (Vec<_>, _) = open.into_iter().partition(is_own);
+        Ok(Self { own: own.pop(), others })
+    }
+}
+
 /// Whose events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
@@ -25,6 +44,18 @@ enum Whose {
     Own,
     /// Those of every other.
     Others,
+    All,
+}
+
+impl Whose {
+    /// Whether only the own pipeline's are counted, or only the others'.
+    const fn is_own(self) -> Option<bool> {
+        match self {
+            Self::Own => Some(true),
+            Self::Others => Some(false),
+            Self::All => None,
+        }
+    }
 }
 
 /// The longest name that is shown; no configuration has a longer one.
@@ -44,7 +75,7 @@ const PIPELINES: &str = "\
           and (h.pipeline, h.slot) > (p.pipeline, p.slot) \
         order by pipeline, slot, key_hash, commit_lsn, event_index limit 1) n) \
     select pipeline, slot from pipelines \
-    where ((pipeline, slot) = ($1, $2)) = $3 order by pipeline, slot";
+    where $3::bool is null or ((pipeline, slot) = ($1, $2)) = $3 order by pipeline, slot";
 
 /// In the order of the table: in that of the index, nearly every row is on another page.
 const COUNT: &str = "\
@@ -121,13 +152,12 @@ async fn read(
     config: &Config,
     whose: Whose,
 ) -> Result<Vec<OpenEvents>, TaskError> {
-    let is_readable = client.query_opt(TABLE_IS_READABLE, &[]).await?;
-    if !is_readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
+    if !is_table_readable(client).await? {
         return Ok(Vec::new());
     }
     let (name, slot) = (config.name.as_str(), config.postgres.slot.as_str());
     client.batch_execute(BY_INDEX).await?;
-    let pipelines = client.query(PIPELINES, &[&name, &slot, &(whose == Whose::Own)]).await?;
+    let pipelines = client.query(PIPELINES, &[&name, &slot, &whose.is_own()]).await?;
     client.batch_execute(BY_TABLE).await?;
     let mut open = Vec::with_capacity(pipelines.len());
     for pipeline in &pipelines {

@@ -21,6 +21,6 @@ mod values;
 mod version;
 
 pub use pipeline::Pipeline;
-pub(crate) use reading::{TABLE_IS_READABLE, read_table};
+pub(crate) use reading::{is_table_readable, read_table};
 pub use store::{HeldStore, Keep};
 pub use stream::HeldStream;

@@ -5,15 +5,21 @@ use relay::{
     held::{TableMark, TableReading, TableVersion},
 };
 
+use tokio_postgres::Client;
+
 use super::{failure::unsuitable, pipeline::Pipeline};
 use crate::postgres::{TextQuery, one_row, quote_literal};
 
-/// Whether the table exists and this role may read it, in a row or none. No error: a role that may
-/// not read it is told nothing of it.
-pub(crate) const TABLE_IS_READABLE: &str = "\
-    select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') \
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where n.nspname = 'outbox_router' and c.relname = 'held'";
+/// Whether the table exists and this role may read it. No error: a role that may not read it is
+/// told nothing of it.
+pub(crate) async fn is_table_readable(client: &Client) -> Result<bool, tokio_postgres::Error> {
+    let statement = "\
+        select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') \
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+        where n.nspname = 'outbox_router' and c.relname = 'held'";
+    let readable = client.query_opt(statement, &[]).await?;
+    Ok(readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
+}
 
 /// `to_regclass` would be refused to a role that may not use the schema.
 const IS_READABLE: &str = "\

@@ -4,7 +4,7 @@
 
 use tokio_postgres::{Client, Error};
 
-use crate::held::TABLE_IS_READABLE;
+use crate::held::is_table_readable;
 
 /// Limits for a table that somebody has locked: the slot is more important.
 const BEGIN: &str = "\
@@ -37,8 +37,7 @@ pub(super) async fn count(client: &Client, name: &str, slot: &str) -> Option<u64
 }
 
 async fn read(client: &Client, name: &str, slot: &str) -> Result<u64, Error> {
-    let readable = client.query_opt(TABLE_IS_READABLE, &[]).await?;
-    if !readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
+    if !is_table_readable(client).await? {
         return Ok(0);
     }
     client.batch_execute(BEGIN).await?;

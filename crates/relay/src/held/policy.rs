@@ -78,12 +78,16 @@ pub struct ErrorPolicy {
 impl ErrorPolicy {
     /// What follows from an event that fails with this code.
     pub fn of(self, code: Code) -> OnError {
-        match ErrorClass::of(code) {
-            Some(ErrorClass::BadRow) => self.bad_row,
-            Some(ErrorClass::Unroutable) => self.unroutable,
-            Some(ErrorClass::TooLarge) => self.too_large,
-            Some(ErrorClass::Rejected) => self.rejected,
-            None => OnError::Halt,
+        ErrorClass::of(code).map_or(OnError::Halt, |class| self.of_class(class))
+    }
+
+    /// What follows from an event that fails for a reason of this class.
+    pub const fn of_class(self, class: ErrorClass) -> OnError {
+        match class {
+            ErrorClass::BadRow => self.bad_row,
+            ErrorClass::Unroutable => self.unroutable,
+            ErrorClass::TooLarge => self.too_large,
+            ErrorClass::Rejected => self.rejected,
         }
     }
 

@@ -22,7 +22,8 @@ use super::{
     table::{OF_PIPELINE, OPEN, Table, place},
 };
 use crate::{
-    cli::{Audience, Confirmation, Effect, Exit, Form, TaskError, Terminal},
+    cli::{Effect, Exit, Form, TaskError, Terminal},
+    config::Config,
     monitor::server,
     wording::count,
 };
@@ -53,6 +54,7 @@ struct Found {
 /// Shows, asks, adopts, and reports.
 pub(super) async fn adopt(
     args: &AdoptArgs,
+    config: &Config,
     table: &Table<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
@@ -72,7 +74,8 @@ pub(super) async fn adopt(
     }
     let dry = args.effect == Effect::Dry;
     if !dry {
-        if let Some(refused) = confirm(args, table.slot, terminal)? {
+        let words = ("adopt them", "adopted");
+        if let Some(refused) = args.confirmation.ask(args.form, config, words, terminal)? {
             return Ok(refused);
         }
         table.client.batch_execute(BEGIN).await?;
@@ -104,26 +107,6 @@ fn show(found: &Found, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         "adopt {open} of {keys}, and {closed} that have left, of the database cluster with system \
          identifier {system_id}\n\n{CONSEQUENCE}"
     )
-}
-
-/// `None`: yes.
-fn confirm(args: &AdoptArgs, slot: &str, terminal: &mut Terminal<'_>) -> io::Result<Option<Exit>> {
-    match (args.confirmation, terminal.audience, args.form) {
-        (Confirmation::Yes, ..) => Ok(None),
-        (Confirmation::Ask, Audience::Person, Form::Text) => {
-            let question = format!("type {slot}, the slot's name, to adopt them: ");
-            if terminal.confirms(slot, &question)? {
-                return Ok(None);
-            }
-            writeln!(terminal.err, "nothing was adopted")?;
-            Ok(Some(Exit::Failure))
-        }
-        (Confirmation::Ask, ..) => {
-            writeln!(terminal.err, "error: nothing was adopted: there is nobody to ask")?;
-            writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
-            Ok(Some(Exit::Usage))
-        }
-    }
 }
 
 async fn find(table: &Table<'_>) -> Result<Option<Found>, TaskError> {

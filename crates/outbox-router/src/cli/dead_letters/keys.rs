@@ -134,7 +134,7 @@ impl Table<'_> {
         let of_letters: Vec<bool> = counted.values().map(|key| key.letters > 0).collect();
         let of_undecided: Vec<bool> = counted.values().map(|key| key.undecided > 0).collect();
         let query = format!(
-            "select {EVENT}, of, before.events, before.since \
+            "select {EVENT}, of, before.events, {} \
              from unnest($3::bytea[], $4::bool[], $5::bool[]) \
                as keys (of, of_letters, of_undecided) \
              cross join lateral (select * from outbox_router.held \
@@ -142,14 +142,12 @@ impl Table<'_> {
                and (code is not null or not keys.of_letters) \
                and (state = 'held' or not keys.of_undecided) \
                order by key_hash, commit_lsn, event_index limit 1) first \
-             cross join lateral (select count(*) filter (where {IS_BEFORE}) as events, {} as since \
+             cross join lateral (select count(*) filter (where {IS_BEFORE}) as events, \
+                 min(h.decided_at) filter (where {IS_BEFORE}) as since \
                from outbox_router.held h \
                where {OF_PIPELINE} and h.key_hash between keys.of and keys.of and h.{OPEN} \
                and keys.of_undecided) before",
-            utc!(
-                "min(h.decided_at) filter (where (h.commit_lsn, h.event_index) \
-                < (first.commit_lsn, first.event_index))"
-            )
+            utc!("before.since")
         );
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&self.pipeline, &self.slot, &hashes, &of_letters, &of_undecided];

@@ -100,7 +100,7 @@ pub(super) async fn dead_letters(
             Box::pin(decide::decide(Decision::Requeue, args, config, access, terminal)).await
         }
         DeadLetters::Adopt(args) => {
-            let adopt = async |table: &Table<'_>| adopt::adopt(args, table, terminal).await;
+            let adopt = async |table: &Table<'_>| adopt::adopt(args, config, table, terminal).await;
             with_table(config, access, adopt).await
         }
         DeadLetters::Drop(args) => {

@@ -11,7 +11,7 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
-        open_events::OpenEvents,
+        open_events::AllOpen,
         router_status,
     },
     config::Config,
@@ -25,26 +25,9 @@ pub(super) struct StatusReading {
     pub(super) router: Option<Value>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
-    /// What is held, as the table has it.
-    pub(super) held: TableReading,
-}
-
-/// What the table of held events has; nothing where a router answers, which knows it, and where
-/// the table cannot be read.
-#[derive(Default)]
-pub(super) struct TableReading {
-    pub(super) own: Option<OpenEvents>,
-    pub(super) others: Vec<OpenEvents>,
-}
-
-impl TableReading {
-    async fn take(config: &Config, access: Access<'_>) -> Self {
-        let read = with_connection(access, "status", async |client| {
-            let own = OpenEvents::own(client, config).await?;
-            Ok(Self { own, others: OpenEvents::others(client, config).await? })
-        });
-        read.await.unwrap_or_default()
-    }
+    /// What is held, as the table has it; nothing where a router answers, which knows it, and where
+    /// the table cannot be read.
+    pub(super) held: AllOpen,
 }
 
 /// Reads once.
@@ -64,8 +47,13 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
     let held = match (&router, &sample) {
-        (None, Ok(_)) => Box::pin(TableReading::take(config, access)).await,
-        (Some(_), _) | (None, Err(_)) => TableReading::default(),
+        (None, Ok(_)) => {
+            let read = with_connection(access, "status", async |client| {
+                AllOpen::read(client, config).await
+            });
+            Box::pin(read).await.unwrap_or_default()
+        }
+        (Some(_), _) | (None, Err(_)) => AllOpen::default(),
     };
     Ok(StatusReading { sample, router, record, held })
 }

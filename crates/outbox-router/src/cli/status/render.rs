@@ -5,13 +5,13 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    finding::Finding,
-    reading::{StatusReading, TableReading},
-    router,
-    sample::SlotSample,
-    verdict::Verdict,
+    finding::Finding, reading::StatusReading, router, sample::SlotSample, verdict::Verdict,
 };
-use crate::{cli::open_events::OpenEvents, config::Config, wording};
+use crate::{
+    cli::open_events::{AllOpen, OpenEvents},
+    config::Config,
+    wording,
+};
 
 /// The text output: the four answers in their order, then what they are based on.
 pub(super) fn text(
@@ -29,7 +29,7 @@ pub(super) fn text(
     if let Some(slot) = slot {
         writeln!(out, "limit     {}", limit(slot))?;
     }
-    let TableReading { own, others } = &status.held;
+    let AllOpen { own, others } = &status.held;
     let counted = own.as_ref().map(OpenEvents::counted);
     let list = |counted: String| format!("{counted}: outbox-router dead-letters list");
     let held = router::held(status.router.as_ref()).or_else(|| counted.map(list));

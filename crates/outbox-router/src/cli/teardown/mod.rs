@@ -19,7 +19,7 @@ use tokio_postgres::{Client, Row};
 use super::{
     Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
-    open_events::OpenEvents,
+    open_events::{AllOpen, OpenEvents},
     sql,
 };
 use crate::config::Config;
@@ -132,7 +132,7 @@ async fn apply(
         writeln!(terminal.out, "publication {publication}: does not exist")?;
     }
     // A router may have delivered or held something meanwhile.
-    let held = OpenEvents::own(client, config).await?;
+    let AllOpen { own: held, others } = AllOpen::read(client, config).await?;
     if let Some(held) = &held {
         let counted = held.counted();
         writeln!(
@@ -140,7 +140,7 @@ async fn apply(
             "table outbox_router.held: left, with {counted} that were never delivered"
         )?;
     }
-    for other in OpenEvents::others(client, config).await? {
+    for other in others {
         writeln!(terminal.out, "table outbox_router.held: {}", other.of_other())?;
     }
     if let Some(role) = &args.role {

@@ -2,29 +2,27 @@
 
 use relay::{NewLetter, SkippedRow};
 
-/// Logs a dead letter, with the command that shows it. The line has neither key nor payload.
+/// Logs a dead letter, with the command that shows it.
 pub(in crate::shell) fn dead_letter(letter: &NewLetter) {
-    let NewLetter { id, table, event_id, code, message } = letter;
-    tracing::warn!(
-        code = code.as_str(),
-        %id,
-        event_id,
-        table,
-        hint = format!("outbox-router dead-letters show --id {id}"),
-        "an event is a dead letter: {message}"
-    );
+    warn_of(letter, "an event is a dead letter", "");
 }
 
 /// Logs a dead letter that was requeued and refused again.
 pub(in crate::shell) fn refused_again(letter: &NewLetter) {
+    let first = "remove the cause, then requeue it again: ";
+    warn_of(letter, "a dead letter was refused again", first);
+}
+
+/// The line has neither key nor payload.
+fn warn_of(letter: &NewLetter, what: &str, first: &str) {
     let NewLetter { id, table, event_id, code, message } = letter;
     tracing::warn!(
         code = code.as_str(),
         %id,
         event_id,
         table,
-        hint = format!("remove the cause, then requeue it again: outbox-router dead-letters show --id {id}"),
-        "a dead letter was refused again: {message}"
+        hint = format!("{first}outbox-router dead-letters show --id {id}"),
+        "{what}: {message}"
     );
 }
 

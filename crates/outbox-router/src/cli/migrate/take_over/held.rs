@@ -5,7 +5,7 @@ use crate::{
     cli::{
         Direction,
         connect::{Access, with_connection},
-        open_events::OpenEvents,
+        open_events::AllOpen,
     },
     config::Config,
 };
@@ -18,11 +18,9 @@ pub(super) async fn step(
     access: Access<'_>,
     direction: Direction,
 ) -> Option<Step> {
-    let read = with_connection(access, "migrate", async |client| {
-        let own = OpenEvents::own(client, config).await?;
-        Ok((own, OpenEvents::others(client, config).await?))
-    });
-    let (own, others) = Box::pin(read).await.unwrap_or_default();
+    let read =
+        with_connection(access, "migrate", async |client| AllOpen::read(client, config).await);
+    let AllOpen { own, others } = Box::pin(read).await.unwrap_or_default();
     let step = match (own, direction) {
         (None, _) if others.is_empty() => return None,
         (None, _) => Step::ready(NAME, "none is held for this pipeline"),
