@@ -1,6 +1,11 @@
 //! Whether a command asks.
 
+use std::io;
+
 use clap::ValueEnum;
+
+use super::{Audience, Exit, Terminal, form::Form};
+use crate::config::Config;
 
 /// Whether to ask before something is dropped or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -9,4 +14,34 @@ pub enum Confirmation {
     Ask,
     /// The answer is yes.
     Yes,
+}
+
+impl Confirmation {
+    /// Asks for the slot's name, `to` do something. Where the answer is no, says that nothing was
+    /// `done`, and returns the exit code.
+    pub(super) fn ask(
+        self,
+        form: Form,
+        config: &Config,
+        (to, done): (&str, &str),
+        terminal: &mut Terminal<'_>,
+    ) -> io::Result<Option<Exit>> {
+        match (self, terminal.audience, form) {
+            (Self::Yes, ..) => Ok(None),
+            (Self::Ask, Audience::Person, Form::Text) => {
+                let slot = config.postgres.slot.as_str();
+                let question = format!("type {slot}, the slot's name, to {to}: ");
+                if terminal.confirms(slot, &question)? {
+                    return Ok(None);
+                }
+                writeln!(terminal.err, "nothing was {done}")?;
+                Ok(Some(Exit::Failure))
+            }
+            (Self::Ask, ..) => {
+                writeln!(terminal.err, "error: nothing was {done}: there is nobody to ask")?;
+                writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
+                Ok(Some(Exit::Usage))
+            }
+        }
+    }
 }

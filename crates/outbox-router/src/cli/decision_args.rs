@@ -4,7 +4,7 @@ use std::io;
 
 use clap::{Args, ValueEnum};
 
-use super::{Audience, Exit, Terminal, confirmation::Confirmation, form::Form, person};
+use super::{Exit, Terminal, confirmation::Confirmation, form::Form, person};
 use crate::config::{Config, Environment};
 
 /// How a decision is made: by whom and why, whether it is carried out, and what is printed.
@@ -51,23 +51,7 @@ impl DecisionArgs {
         (to, done): (&str, &str),
         terminal: &mut Terminal<'_>,
     ) -> io::Result<Option<Exit>> {
-        match (self.confirmation, terminal.audience, self.form) {
-            (Confirmation::Yes, ..) => Ok(None),
-            (Confirmation::Ask, Audience::Person, Form::Text) => {
-                let slot = config.postgres.slot.as_str();
-                let question = format!("type {slot}, the slot's name, to {to}: ");
-                if terminal.confirms(slot, &question)? {
-                    return Ok(None);
-                }
-                writeln!(terminal.err, "nothing was {done}")?;
-                Ok(Some(Exit::Failure))
-            }
-            (Confirmation::Ask, ..) => {
-                writeln!(terminal.err, "error: nothing was {done}: there is nobody to ask")?;
-                writeln!(terminal.err, "  hint: the same command with --yes, or with --dry-run")?;
-                Ok(Some(Exit::Usage))
-            }
-        }
+        self.confirmation.ask(self.form, config, (to, done), terminal)
     }
 }
 

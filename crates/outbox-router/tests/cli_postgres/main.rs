@@ -3,6 +3,8 @@
 //! cluster.
 
 mod accept;
+mod cleanup;
+mod cleanup_proof;
 mod dead_letters;
 mod give_back;
 mod held;

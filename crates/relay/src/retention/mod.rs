@@ -25,10 +25,13 @@ use std::collections::VecDeque;
 
 use pgoutput::{Lsn, Xid};
 
+mod columns;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;
+
+pub use columns::{RowColumns, row_columns};
 
 /// How many horizons wait to be confirmed: one that is as old as what is confirmed next, whatever
 /// is behind, and few enough to be looked through at every reading.
