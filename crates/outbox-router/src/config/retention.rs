@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use relay::TableName;
+use relay::{OutboxTable, TableName};
 
 use super::{
     entry::KeyEntry,
     error::{ConfigCode, ConfigError, Rejection},
-    keys::Config,
     kinds::{Kind, Named, choice, connection, count, duration, text},
     names::{identifier, parse_table, print_table},
     print::Lines,
@@ -100,12 +99,15 @@ fn print_archive(name: &Option<TableName>) -> String {
 }
 
 /// Checks the section against itself and the tables.
-pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
-    let retention = &config.retention;
+pub(super) fn validate(
+    retention: &RetentionSection,
+    outboxes: &[OutboxTable],
+    problems: &mut Problems<'_>,
+) {
     let mut contradiction = |what: String, hint: &str| {
         problems.push(ConfigError::new(ConfigCode::Contradiction, what).hint(hint));
     };
-    if retention.mode != RetentionMode::Off && config.outbox.is_empty() {
+    if retention.mode != RetentionMode::Off && outboxes.is_empty() {
         contradiction(
             "retention.mode deletes rows, and no [[outbox]] is configured".to_owned(),
             "name each table that rows are deleted from: [[outbox]] with table = \"public.outbox\"",
@@ -118,13 +120,13 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
             "set retention.mode = \"archive\", or leave archive_table out",
         );
     }
-    if config.outbox.len() > 1 {
+    if outboxes.len() > 1 {
         contradiction(
             format!("retention.archive_table is {archive}, and there are several [[outbox]]"),
             "leave it out: then each has an archive of its own",
         );
     }
-    if config.outbox.iter().any(|outbox| outbox.name == *archive) {
+    if outboxes.iter().any(|outbox| outbox.name == *archive) {
         contradiction(
             format!("retention.archive_table is the outbox {archive}"),
             "rows would be delivered again: name another table",

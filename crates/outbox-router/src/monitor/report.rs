@@ -36,8 +36,8 @@ pub struct MonitorReport {
     /// What is wrong with slot, publication and tables now, the most severe first.
     pub findings: Vec<Failure>,
     /// The end of WAL when slot, publication and tables were last found as they must be, on the
-    /// present connection; `None` while they are not. Whatever was committed before it was published
-    /// as it must be.
+    /// present connection; `None` while they are not. Whatever was committed before that position
+    /// was published as it must be.
     pub verified: Option<Lsn>,
     /// Alterations that the catalog explains, seen by this process, or by a session that compared
     /// with the witness. The catalog does not show whether rows were left out meanwhile.

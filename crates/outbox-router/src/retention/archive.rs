@@ -3,9 +3,9 @@
 use relay::{Case, Failure, Name, TableName};
 
 use super::{
+    column::Column,
     session::{Session, text},
     settings::RetentionSettings,
-    target::Column,
 };
 use crate::postgres::{quote_identifier, quote_literal, quote_table};
 

@@ -16,6 +16,7 @@
 
 pub(crate) mod abandoned;
 mod archive;
+mod column;
 pub(crate) mod counts;
 mod figures;
 mod held;

@@ -20,6 +20,14 @@ pub(super) struct Rule<'a> {
     pub(super) keep: Duration,
 }
 
+/// What the statement counted.
+pub(super) struct Counted {
+    pub(super) candidates: u64,
+    pub(super) covered: u64,
+    pub(super) removed: u64,
+    pub(super) last: Option<String>,
+}
+
 impl Rule<'_> {
     /// Whether the row's transaction is confirmed.
     pub(super) fn is_covered(&self) -> String {
@@ -84,8 +92,8 @@ impl Rule<'_> {
     }
 }
 
-/// [`relay::retention::Horizon::precedes`] as SQL, of expressions: `xmin` is a row's, and `next` the
-/// next transaction's `xid8`.
+/// [`relay::retention::Horizon::precedes`] as SQL, of expressions: `xmin` is a row's, and `next`
+/// the next transaction's `xid8`.
 pub fn precedes_sql(before: FullXid, xmin: &str, next: &str) -> String {
     let full = before.as_u64();
     let low = u64::from(before.of_row().as_u32());

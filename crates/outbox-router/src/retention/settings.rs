@@ -1,5 +1,7 @@
 //! What a sweep is told.
 
+use std::time::Duration;
+
 use relay::OutboxTable;
 use sha2::{Digest as _, Sha256};
 
@@ -35,6 +37,11 @@ impl RetentionSettings {
     /// Whether rows are removed at all.
     pub fn is_on(&self) -> bool {
         self.section.mode != RetentionMode::Off
+    }
+
+    /// How long rows are kept; `None` where none is removed.
+    pub fn keep(&self) -> Option<Duration> {
+        self.is_on().then_some(self.section.keep)
     }
 
     /// The advisory lock of whoever removes rows of this pipeline. Locks are of one database, as

@@ -3,9 +3,8 @@
 use relay::{Case, Failure, Name};
 
 use super::{
-    rows::{Rule, is_of},
+    rows::{Counted, Rule, is_of},
     session::{Session, number, text},
-    sweep::Counted,
     target::Target,
 };
 

@@ -3,7 +3,7 @@
 use relay::{Code, Failure, retention::FullXid};
 
 use super::{
-    rows::{Rule, is_of},
+    rows::{Counted, Rule, is_of},
     session::{Session, number, optional},
     settings::RetentionSettings,
     slow::Blocks,
@@ -59,14 +59,6 @@ enum From {
     At(String),
     /// Behind it: everything at this time was looked at, and stays.
     Behind(String),
-}
-
-/// What the statement counted.
-pub(super) struct Counted {
-    pub(super) candidates: u64,
-    pub(super) covered: u64,
-    pub(super) removed: u64,
-    pub(super) last: Option<String>,
 }
 
 impl<'a> Sweep<'a> {

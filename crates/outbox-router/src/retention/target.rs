@@ -6,6 +6,7 @@ use relay::{
 
 use super::{
     archive::{self, Archive},
+    column::{Column, columns},
     held::{self, HeldTable},
     session::{Session, number, text},
     settings::RetentionSettings,
@@ -33,17 +34,6 @@ pub(crate) struct Target {
     pub(super) locks: RowLocks,
     /// Whether an index begins with the time column.
     pub(super) index: TimeIndex,
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) name: String,
-    /// Its type, as SQL writes it.
-    pub(super) sql_type: String,
-    /// The type, or of a domain its base type.
-    type_oid: u32,
-    number: i16,
 }
 
 /// What a row that another session has locked means.
@@ -184,27 +174,6 @@ fn check_privileges(
     );
     let what = format!("role {role} may not {forbidden} {name}");
     Err(Failure::of(Case::RetentionForbidden, what).naming(Name::Statements, grants))
-}
-
-async fn columns(session: Session<'_>, oid: u32) -> Result<Vec<Column>, Failure> {
-    let rows = session
-        .rows(&format!(
-            "select a.attname, format_type(a.atttypid, a.atttypmod), \
-               case when t.typtype = 'd' then t.typbasetype else t.oid end, a.attnum \
-             from pg_attribute a join pg_type t on t.oid = a.atttypid \
-             where a.attrelid = {oid} and a.attnum > 0 and not a.attisdropped \
-               and a.attgenerated = '' order by a.attnum"
-        ))
-        .await?;
-    let column = |row| {
-        Ok(Column {
-            name: text(row, 0)?.to_owned(),
-            sql_type: text(row, 1)?.to_owned(),
-            type_oid: number(row, 2)?,
-            number: number(row, 3)?,
-        })
-    };
-    rows.iter().map(column).collect()
 }
 
 /// The column that gives rows an age, and its number.
