@@ -59,7 +59,7 @@ async fn after_a_slot_was_dropped_and_made_again_nothing_is_removed() {
 #[tokio::test]
 async fn rows_that_the_publication_left_out_are_not_removed() {
     const ROUNDS: usize = 4;
-    let (mut fixture, session) = started(builder().set("monitor.interval", "5s")).await;
+    let (mut fixture, session) = started(builder().set("monitor.interval", "10s")).await;
     for _ in 0..ROUNDS {
         let running = fixture.load(load());
         wait_committed(&running, 50).await.unwrap();
