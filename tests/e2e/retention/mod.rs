@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE, text};
+use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE, create_event_function, text};
 use serde_json::Value;
 use testbed::load::{COMMITTED, Load, Mix, TransactionKind};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
@@ -66,6 +66,19 @@ async fn start(fixture: &mut Fixture) {
         .await
         .unwrap();
     fixture.accept().await.unwrap();
+}
+
+/// Makes `testbed.event`, and the aggregates 100001 to 100005 for it: writers wait for no lock then.
+async fn create_private_aggregates(session: &DatabaseSession) {
+    create_event_function(session).await.unwrap();
+    session
+        .batch_execute(
+            "INSERT INTO testbed.aggregate SELECT n, 'long-' || n, \
+               (SELECT type FROM testbed.aggregate WHERE n = 0), 0 \
+             FROM generate_series(100001, 100005) n",
+        )
+        .await
+        .unwrap();
 }
 
 /// Checks that every row that is gone is in Kafka, and returns how many are gone. Rows are read

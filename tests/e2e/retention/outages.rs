@@ -4,8 +4,8 @@ use e2e::{SHORT_DEADLINE, wait_committed};
 use testbed::proxy::ProxyMode;
 
 use super::{
-    DEADLINE, builder, check_gone_are_delivered, count, load, started, wait_left, wait_swept,
-    wait_waiting,
+    DEADLINE, builder, check_gone_are_delivered, count, create_private_aggregates, load, started,
+    wait_left, wait_swept, wait_waiting,
 };
 
 /// The checker reads Kafka by another way than the router, so it sees during the outage what is
@@ -14,13 +14,25 @@ use super::{
 async fn while_kafka_is_away_no_undelivered_row_is_removed() {
     const OUTAGES: usize = 4;
     let (mut fixture, session) = started(builder().proxied_kafka()).await;
+    create_private_aggregates(&session).await;
     let running = fixture.load(load());
     for outage in 0..OUTAGES {
         wait_committed(&running, 200).await.unwrap();
         wait_swept(&mut fixture).await;
         assert!(check_gone_are_delivered(&fixture, &session).await > 0);
+        // It is older than what is delivered meanwhile, and commits when Kafka is away.
+        let long = fixture.session().await.unwrap();
+        long.batch_execute(
+            "BEGIN; SELECT testbed.event(100001); SAVEPOINT a; SELECT testbed.event(100002); \
+             RELEASE a",
+        )
+        .await
+        .unwrap();
+        wait_committed(&running, 50).await.unwrap();
+        wait_swept(&mut fixture).await;
         let mode = if outage % 2 == 0 { ProxyMode::BlackHole } else { ProxyMode::HoldAnswers };
         fixture.kafka_proxy().unwrap().set(mode).await.unwrap();
+        long.batch_execute("COMMIT").await.unwrap();
         wait_committed(&running, 300).await.unwrap();
         check_gone_are_delivered(&fixture, &session).await;
         wait_waiting(&mut fixture, "this router does not stream").await;

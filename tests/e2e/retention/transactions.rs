@@ -1,29 +1,21 @@
 //! Transactions that are open for long, with savepoints, prepared.
 
-use e2e::{SHORT_DEADLINE, create_event_function, wait_committed};
+use e2e::{SHORT_DEADLINE, wait_committed};
 
 use super::{
-    DEADLINE, builder, check_gone_are_delivered, count, load, started, wait_left, wait_swept,
+    DEADLINE, builder, check_gone_are_delivered, count, create_private_aggregates, load, started,
+    wait_left, wait_swept,
 };
 
 #[tokio::test]
 async fn rows_of_a_long_transaction_and_of_its_savepoints_stay_until_they_are_delivered() {
     let builder = builder().postgres("max_prepared_transactions", "2");
     let (mut fixture, session) = started(builder).await;
-    create_event_function(&session).await.unwrap();
+    create_private_aggregates(&session).await;
     let running = fixture.load(load());
     wait_committed(&running, 100).await.unwrap();
     wait_swept(&mut fixture).await;
 
-    // Aggregates of their own: the writers wait for no lock.
-    session
-        .batch_execute(
-            "INSERT INTO testbed.aggregate SELECT n, 'long-' || n, \
-               (SELECT type FROM testbed.aggregate WHERE n = 0), 0 \
-             FROM generate_series(100001, 100005) n",
-        )
-        .await
-        .unwrap();
     let long = fixture.session().await.unwrap();
     long.batch_execute(
         "BEGIN; SELECT testbed.event(100001); SAVEPOINT a; SELECT testbed.event(100002); \
