@@ -68,7 +68,7 @@ async fn start(fixture: &mut Fixture) {
     fixture.accept().await.unwrap();
 }
 
-/// Makes `testbed.event`, and the aggregates 100001 to 100005 for it: writers wait for no lock then.
+/// Makes `testbed.event`, and the aggregates 100001 to 100005 for it: so writers wait for no lock.
 async fn create_private_aggregates(session: &DatabaseSession) {
     create_event_function(session).await.unwrap();
     session
