@@ -1,11 +1,12 @@
-//! `run`: starts the three tasks, and ends the process when the streaming task ends.
+//! `run`: starts the tasks, and ends the process when the streaming task ends.
 //!
 //! ARCHITECTURE.md says why each task exists. The *streaming task* has a thread of its own, so that
-//! nothing else can delay a status update. The *monitor* and the *admin endpoint* run on the main
-//! thread. The tasks share no state: two `watch` channels carry the reports of streaming task and
-//! monitor, and one bounded channel carries the monitor's events to the streaming task.
+//! nothing else can delay a status update. The *monitor*, *retention* and the *admin endpoint* run
+//! on the main thread. The tasks share no state: `watch` channels carry the reports of streaming
+//! task, monitor and retention, and one bounded channel carries the monitor's events to the
+//! streaming task.
 
-use std::{io, net::SocketAddr, thread};
+use std::{io, net::SocketAddr, thread, time::SystemTime};
 
 use relay::{
     ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing, Window,
@@ -27,6 +28,7 @@ use crate::{
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source, witness_key},
+    retention::{self, RetentionReport, RetentionSettings},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
 };
 
@@ -119,13 +121,27 @@ impl App {
             monitor::ConnectBy(|| endpoint.sql()),
             monitor::Channels { relay: relay_seen.clone(), events, report: monitor_reports },
         );
-        let sources = admin::Sources { relay: relay_seen, monitor: monitor_seen };
+        let settings = RetentionSettings::of(&self.prepared.config);
+        let initial = RetentionReport::initial(&settings, SystemTime::now());
+        let (retention_reports, retention_seen) = watch::channel(initial);
+        let retention_endpoint = self.retention_endpoint();
+        let retention = retention::run(
+            settings,
+            monitor::ConnectBy(|| retention_endpoint.sql()),
+            retention::Channels {
+                relay: relay_seen.clone(),
+                monitor: monitor_seen.clone(),
+                report: retention_reports,
+            },
+        );
+        let sources =
+            admin::Sources { relay: relay_seen, monitor: monitor_seen, retention: retention_seen };
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::pin!(monitor, admin);
-        let mut watches = true;
+        tokio::pin!(monitor, retention, admin);
+        let (mut watches, mut removes) = (true, true);
         loop {
             tokio::select! {
                 biased;
@@ -138,6 +154,8 @@ impl App {
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
                 // Neither is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
+                // It ends at once where it is off.
+                () = &mut retention, if removes => removes = false,
                 result = &mut admin => result?,
             }
         }
@@ -195,6 +213,13 @@ impl App {
         }
     }
 
+    fn retention_endpoint(&self) -> Endpoint {
+        Endpoint {
+            conninfo: self.prepared.retention.clone(),
+            application_name: format!("{} retention", self.prepared.config.name),
+        }
+    }
+
     fn witness_key(&self) -> WitnessKey {
         witness_key(&self.prepared.config, &self.prepared.conninfo.dbname)
     }
@@ -220,6 +245,7 @@ impl App {
             name: self.prepared.config.name.clone(),
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),
+            keep: RetentionSettings::of(&self.prepared.config).keep(),
             window: self.window(),
         }
     }

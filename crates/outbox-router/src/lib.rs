@@ -4,6 +4,7 @@
 //! * [`postgres`] connects to PostgreSQL: the replication connection, and ordinary SQL.
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
+//! * [`retention`] removes delivered rows from the tables.
 //! * [`migrate`] translates the configuration of Debezium.
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
@@ -29,6 +30,7 @@ pub mod monitor;
 mod owned_record;
 pub mod postgres;
 pub mod prepare;
+pub mod retention;
 pub mod shell;
 pub mod telemetry;
 mod warning;

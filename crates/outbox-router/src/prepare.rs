@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     config::{
-        Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
+        Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places, Secret,
         is_secret_property,
     },
     held::Pipeline,
@@ -34,6 +34,8 @@ pub struct Prepared {
     pub config: Config,
     /// How to connect to PostgreSQL: `postgres.url` and the environment variables of libpq.
     pub conninfo: ConnInfo,
+    /// How to connect for retention: `retention.url`, else the same.
+    pub retention: ConnInfo,
     /// How to connect to Kafka, and how to produce.
     pub kafka: KafkaSettings,
 }
@@ -46,12 +48,15 @@ impl Prepared {
     pub fn build(loaded: Loaded, environment: &Environment) -> Result<Self, ConfigErrors> {
         let kafka = kafka_settings(&loaded.config);
         let mut errors = refused_properties(&kafka, &loaded.places);
-        match conninfo(&loaded, environment) {
-            Ok(conninfo) if errors.is_empty() => {
-                Ok(Self { config: loaded.config, conninfo, kafka })
+        let own = conninfo(&loaded, environment);
+        let retention = retention_conninfo(&loaded, environment).transpose();
+        match (own, retention) {
+            (Ok(conninfo), Ok(retention)) if errors.is_empty() => {
+                let retention = retention.unwrap_or_else(|| conninfo.clone());
+                Ok(Self { config: loaded.config, conninfo, retention, kafka })
             }
-            conninfo => {
-                errors.extend(conninfo.err());
+            (own, retention) => {
+                errors.extend(own.err().into_iter().chain(retention.err()));
                 Err(ConfigErrors(errors))
             }
         }
@@ -76,12 +81,16 @@ pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErr
         let why = format!("librdkafka refuses it: {}", without_secrets(&kafka, &why));
         errors.push(unusable(&property_in(&kafka, &why), why));
     }
-    match conninfo(loaded, environment) {
-        Ok(conninfo) => {
-            let outcome = try_postgres(&conninfo);
-            errors.extend(outcome.err().map(|why| unusable("postgres.url", why)));
+    let own = Some(("postgres.url", conninfo(loaded, environment)));
+    let retention = retention_conninfo(loaded, environment).map(|it| ("retention.url", it));
+    for (key, conninfo) in own.into_iter().chain(retention) {
+        match conninfo {
+            Ok(conninfo) => {
+                let outcome = try_postgres(&conninfo);
+                errors.extend(outcome.err().map(|why| unusable(key, why)));
+            }
+            Err(error) => errors.push(error),
         }
-        Err(error) => errors.push(error),
     }
     let address = config.admin.listen;
     if let Err(why) = try_listen(address) {
@@ -91,11 +100,29 @@ pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErr
 }
 
 fn conninfo(loaded: &Loaded, environment: &Environment) -> Result<ConnInfo, ConfigError> {
-    let url = loaded.config.postgres.url.as_ref().map(|url| url.expose().as_str());
+    resolve("postgres.url", loaded.config.postgres.url.as_ref(), &loaded.places, environment)
+}
+
+/// `None` where retention has no connection string of its own.
+fn retention_conninfo(
+    loaded: &Loaded,
+    environment: &Environment,
+) -> Option<Result<ConnInfo, ConfigError>> {
+    let url = loaded.config.retention.url.as_ref()?;
+    Some(resolve("retention.url", Some(url), &loaded.places, environment))
+}
+
+fn resolve(
+    key: &str,
+    url: Option<&Secret<String>>,
+    places: &Places,
+    environment: &Environment,
+) -> Result<ConnInfo, ConfigError> {
+    let url = url.map(|url| url.expose().as_str());
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     ConnInfo::resolve(url, &variable).map_err(|error| {
-        let message = format!("postgres.url: {error}");
-        ConfigError::new(ConfigCode::Value, message).at(loaded.places.find("postgres.url"))
+        let message = format!("{key}: {error}");
+        ConfigError::new(ConfigCode::Value, message).at(places.find(key))
     })
 }
 

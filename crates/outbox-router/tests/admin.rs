@@ -333,11 +333,13 @@ async fn the_status_has_its_documented_shape() {
         assert!(status.pointer(path).unwrap().as_f64().unwrap() >= 0.0, "{path}");
         *status.pointer_mut(path).unwrap() = json!(0);
     }
+    // tests/admin_retention.rs shows its shape.
+    assert!(status["retention"].take().is_object());
     assert_eq!(
         status,
         json!({
             "name": "shop", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
-            "reason": null, "blame": "nobody", "age_seconds": 0,
+            "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,
             "slot": {
                 "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,
                 "safe_wal_bytes": 1_073_741_824, "seconds_to_limit": null,

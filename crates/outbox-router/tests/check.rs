@@ -386,3 +386,38 @@ async fn a_timestamp_column_that_is_not_read_is_refused() {
     let output = check(&settings).await;
     assert_eq!(output.exit, Exit::Done, "{}", output.err);
 }
+
+#[tokio::test]
+async fn retention_that_contradicts_itself_is_refused() {
+    let outbox = "outbox.0.table=public.outbox";
+    for (settings, what) in [
+        (&["retention.mode=delete"][..], "retention.mode deletes rows, and no [[outbox]] is"),
+        (
+            &["retention.mode=delete", "retention.archive_table=public.old", outbox],
+            "retention.archive_table is public.old, and retention.mode is not \"archive\"",
+        ),
+        (
+            &["retention.mode=archive", "retention.archive_table=public.outbox", outbox],
+            "retention.archive_table is the outbox public.outbox",
+        ),
+        (
+            &[
+                "retention.mode=archive",
+                "retention.archive_table=public.old",
+                outbox,
+                "outbox.1.table=public.other",
+            ],
+            "retention.archive_table is public.old, and there are several [[outbox]]",
+        ),
+        (&["retention.mode=drop"], "retention.mode \"drop\" is not a choice"),
+        (&["retention.keep=7"], "retention.keep \"7\" has no unit"),
+        (&["retention.batch=0"], "retention.batch \"0\" is not a whole number from 1"),
+        (&["retention.url=postgres://u@h/d?sslmode=no"], "retention.url: "),
+    ] {
+        assert_refused(&check(settings).await, what);
+    }
+    let deletes = ["retention.mode=delete", "retention.keep=0s", outbox];
+    assert_eq!(check(&deletes).await.exit, Exit::Done);
+    let archives = ["retention.mode=archive", "retention.archive_table=old.outbox", outbox];
+    assert_eq!(check(&archives).await.exit, Exit::Done);
+}

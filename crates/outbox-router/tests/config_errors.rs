@@ -100,7 +100,7 @@ C005: monitor.interval "5 sec" has a unit that is not known
  --> file:4:12
 4 | interval = "5 sec"
   |            ^^^^^^^
-  hint: write it like "500ms", "5s", "2m" or "1h""#,
+  hint: write it like "500ms", "5s", "2m", "1h" or "7d""#,
     );
 }
 

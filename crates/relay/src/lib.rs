@@ -22,6 +22,7 @@
 //! * `ports`: records out, acknowledgements in.
 //! * `witness`: the record in the state topic: how far everything is acknowledged, and where.
 //! * `held`: events that wait in a table instead of stopping the stream.
+//! * `retention`: which rows of a table may be deleted, because they are confirmed.
 //! * `source`: what slot, publication and server look like, and what is wrong with them.
 //! * `failure`: every code, and the class that decides what follows from it.
 //! * `state`, `telemetry`: what the core reports: state, reason and numbers.
@@ -64,6 +65,7 @@ mod machine;
 mod ports;
 mod progress;
 mod protocol;
+pub mod retention;
 mod routing;
 mod session;
 pub mod source;

@@ -13,7 +13,7 @@ use relay::{
 use super::{
     epoch::epoch,
     exposition::{Page, Type, seconds},
-    held,
+    held, retention,
     view::View,
 };
 use crate::monitor::{ObservedSlot, SlotHealth, WalStatus};
@@ -44,6 +44,7 @@ pub fn encode(view: &View<'_>) -> String {
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
+    retention::metrics(&mut pipeline, view);
     of_topics(&mut pipeline, &view.relay.snapshot.topics);
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")

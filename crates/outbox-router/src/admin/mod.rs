@@ -20,6 +20,7 @@ mod listener;
 pub mod metrics;
 mod pages;
 pub mod reason;
+mod retention;
 mod settings;
 pub mod status;
 pub mod view;

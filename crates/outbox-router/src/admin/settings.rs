@@ -1,9 +1,14 @@
 //! What the endpoint is given at its start.
 
+use std::time::Duration;
+
 use relay::Window;
 use tokio::sync::watch;
 
-use crate::monitor::{MonitorReport, RelayReport, Thresholds};
+use crate::{
+    monitor::{MonitorReport, RelayReport, Thresholds},
+    retention::RetentionReport,
+};
 
 /// What does not change while the router runs.
 #[derive(Debug, Clone)]
@@ -14,6 +19,9 @@ pub struct AdminSettings {
     pub slot: String,
     /// `monitor.bytes_behind`, exported so that alert rules need no editing.
     pub thresholds: Thresholds,
+    /// `retention.keep`, exported so that alert rules need no editing; `None` where retention is
+    /// off.
+    pub keep: Option<Duration>,
     /// The window's limits, from which it follows who has to act.
     pub window: Window,
 }
@@ -25,4 +33,6 @@ pub struct Sources {
     pub relay: watch::Receiver<RelayReport>,
     /// What the monitor publishes.
     pub monitor: watch::Receiver<MonitorReport>,
+    /// What retention publishes.
+    pub retention: watch::Receiver<RetentionReport>,
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use relay::Lsn;
 use serde::Serialize;
 
-use super::{epoch::epoch, held::HeldView, reason::Reason, view::View, witness::WitnessView};
+use super::{
+    epoch::epoch, held::HeldView, reason::Reason, retention::RetentionView, view::View,
+    witness::WitnessView,
+};
 use crate::monitor::{
     Blame, SlotHealth,
     pins::{PinHolder, WalPin},
@@ -40,6 +43,8 @@ pub struct StatusDocument {
     pub totals: TotalsView,
     /// Dead letters, and the events that are held behind them.
     pub held: HeldView,
+    /// Rows that are removed after they were delivered.
+    pub retention: RetentionView,
     /// The witness, the record in the state topic.
     pub witness: WitnessView,
     /// The monitor itself.
@@ -220,6 +225,7 @@ impl StatusDocument {
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
             held: HeldView::of(&snapshot.held),
+            retention: RetentionView::of(view),
             witness: WitnessView::of(view),
             monitor: MonitorView::of(view),
         }

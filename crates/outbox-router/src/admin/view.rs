@@ -5,7 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::AdminSettings;
-use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
+use crate::{
+    monitor::{Gap, Lag, MonitorReport, RelayReport},
+    retention::RetentionReport,
+};
 
 /// Age at which the streaming task's report counts as stale. The task publishes a report every half
 /// second; calls into librdkafka that block may delay it by seconds.
@@ -24,6 +27,8 @@ pub struct View<'a> {
     pub relay: RelayReport,
     /// What the monitor published last.
     pub monitor: MonitorReport,
+    /// What retention published last.
+    pub retention: RetentionReport,
     /// When the request came.
     pub now: Instant,
 }

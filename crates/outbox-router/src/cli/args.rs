@@ -6,6 +6,7 @@ use std::{ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
 use super::{
+    cleanup::CleanupArgs,
     compare::CompareArgs,
     confirmation::Confirmation,
     dead_letters::DeadLetters,
@@ -71,6 +72,7 @@ impl Cli {
             Command::Task(Task::Teardown(args)) => &args.overrides,
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
+            Command::Task(Task::Cleanup(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
@@ -159,6 +161,13 @@ pub enum Task {
         status names the row and its LSN. It shows what it will do and asks; the router goes on\n\
         within seconds. It needs the tables of setup --apply --dead-letters.")]
     Skip(SkipArgs),
+    /// Remove delivered rows from the outbox tables once, as [retention] says; `run` does it beside
+    /// the stream
+    #[command(after_help = "Examples:\n  outbox-router cleanup --dry-run\n  \
+        outbox-router cleanup --yes --set retention.mode=delete --set retention.keep=1d\n\n\
+        A row is removed only when the slot has confirmed its transaction (docs/retention.md).\n\
+        Exit code 1: a table could not be cleaned up, or nothing shows what is delivered.")]
+    Cleanup(CleanupArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),

@@ -8,6 +8,7 @@
 mod accept;
 mod args;
 mod check;
+mod cleanup;
 mod compare;
 mod confirmation;
 mod connect;
@@ -45,6 +46,7 @@ pub use args::{
     AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, MissingTable, OpenGaps,
     RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
+pub use cleanup::{CleanupArgs, Pace};
 pub use compare::CompareArgs;
 pub use confirmation::Confirmation;
 use connect::Access;
@@ -143,6 +145,9 @@ pub async fn execute(
         Task::Teardown(args) => args.admin.admin_url.as_ref(),
         Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Compare(args) => args.admin.admin_url.as_ref(),
+        Task::Cleanup(args) => {
+            args.admin.admin_url.as_ref().or(loaded.config.retention.url.as_ref())
+        }
         Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
         Task::Skip(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
@@ -161,6 +166,7 @@ pub async fn execute(
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)
         }
+        Task::Cleanup(args) => Box::pin(cleanup::cleanup(args, config, access, terminal)).await,
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };

@@ -41,7 +41,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a duration or size without a unit, or with an unknown one",
         meaning: "A bare number is refused, because it does not say whether it means seconds or \
                   milliseconds, bytes or mebibytes.",
-        remedy: "write durations like \"500ms\", \"5s\", \"2m\" or \"1h\", and sizes like \"512KiB\" \
+        remedy: "write durations like \"500ms\", \"5s\", \"2m\", \"1h\" or \"7d\", and sizes like \"512KiB\" \
                  or \"64MiB\"",
         cases: &[],
     },

@@ -12,6 +12,7 @@ mod explain;
 mod explanation;
 mod kafka;
 mod publication;
+mod retention;
 mod rows;
 mod server;
 mod slot;
@@ -26,10 +27,11 @@ pub use explanation::{CaseRemedy, Explanation};
 pub use template::ADMIN;
 
 /// The tables, in the order in which they are documented.
-const TABLES: [&[Explanation]; 6] = [
+const TABLES: [&[Explanation]; 7] = [
     server::EXPLANATIONS,
     slot::EXPLANATIONS,
     publication::EXPLANATIONS,
+    retention::EXPLANATIONS,
     kafka::EXPLANATIONS,
     rows::EXPLANATIONS,
     configuration::EXPLANATIONS,

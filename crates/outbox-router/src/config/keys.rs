@@ -29,6 +29,7 @@ use super::{
     parse,
     print::Lines,
     read::{Problems, Section},
+    retention::RetentionSection,
     secret::Secret,
     table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
@@ -148,6 +149,10 @@ tables! {
         /// Events that wait in the table outbox_router.held. At a limit the router stops at the
         /// next event to be held (R017).
         dead_letters: DeadLettersSection = DeadLettersSection::defaults(), section();
+        /// What becomes of rows after they are delivered. A row is removed only when the slot has
+        /// confirmed its transaction, and never while its event is a dead letter or held
+        /// (docs/retention.md).
+        retention: RetentionSection = RetentionSection::defaults(), section();
         /// What may be in flight, and how long a shutdown may take.
         limits: LimitsSection = LimitsSection::defaults(), section();
         /// How often the slot is read, and from when on it is too far behind.

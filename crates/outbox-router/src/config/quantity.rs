@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 /// Milliseconds in each unit of time, the largest first.
-const DURATIONS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const DURATIONS: &Units =
+    &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 /// Bytes in each unit of size, the largest first.
-const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const SIZES: &Units = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// A unit of a [`Quantity`] with its weight.
-type Units = [(&'static str, u64); 4];
+/// The units of a [`Quantity`] with their weights.
+type Units = [(&'static str, u64)];
 
 /// What is measured, which decides the units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(super) enum Quantity {
 impl Quantity {
     const fn units(self) -> &'static Units {
         match self {
-            Self::Duration => &DURATIONS,
-            Self::Size => &SIZES,
+            Self::Duration => DURATIONS,
+            Self::Size => SIZES,
         }
     }
 
@@ -41,7 +42,7 @@ impl Quantity {
     /// What the right spelling looks like.
     pub(super) const fn example(self) -> &'static str {
         match self {
-            Self::Duration => "\"500ms\", \"5s\", \"2m\" or \"1h\"",
+            Self::Duration => "\"500ms\", \"5s\", \"2m\", \"1h\" or \"7d\"",
             Self::Size => "\"1000B\", \"512KiB\", \"64MiB\" or \"2GiB\"",
         }
     }
@@ -62,10 +63,9 @@ impl Quantity {
 
     /// Prints an amount in the largest unit that keeps it whole.
     pub(super) fn print(self, amount: u64) -> String {
-        let [.., smallest] = *self.units();
         let fits = |(_, weight): &&(&str, u64)| amount != 0 && amount.is_multiple_of(*weight);
-        let (unit, weight) = *self.units().iter().find(fits).unwrap_or(&smallest);
-        format!("{}{unit}", amount / weight)
+        let found = self.units().iter().find(fits).or(self.units().last());
+        found.map_or_else(String::new, |(unit, weight)| format!("{}{unit}", amount / weight))
     }
 }
 
@@ -111,6 +111,7 @@ mod tests {
         assert_eq!(Quantity::Size.parse("1_000 B"), Ok(1_000));
         assert_eq!(Quantity::Duration.parse("500ms"), Ok(500));
         assert_eq!(Quantity::Duration.parse("2m"), Ok(120_000));
+        assert_eq!(Quantity::Duration.parse("7d"), Ok(604_800_000));
         assert_eq!(Quantity::Size.parse("64"), Err(NotAQuantity::Bare));
         assert_eq!(Quantity::Size.parse("64MB"), Err(NotAQuantity::Unit));
         assert_eq!(Quantity::Duration.parse("5 sec"), Err(NotAQuantity::Unit));
@@ -128,5 +129,7 @@ mod tests {
         }
         assert_eq!(print_duration(Duration::from_millis(1_500)), "1500ms");
         assert_eq!(print_duration(Duration::from_secs(120)), "2m");
+        assert_eq!(print_duration(Duration::from_secs(7 * 86_400)), "7d");
+        assert_eq!(print_duration(Duration::ZERO), "0ms");
     }
 }

@@ -6,6 +6,7 @@ use super::{
     outbox::validate_table,
     quantity::print_size,
     read::Problems,
+    retention,
 };
 
 /// Checks the values against each other.
@@ -42,6 +43,7 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
                 .hint("the state topic is compacted, and holds nothing but witnesses"),
         );
     }
+    retention::validate(&config.retention, &config.outbox, problems);
     for (index, outbox) in config.outbox.iter().enumerate() {
         if let Some(first) = config.outbox.iter().take(index).position(|o| o.name == outbox.name) {
             let message =

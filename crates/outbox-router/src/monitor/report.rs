@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use relay::{
-    Failure, Snapshot,
+    Failure, Lsn, Snapshot,
     source::{Gap, SlotHealth},
 };
 use tokio::time::Instant;
@@ -35,6 +35,10 @@ pub struct MonitorReport {
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the most severe first.
     pub findings: Vec<Failure>,
+    /// The end of WAL when slot, publication and tables were last found as they must be, on the
+    /// present connection; `None` while they are not. Whatever was committed before that position
+    /// was published as it must be.
+    pub verified: Option<Lsn>,
     /// Alterations that the catalog explains, seen by this process, or by a session that compared
     /// with the witness. The catalog does not show whether rows were left out meanwhile.
     pub alterations: Vec<Failure>,
@@ -95,6 +99,7 @@ impl MonitorReport {
             slot: ObservedSlot::Unknown,
             trouble: None,
             findings: Vec::new(),
+            verified: None,
             alterations: Vec::new(),
             gap: None,
             pin: None,

@@ -1,14 +1,19 @@
 //! A router at work behind a real admin endpoint, and a client of a dozen lines.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
 
 use outbox_router::{
     admin::{AdminSettings, Sources, serve},
     monitor::{MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds},
+    retention::{RetentionReport, TableFigures, TableReport},
 };
 use relay::{
-    Code, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TopicName, TopicTotals, Window,
-    testing::samples,
+    Case, Code, Failure, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TableName,
+    TopicName, TopicTotals, Window, testing::samples,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -44,6 +49,7 @@ pub(crate) async fn start() -> Endpoint {
         name: "shop".to_owned(),
         slot: "shop_slot".to_owned(),
         thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },
+        keep: Some(Duration::from_secs(86_400)),
         window: Window { events: 20_000, bytes: 32 << 20 },
     };
     let (relay, relay_seen) = watch::channel(RelayReport {
@@ -51,7 +57,8 @@ pub(crate) async fn start() -> Endpoint {
         published_at: Instant::now(),
     });
     let (monitor, monitor_seen) = watch::channel(report());
-    let sources = Sources { relay: relay_seen, monitor: monitor_seen };
+    let (_retention, retention_seen) = watch::channel(removed());
+    let sources = Sources { relay: relay_seen, monitor: monitor_seen, retention: retention_seen };
     let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
     Endpoint { address, relay, monitor, server }
 }
@@ -79,6 +86,20 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         reconnects: Reconnects { postgres: 2, kafka: 1 },
         errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
         ..samples::empty_snapshot(state)
+    }
+}
+
+/// A table that is swept.
+pub(crate) fn removed() -> RetentionReport {
+    let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+    let figures = TableFigures { rows: 70, bytes: 16_384, oldest_seconds: 86_410.5 };
+    RetentionReport {
+        tables: vec![TableReport { name, removed: 30, figures }],
+        errors: 1,
+        last_success: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        failure: Some(Failure::of(Case::RetentionLocked, "a lock was not given")),
+        waits: None,
+        abandoned: 2,
     }
 }
 

@@ -4,6 +4,8 @@
 
 mod accept;
 mod adopt;
+mod cleanup;
+mod cleanup_proof;
 mod dead_letters;
 mod give_back;
 mod held;

@@ -159,6 +159,18 @@ impl Server {
         running
     }
 
+    /// A session in a transaction whose statement waits for an advisory lock.
+    pub(crate) fn transaction_that_waits(&self, application: &str, sql: &str) -> Running {
+        let mut process = self.psql();
+        process.env("PGAPPNAME", application).args(["-1", "-c", sql]).stdout(Stdio::null());
+        let running = Running(process.stderr(Stdio::null()).spawn().expect("psql"));
+        self.wait_until(&format!(
+            "select exists (select from pg_stat_activity where application_name = '{application}' \
+             and backend_xid is not null and wait_event = 'advisory')"
+        ));
+        running
+    }
+
     /// Ends the sessions of [`Server::transaction`], and rolls back what they have done.
     pub(crate) fn end_transaction(&self, application: &str) {
         self.sql(&format!(

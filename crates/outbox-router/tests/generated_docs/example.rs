@@ -12,7 +12,7 @@ const HEAD: &str = "\
 #   OUTBOX_ROUTER__OUTBOX__0__TABLE=public.outbox               (tables of a list count from 0)
 #   OUTBOX_ROUTER__KAFKA__PROPERTIES__SECURITY_PROTOCOL=SSL     (one underscore is a dot in librdkafka's names)
 # In texts, ${env:NAME} and ${file:/path} are replaced by the variable or the file's content; $${ is a literal ${.
-# Durations are written \"500ms\", \"5s\", \"2m\", \"1h\"; sizes \"1000B\", \"512KiB\", \"64MiB\", \"2GiB\".";
+# Durations are written \"500ms\", \"5s\", \"2m\", \"1h\", \"7d\"; sizes \"1000B\", \"512KiB\", \"64MiB\", \"2GiB\".";
 
 /// The whole file.
 pub(crate) fn file(entries: &[KeyEntry]) -> String {

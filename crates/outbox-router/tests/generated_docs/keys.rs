@@ -23,7 +23,7 @@ refuse, without connecting.
   dot in librdkafka's name: `…__SASL_PASSWORD` is `sasl.password`.
 * In texts, `${env:NAME}` and `${file:/path}` are replaced by the variable or the file's content;
   `$${` is a literal `${`.
-* A duration is written `\"500ms\"`, `\"5s\"`, `\"2m\"` or `\"1h\"`, a size `\"1000B\"`, `\"512KiB\"`, `\"64MiB\"`
+* A duration is written `\"500ms\"`, `\"5s\"`, `\"2m\"`, `\"1h\"` or `\"7d\"`, a size `\"1000B\"`, `\"512KiB\"`, `\"64MiB\"`
   or `\"2GiB\"`. A bare number is an error.
 ";
 

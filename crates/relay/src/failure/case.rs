@@ -149,6 +149,25 @@ cases! {
     /// The table of held events has other columns or rows than this version writes.
     HeldTableUnsuitable = "held_table_unsuitable" of HeldTable,
 
+    /// The role that removes rows may not.
+    RetentionForbidden = "retention_forbidden" of Retention,
+    /// The table has no index that begins with the time column.
+    RetentionWithoutIndex = "retention_without_index" of Retention,
+    /// The table has no column by which its rows have an age.
+    RetentionTimeColumn = "retention_time_column" of Retention,
+    /// The table that rows are moved into cannot take them.
+    RetentionArchive = "retention_archive" of Retention,
+    /// Another session removes rows of this pipeline.
+    RetentionBusy = "retention_busy" of Retention,
+    /// Another session locks the table or its rows.
+    RetentionLocked = "retention_locked" of Retention,
+    /// An open event without an id may be any row of the table.
+    RetentionHeldUnknown = "retention_held_unknown" of Retention,
+    /// Something is open, so what is confirmed need not be delivered.
+    RetentionOpen = "retention_open" of Retention,
+    /// The slot does not reach the position that has to be confirmed.
+    RetentionUnconfirmed = "retention_unconfirmed" of Retention,
+
     /// As many keys are held as may be.
     HeldKeysFull = "held_keys_full" of HeldFull,
     /// As many events are held as may be.

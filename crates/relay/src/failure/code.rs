@@ -136,6 +136,8 @@ codes! {
     HeldTable = "P036", Mendable;
     /// The table of held events lacks writes of this pipeline.
     HeldTableBehind = "P037", Gap;
+    /// Delivered rows cannot be removed from an outbox table.
+    Retention = "P038", Note;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

@@ -53,6 +53,8 @@ names! {
     Version = "version",
     /// The server's own hint.
     ServerHint = "server_hint",
+    /// Statements for a person to run.
+    Statements = "statements",
     /// A topic.
     Topic = "topic",
     /// The argument of `--bootstrap-server`.

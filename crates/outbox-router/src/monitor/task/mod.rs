@@ -140,6 +140,8 @@ impl<C: Connect> Monitor<C> {
     }
 
     async fn open(&mut self) -> Result<MonitorSession, Failure> {
+        // Another server may answer, on which positions mean something else.
+        self.report.verified = None;
         let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
         let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
         let SqlSession { client, driver } = &mut connection;
@@ -237,7 +239,9 @@ impl<C> Monitor<C> {
         (self.report.pin, self.report.decided) = (reading.pin, reading.decided);
         match self.other_server_finding(reading.history.as_ref()) {
             None => self.check(&reading.slot, reading.catalog, reading.notes),
-            Some(finding) => self.report.findings = vec![finding],
+            Some(finding) => {
+                (self.report.findings, self.report.verified) = (vec![finding], None);
+            }
         }
         self.report.slot = match reading.slot.slot {
             Some(slot) => {
@@ -285,7 +289,10 @@ impl<C> Monitor<C> {
         for failure in self.report.findings.clone() {
             self.gap(failure, reading);
         }
+        self.report.verified = None;
         if self.report.findings.iter().all(Failure::is_note) {
+            // Read before the catalog was.
+            self.report.verified = Some(checked.lsn);
             self.overtaken(reading);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());

@@ -66,6 +66,31 @@ pub(crate) fn columns_read(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec
     Ok(unique)
 }
 
+/// The columns by which a row has an age and an id, by position. A template is no column.
+///
+/// # Errors
+/// As [`columns_read`].
+pub(crate) fn age_and_id(
+    table: &OutboxTable,
+    columns: &[&[u8]],
+) -> Result<(Option<usize>, Option<usize>), Failure> {
+    let found = find_columns(table, columns)?;
+    let id = found.roles.iter().find_map(|(role, source)| match source {
+        Source::Column(position) if *role == Role::Id => Some(*position),
+        Source::Column(_) | Source::Template(..) => None,
+    });
+    // Routing reads a time's column only where a record's time is taken from it.
+    let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
+    let age = match table.columns.get(Role::Timestamp) {
+        Some(names) => names.iter().find_map(|name| match name {
+            ColumnName::Column(name) => position(name),
+            ColumnName::Template(_) => None,
+        }),
+        None => found.preset.alternatives(Role::Timestamp).iter().find_map(|name| position(name)),
+    };
+    Ok((age, id))
+}
+
 /// Which of a table's columns, by position, has which role: by the table's own mapping, or by the
 /// preset that fits.
 pub(super) fn find_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Found, Failure> {

@@ -20,8 +20,8 @@ use find::{Found, Source, find_columns};
 use resolution::Resolution;
 
 pub(crate) use event::{Encoding, Event, Value};
-pub(crate) use find::columns_read;
 pub use find::is_role_required;
+pub(crate) use find::{age_and_id, columns_read};
 
 mod event;
 mod find;

@@ -1,0 +1,127 @@
+//! Rows that are removed after they were delivered, in the metrics and in `/status.json`.
+
+use serde::Serialize;
+
+use super::{
+    epoch::epoch,
+    exposition::{Page, Type},
+    reason::Reason,
+    view::View,
+};
+use crate::{
+    monitor::rates::number,
+    retention::{RetentionReport, TableReport},
+};
+
+/// What retention does.
+#[derive(Debug, Serialize)]
+pub struct RetentionView {
+    /// Whether rows are removed at all.
+    pub on: bool,
+    /// How long rows are kept at least, in seconds; `null` where retention is off.
+    pub keep_seconds: Option<f64>,
+    /// When a sweep over all tables last ended without an error, in seconds of the epoch; before
+    /// the first, when the process started. `null` where retention is off.
+    pub last_success: Option<f64>,
+    /// Sweeps that failed since the start of the process.
+    pub errors: u64,
+    /// Why the last sweep failed.
+    pub failure: Option<Reason>,
+    /// Why nothing is removed now, although nothing failed.
+    pub waits: Option<&'static str>,
+    /// Closed events and decisions that were removed since the start of the process.
+    pub abandoned_removed: u64,
+    /// The tables.
+    pub tables: Vec<RetentionTableView>,
+}
+
+/// A table.
+#[derive(Debug, Serialize)]
+pub struct RetentionTableView {
+    /// Its name.
+    pub table: String,
+    /// Rows removed since the start of the process.
+    pub removed: u64,
+    /// Its rows, as PostgreSQL estimates them.
+    pub rows: u64,
+    /// Its bytes on disk, with its indexes.
+    pub bytes: u64,
+    /// The age of its oldest row.
+    pub oldest_seconds: f64,
+}
+
+impl RetentionView {
+    pub(super) fn of(view: &View<'_>) -> Self {
+        let RetentionReport { tables, errors, last_success, failure, waits, abandoned } =
+            &view.retention;
+        let keep = view.settings.keep;
+        let table = |TableReport { name, removed, figures }: &TableReport| RetentionTableView {
+            table: name.to_string(),
+            removed: *removed,
+            rows: figures.rows,
+            bytes: figures.bytes,
+            oldest_seconds: figures.oldest_seconds,
+        };
+        Self {
+            on: keep.is_some(),
+            keep_seconds: keep.map(|keep| keep.as_secs_f64()),
+            last_success: keep.map(|_| epoch(*last_success).as_secs_f64()),
+            errors: *errors,
+            failure: failure.as_ref().map(|failure| Reason::of(failure, view)),
+            waits: *waits,
+            abandoned_removed: *abandoned,
+            tables: tables.iter().map(table).collect(),
+        }
+    }
+}
+
+/// Where retention is on, all of these series exist from the start, so that an alert sees their
+/// first increase. Where it is off there are none.
+pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
+    let Some(keep) = view.settings.keep else { return };
+    let RetentionReport { tables, errors, last_success, .. } = &view.retention;
+    let named: Vec<(String, &TableReport)> =
+        tables.iter().map(|table| (table.name.to_string(), table)).collect();
+    let mut family = |name, kind, help: &str, value: fn(&TableReport) -> f64| {
+        let mut family = page.family(name, kind, help);
+        for (table, report) in &named {
+            family.float(&[("table", table)], value(report));
+        }
+    };
+    family(
+        "outbox_retention_deleted_total",
+        Type::Counter,
+        "Rows that were deleted from an outbox table, or moved into its archive, after their delivery.",
+        |table| number(table.removed),
+    );
+    family(
+        "outbox_table_rows",
+        Type::Gauge,
+        "Rows of an outbox table, as PostgreSQL estimates them.",
+        |table| number(table.figures.rows),
+    );
+    family(
+        "outbox_table_bytes",
+        Type::Gauge,
+        "Bytes of an outbox table on disk, with its indexes.",
+        |table| number(table.figures.bytes),
+    );
+    family(
+        "outbox_table_oldest_row_seconds",
+        Type::Gauge,
+        "Age of the oldest row of an outbox table, by its time column; 0 when it is empty.",
+        |table| table.figures.oldest_seconds,
+    );
+    page.family("outbox_retention_errors_total", Type::Counter, "Sweeps that failed.")
+        .whole(&[], *errors);
+    page.gauge_float(
+        "outbox_retention_last_success_timestamp_seconds",
+        "When a sweep over all tables last ended without an error; before the first, when the process started.",
+        epoch(*last_success).as_secs_f64(),
+    );
+    page.gauge_float(
+        "outbox_retention_keep_seconds",
+        "Configured: how long rows are kept at least.",
+        keep.as_secs_f64(),
+    );
+}

@@ -1,0 +1,202 @@
+//! What shows that rows are delivered: slot and witness have passed a horizon of this connection,
+//! nothing is open, and the publication is as it must be.
+
+use std::time::Duration;
+
+use relay::{
+    Case, Failure, Lsn,
+    retention::Horizon,
+    source::{
+        SlotHealth,
+        publication::{Watched, compare},
+        slot_checks,
+    },
+    witness::Witness,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::backlog;
+use crate::{
+    cli::{TaskError, Terminal, connect::Access, router_status, witness},
+    config::{Config, print_duration},
+    monitor::{
+        catalog::{self, Sought},
+        slot,
+    },
+    retention::{horizon, session::Session},
+};
+
+/// Between two looks at slot and witness.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How many looks may find the slot behind before the server is asked to write its WAL out.
+const PATIENCE: u32 = 2;
+
+/// How long Kafka's answer about the witness may take.
+const KAFKA_LIMIT: Duration = Duration::from_secs(10);
+
+/// What is delivered.
+pub(super) struct Proof {
+    pub(super) horizon: Horizon,
+    /// The slot stands here, and the witness does not stand before it.
+    pub(super) confirmed: Lsn,
+}
+
+/// Where slot and witness stand.
+struct Standing {
+    slot: SlotHealth,
+    witness: Option<Witness>,
+}
+
+impl Standing {
+    /// Everything before this position is delivered.
+    fn delivered(&self) -> Lsn {
+        let confirmed = self.slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+        self.witness.as_ref().map_or(confirmed, |witness| witness.position.min(confirmed))
+    }
+
+    fn text(&self) -> String {
+        let slot = self.slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+        match &self.witness {
+            Some(witness) => format!("the slot is at {slot}, the witness at {}", witness.position),
+            None => format!("the slot is at {slot}"),
+        }
+    }
+}
+
+/// Takes a horizon, and waits until slot and witness have passed it.
+pub(super) async fn prove(
+    session: Session<'_>,
+    config: &Config,
+    access: Access<'_>,
+    limit: Duration,
+    terminal: &mut Terminal<'_>,
+) -> Result<Proof, TaskError> {
+    let horizon = horizon::take(session).await?;
+    let until = Instant::now() + limit;
+    let mut looks = 0;
+    let standing = loop {
+        let standing = look(session, config, access).await?;
+        if standing.delivered() >= horizon.lsn
+            || is_idle(session, config, &standing, horizon).await?
+        {
+            break standing;
+        }
+        if Instant::now() >= until {
+            let what = format!(
+                "slot and witness did not pass {} within {}: {}",
+                horizon.lsn,
+                print_duration(limit),
+                standing.text()
+            );
+            return Err(Failure::of(Case::RetentionUnconfirmed, what).into());
+        }
+        looks += 1;
+        if looks == PATIENCE {
+            let (lsn, text) = (horizon.lsn, standing.text());
+            writeln!(terminal.err, "waiting until slot and witness have passed {lsn}: {text}")?;
+        }
+        if looks >= PATIENCE {
+            horizon::flush(session).await?;
+        }
+        sleep(PAUSE).await;
+    };
+    check_published(session, config, standing.witness.as_ref()).await?;
+    Ok(Proof { horizon, confirmed: standing.delivered() })
+}
+
+/// Reads slot and witness, and refuses where something is open.
+async fn look(
+    session: Session<'_>,
+    config: &Config,
+    access: Access<'_>,
+) -> Result<Standing, TaskError> {
+    let name = config.postgres.slot.as_str();
+    // The witness first: a router confirms only what it has written there.
+    let witness = read_witness(config, access).await?;
+    check_router(config).await?;
+    let reading = slot::read(&mut { session.client }, session.backend.version, name).await?;
+    let slot = slot_checks::suitable(name, &reading)?;
+    if let (Some(witness), false) = (&witness, slot.is_active()) {
+        slot_checks::check_not_advanced(name, witness.position, slot)?;
+    }
+    Ok(Standing { slot: slot.clone(), witness })
+}
+
+async fn read_witness(config: &Config, access: Access<'_>) -> Result<Option<Witness>, Failure> {
+    let Some(records) = witness::Records::of(config, access)? else { return Ok(None) };
+    let unknown = |why: String| {
+        let what = format!("the witness cannot be read, so what is open is not known: {why}");
+        Failure::of(Case::RetentionOpen, what)
+    };
+    let read = timeout(KAFKA_LIMIT, records.read()).await;
+    let read = read
+        .map_err(|_| unknown(format!("no answer within {}", print_duration(KAFKA_LIMIT))))?
+        .map_err(|failure| unknown(format!("{failure:#}")))?;
+    let Some(found) = read.witness else {
+        return Err(unknown(format!("there is none in {}", records.topic())));
+    };
+    match found.open_findings().first() {
+        None => Ok(Some(found)),
+        Some(open) => {
+            let what = format!("{} is open: {}", open.name(), witness::failure_of(open).message);
+            Err(Failure::of(Case::RetentionOpen, what))
+        }
+    }
+}
+
+/// A router that runs may have found a gap that is not in the witness yet.
+async fn check_router(config: &Config) -> Result<(), Failure> {
+    let Some(router) = router_status::read(config).await else { return Ok(()) };
+    let gaps = router.get("witness").and_then(|witness| witness.get("gaps")?.as_array());
+    let name = gaps.and_then(|gaps| gaps.first()?.get("name")?.as_str());
+    match name {
+        None => Ok(()),
+        Some(name) => {
+            Err(Failure::of(Case::RetentionOpen, format!("{name} is open, says the router")))
+        }
+    }
+}
+
+/// Whether no process streams from the slot, and it has nothing to send of what was committed
+/// before the horizon. Without a router the slot stays where it is.
+async fn is_idle(
+    session: Session<'_>,
+    config: &Config,
+    standing: &Standing,
+    horizon: Horizon,
+) -> Result<bool, Failure> {
+    if standing.slot.is_active() {
+        return Ok(false);
+    }
+    let postgres = &config.postgres;
+    let (slot, publication) = (postgres.slot.as_str(), postgres.publication.as_str());
+    match backlog::before(session.client, slot, publication, horizon.lsn).await? {
+        backlog::Backlog::Nothing => Ok(true),
+        backlog::Backlog::Rows => {
+            let what = format!(
+                "the slot {slot} has committed rows that are not delivered, and no router streams"
+            );
+            Err(Failure::of(Case::RetentionUnconfirmed, what))
+        }
+    }
+}
+
+/// What the publication leaves out is confirmed, and not delivered.
+async fn check_published(
+    session: Session<'_>,
+    config: &Config,
+    witness: Option<&Witness>,
+) -> Result<(), Failure> {
+    let outboxes = config.outboxes();
+    let publication = config.postgres.publication.as_str();
+    let before = witness.map(|witness| &witness.catalog);
+    let sought = Sought { publication, outboxes: &outboxes, remembered: before };
+    let now = catalog::read(&mut { session.client }, session.backend.version, sought).await?;
+    let watched = Watched { publication, outboxes: &outboxes };
+    let findings = compare(watched, before, &now);
+    match findings.into_iter().find(|finding| !finding.is_note()) {
+        None => Ok(()),
+        Some(finding) => Err(finding),
+    }
+}

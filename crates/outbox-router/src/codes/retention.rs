@@ -1,0 +1,59 @@
+//! Rows that are removed after they are delivered.
+
+use relay::{Case, Code};
+
+use super::explanation::{Explanation, case_remedy};
+
+pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
+    code: Code::Retention.as_str(),
+    title: "delivered rows cannot be removed from an outbox table",
+    meaning: "[retention] is on, and a sweep over a table, or the command cleanup, could not do its \
+              work, or may not: nothing shows that the rows are delivered. Delivery goes on; the \
+              table grows. The next sweep tries again.",
+    remedy: "docs/retention.md says what a sweep needs",
+    cases: &[
+        case_remedy(Case::RetentionForbidden, "the role lacks a privilege", "{statements}"),
+        case_remedy(
+            Case::RetentionWithoutIndex,
+            "no index begins with the time column",
+            "{statements}; or, once and slowly: outbox-router cleanup --slow",
+        ),
+        case_remedy(
+            Case::RetentionTimeColumn,
+            "a table has no column by which its rows have an age",
+            "name a timestamp, a date or an integer by retention.time_column",
+        ),
+        case_remedy(
+            Case::RetentionArchive,
+            "the table that rows are moved into cannot take them",
+            "{statements}",
+        ),
+        case_remedy(
+            Case::RetentionBusy,
+            "another session removes rows of this pipeline",
+            "wait until it ends, or end it: select pg_terminate_backend({pid})",
+        ),
+        case_remedy(
+            Case::RetentionLocked,
+            "another session locks the table or its rows",
+            "who holds it: select pid, pg_blocking_pids(pid), query from pg_stat_activity where \
+             wait_event_type = 'Lock'; a role that may update a column of the table leaves locked \
+             rows out instead of waiting for them",
+        ),
+        case_remedy(
+            Case::RetentionHeldUnknown,
+            "an event without an id is held, which may be any row of the table",
+            "outbox-router dead-letters list shows it; decide about it",
+        ),
+        case_remedy(
+            Case::RetentionOpen,
+            "something is open, or not known, so what is confirmed need not be delivered",
+            "outbox-router status says what to type",
+        ),
+        case_remedy(
+            Case::RetentionUnconfirmed,
+            "the slot does not confirm the position that has to be confirmed",
+            "outbox-router status shows who is behind; without a router, start one",
+        ),
+    ],
+}];

@@ -1,0 +1,111 @@
+//! The table that rows are moved into.
+
+use relay::{Case, Failure, Name, TableName};
+
+use super::{
+    column::Column,
+    session::{Session, text},
+    settings::RetentionSettings,
+};
+use crate::postgres::{quote_identifier, quote_literal, quote_table};
+
+/// The table, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Archive {
+    pub(super) table: TableName,
+}
+
+/// Looks for the archive of `outbox`, and checks that it takes the outbox's rows whole.
+///
+/// # Errors
+/// It does not exist, lacks a column, may not be written to, or is published.
+pub(super) async fn find(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+    outbox: &TableName,
+    columns: &[Column],
+) -> Result<Archive, Failure> {
+    let table = settings.section.archive_table.clone().unwrap_or_else(|| TableName {
+        schema: outbox.schema.clone(),
+        name: format!("{}_archive", outbox.name),
+    });
+    let found = described(session, &table).await?;
+    let refuse = |what: String, statements: String| {
+        Err(Failure::of(Case::RetentionArchive, what).naming(Name::Statements, statements))
+    };
+    let (quoted, role) = (quote_table(&table), quote_identifier(&session.backend.role));
+    let grant = format!("grant insert on {quoted} to {role}");
+    let Some(found) = found else {
+        let like = format!("create table {quoted} (like {})", quote_table(outbox));
+        return refuse(format!("the archive {table} does not exist"), format!("{like}; {grant}"));
+    };
+    let missing: Vec<&Column> =
+        columns.iter().filter(|column| !found.columns.contains(&column.name)).collect();
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.iter().map(|column| column.name.as_str()).collect();
+        let add: Vec<String> = missing
+            .iter()
+            .map(|column| {
+                format!("add column {} {}", quote_identifier(&column.name), column.sql_type)
+            })
+            .collect();
+        return refuse(
+            format!("the archive {table} lacks columns of {outbox}: {}", names.join(", ")),
+            format!("alter table {quoted} {}", add.join(", ")),
+        );
+    }
+    if !found.may_insert {
+        return refuse(format!("role {role} may not insert into the archive {table}"), grant);
+    }
+    if is_published(session, settings, &table).await? {
+        let publication = quote_identifier(&settings.publication);
+        return refuse(
+            format!("the archive {table} is published, so its rows would be delivered again"),
+            format!(
+                "alter publication {publication} drop table {quoted}, or name an archive in \
+                     another schema by retention.archive_table"
+            ),
+        );
+    }
+    Ok(Archive { table })
+}
+
+struct Described {
+    columns: Vec<String>,
+    may_insert: bool,
+}
+
+async fn described(session: Session<'_>, table: &TableName) -> Result<Option<Described>, Failure> {
+    let rows = session
+        .rows(&format!(
+            "select a.attname, has_schema_privilege(n.oid, 'usage') \
+               and has_table_privilege(c.oid, 'insert') \
+             from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+             left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 \
+               and not a.attisdropped and a.attgenerated = '' \
+             where n.nspname = {} and c.relname = {} and c.relkind in ('r', 'p', 'f')",
+            quote_literal(&table.schema),
+            quote_literal(&table.name)
+        ))
+        .await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let may_insert = text(first, 1)? == "t";
+    let columns = rows.iter().filter_map(|row| row.get(0)).map(str::to_owned).collect();
+    Ok(Some(Described { columns, may_insert }))
+}
+
+async fn is_published(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+    table: &TableName,
+) -> Result<bool, Failure> {
+    let [publication, schema, name] =
+        [&settings.publication, &table.schema, &table.name].map(|name| quote_literal(name));
+    let row = session
+        .row(&format!(
+            "select exists (select from pg_publication_tables where pubname = {publication} \
+             and schemaname = {schema} and tablename = {name})"
+        ))
+        .await?;
+    Ok(text(&row, 0)? == "t")
+}

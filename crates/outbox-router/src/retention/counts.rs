@@ -1,0 +1,64 @@
+//! What is in a table, by the reason for which it stays: for the command `cleanup`.
+
+use relay::{Failure, retention::FullXid};
+
+use super::{
+    rows::Rule,
+    session::{Session, number},
+    settings::RetentionSettings,
+    target::Target,
+};
+
+/// The rows of a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Younger than `retention.keep`, or without a time.
+    pub(crate) young: u64,
+    /// Their events are open in `outbox_router.held`.
+    pub(crate) held: u64,
+    /// Not confirmed yet.
+    pub(crate) undelivered: u64,
+    /// They can be removed.
+    pub(crate) removable: u64,
+}
+
+impl Counts {
+    /// Reads the whole table once.
+    ///
+    /// # Errors
+    /// The statement fails.
+    pub(crate) async fn of(
+        session: Session<'_>,
+        target: &Target,
+        settings: &RetentionSettings,
+        covered: FullXid,
+    ) -> Result<Self, Failure> {
+        let rule = Rule { target, covered, keep: settings.section.keep };
+        // It reads all rows, so an index is no help.
+        session
+            .execute("begin; set local enable_seqscan = on; set local statement_timeout = 0")
+            .await?;
+        let row = session
+            .row(&format!(
+                "select count(*) filter (where not is_old), \
+                   count(*) filter (where is_old and is_held), \
+                   count(*) filter (where is_old and not is_held and not is_covered), \
+                   count(*) filter (where is_old and not is_held and is_covered) \
+                 from (select coalesce({}, false) as is_old, coalesce({}, false) as is_held, \
+                   {} as is_covered from {} t) r",
+                rule.is_old(),
+                rule.is_held(),
+                rule.is_covered(),
+                target.quoted()
+            ))
+            .await;
+        session.execute("rollback").await?;
+        let row = row?;
+        Ok(Self {
+            young: number(&row, 0)?,
+            held: number(&row, 1)?,
+            undelivered: number(&row, 2)?,
+            removable: number(&row, 3)?,
+        })
+    }
+}

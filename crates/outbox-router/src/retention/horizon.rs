@@ -1,0 +1,30 @@
+//! Takes a horizon: [`relay::retention`] says why in two statements, and why in this order.
+
+use relay::{
+    Failure, Lsn,
+    retention::{FullXid, Horizon},
+};
+
+use super::session::{Session, number};
+
+const XMIN: &str = "select pg_snapshot_xmin(pg_current_snapshot())";
+const LSN: &str = "select pg_current_wal_insert_lsn()";
+
+/// Takes a horizon.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn take(session: Session<'_>) -> Result<Horizon, Failure> {
+    let xmin: u64 = number(&session.row(XMIN).await?, 0)?;
+    let lsn: Lsn = number(&session.row(LSN).await?, 0)?;
+    Ok(Horizon { xmin: FullXid::from_u64(xmin), lsn })
+}
+
+/// Has the server write its WAL out: a horizon may lie in WAL that was never flushed, and nothing
+/// else may be written for long. It costs a transaction id.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn flush(session: Session<'_>) -> Result<(), Failure> {
+    session.execute("select pg_current_xact_id()").await
+}

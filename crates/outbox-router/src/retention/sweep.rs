@@ -1,0 +1,189 @@
+//! One pass over a table, from its oldest row on.
+
+use relay::{Code, Failure, retention::FullXid};
+
+use super::{
+    rows::{Counted, Rule, is_of},
+    session::{Session, number, optional},
+    settings::RetentionSettings,
+    slow::Blocks,
+    target::Target,
+};
+
+/// How many statements in a row may find nothing that is confirmed before the sweep ends: rows are
+/// confirmed in about the order of their time, and behind these lies what is not delivered yet. A
+/// few may wait for a transaction that has been open for long.
+const UNCONFIRMED_MAX: u32 = 3;
+
+/// What a statement has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// How many rows are gone.
+    pub(crate) removed: u64,
+    /// Whether there may be more.
+    pub(crate) rest: Rest,
+}
+
+/// Whether there is more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// There may be.
+    Some,
+    /// The sweep is over.
+    None,
+}
+
+/// A pass over one table.
+pub(crate) struct Sweep<'a> {
+    pub(super) target: &'a Target,
+    pub(super) settings: &'a RetentionSettings,
+    pub(super) covered: FullXid,
+    course: Course,
+    unconfirmed: u32,
+}
+
+/// The order in which rows are looked at.
+enum Course {
+    /// By time.
+    Time(From),
+    /// By place.
+    Blocks(Blocks),
+}
+
+/// Where the next statement begins. It does not walk again through the dead entries of an index
+/// that earlier statements have left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum From {
+    Oldest,
+    /// At this time.
+    At(String),
+    /// Behind it: everything at this time was looked at, and stays.
+    Behind(String),
+}
+
+impl<'a> Sweep<'a> {
+    /// A pass in the order of time, over what transactions before `covered` have written.
+    pub(crate) fn by_time(
+        target: &'a Target,
+        settings: &'a RetentionSettings,
+        covered: FullXid,
+    ) -> Self {
+        Self { target, settings, covered, course: Course::Time(From::Oldest), unconfirmed: 0 }
+    }
+
+    /// A pass over the whole table, for one without an index.
+    ///
+    /// # Errors
+    /// The server cannot read ranges of blocks, or the table cannot be measured.
+    pub(crate) async fn by_place(
+        session: Session<'_>,
+        target: &'a Target,
+        settings: &'a RetentionSettings,
+        covered: FullXid,
+    ) -> Result<Self, Failure> {
+        let blocks = Blocks::of(session, target).await?;
+        Ok(Self { target, settings, covered, course: Course::Blocks(blocks), unconfirmed: 0 })
+    }
+
+    /// Removes the next rows.
+    ///
+    /// # Errors
+    /// The statement fails, and has removed nothing.
+    pub(crate) async fn step(&mut self, session: Session<'_>) -> Result<Step, Failure> {
+        let limit = self.settings.section.batch;
+        let candidates = match &self.course {
+            Course::Time(from) => self.candidates(session, from),
+            Course::Blocks(blocks) => match blocks.candidates(session, &self.rule(), limit) {
+                Some(candidates) => candidates,
+                None => return Ok(Step { removed: 0, rest: Rest::None }),
+            },
+        };
+        let counted = self.remove(session, &candidates).await?;
+        let rest = match &mut self.course {
+            Course::Blocks(blocks) => {
+                blocks.go_on(&counted, limit);
+                Rest::Some
+            }
+            Course::Time(from) => {
+                *from = from.after(&counted);
+                self.unconfirmed = if counted.covered == 0 { self.unconfirmed + 1 } else { 0 };
+                let is_over = counted.candidates < limit || self.unconfirmed >= UNCONFIRMED_MAX;
+                if is_over { Rest::None } else { Rest::Some }
+            }
+        };
+        Ok(Step { removed: counted.removed, rest })
+    }
+
+    fn rule(&self) -> Rule<'_> {
+        Rule { target: self.target, covered: self.covered, keep: self.settings.section.keep }
+    }
+
+    fn candidates(&self, session: Session<'_>, from: &From) -> String {
+        let (rule, time) = (self.rule(), &self.target.time);
+        let column = time.quoted();
+        let from = match from {
+            From::Oldest => String::new(),
+            From::At(at) => format!(" and t.{column} >= {}", time.literal(at)),
+            From::Behind(at) => format!(" and t.{column} > {}", time.literal(at)),
+        };
+        format!(
+            "select t.tableoid as o, t.ctid as c, t.{column} as at, {} as covered from {} t \
+             where {}{from} and {} and not {} order by t.{column} limit {}",
+            rule.is_covered(),
+            self.target.quoted(),
+            rule.is_old(),
+            is_of(session),
+            rule.is_held(),
+            self.settings.section.batch
+        )
+    }
+
+    /// In a transaction of its own, which is rolled back where the archive does not have all.
+    async fn remove(&self, session: Session<'_>, candidates: &str) -> Result<Counted, Failure> {
+        session.execute("begin").await?;
+        let removed = self.remove_within(session, candidates).await;
+        let end = if removed.is_ok() { "commit" } else { "rollback" };
+        let ended = session.execute(end).await;
+        let counted = removed?;
+        ended?;
+        Ok(counted)
+    }
+
+    async fn remove_within(
+        &self,
+        session: Session<'_>,
+        candidates: &str,
+    ) -> Result<Counted, Failure> {
+        let row = session.row(&self.rule().remove(candidates)).await?;
+        let (removed, archived): (u64, u64) = (number(&row, 2)?, number(&row, 3)?);
+        if removed != archived {
+            let what = format!(
+                "{}: the archive took {archived} of {removed} rows, so none was removed",
+                self.target.name
+            );
+            return Err(Failure::new(Code::Retention, what));
+        }
+        if number::<i32>(&row, 5)? != session.backend.pid {
+            let what = "another server process answered than the one that took the horizon: \
+                        connect to PostgreSQL itself, not to a connection pooler";
+            return Err(Failure::new(Code::Retention, what));
+        }
+        Ok(Counted {
+            candidates: number(&row, 0)?,
+            covered: number(&row, 1)?,
+            removed,
+            last: optional(&row, 4)?.map(str::to_owned),
+        })
+    }
+}
+
+impl From {
+    fn after(&self, counted: &Counted) -> Self {
+        let Some(last) = counted.last.clone() else { return self.clone() };
+        let stood_there = match self {
+            Self::Oldest => false,
+            Self::At(at) | Self::Behind(at) => *at == last,
+        };
+        if stood_there && counted.removed == 0 { Self::Behind(last) } else { Self::At(last) }
+    }
+}

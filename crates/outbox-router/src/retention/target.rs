@@ -1,0 +1,235 @@
+//! A table from which rows are removed, and what a sweep needs of it.
+
+use relay::{
+    Case, Code, Failure, Name, OutboxTable, TableName, retention::row_columns, source::TableKind,
+};
+
+use super::{
+    archive::{self, Archive},
+    column::{Column, columns},
+    held::{self, HeldTable},
+    session::{Session, number, text},
+    settings::RetentionSettings,
+    time::TimeColumn,
+};
+use crate::{
+    config::RetentionMode,
+    postgres::{quote_identifier, quote_literal, quote_table},
+};
+
+/// A table, ready to be swept.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// As it is configured.
+    pub(crate) name: TableName,
+    pub(super) oid: u32,
+    pub(super) time: TimeColumn,
+    /// The column of the event's id, quoted; `None` where a template makes it.
+    pub(super) id: Option<String>,
+    /// All columns but generated ones.
+    pub(super) columns: Vec<Column>,
+    pub(super) held: HeldTable,
+    /// Where rows go; `None`: nowhere.
+    pub(super) archive: Option<Archive>,
+    pub(super) locks: RowLocks,
+    /// Whether an index begins with the time column.
+    pub(super) index: TimeIndex,
+}
+
+/// What a row that another session has locked means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowLocks {
+    /// It is left out. This needs the privilege to update a column.
+    Skipped,
+    /// It is waited for, up to `lock_timeout`.
+    WaitedFor,
+}
+
+/// Whether rows can be read in the order of their time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TimeIndex {
+    Present,
+    /// There is none, and how it is made.
+    Missing(String),
+}
+
+/// What the catalog says of the table.
+struct Relation {
+    oid: u32,
+    kind: TableKind,
+    /// What the role may not do, of what a sweep does.
+    forbidden: Option<&'static str>,
+    locks: RowLocks,
+}
+
+impl Target {
+    /// Looks for the table, and checks what a sweep needs.
+    ///
+    /// # Errors
+    /// The table is missing, or the role lacks a privilege; no column gives rows an age; the
+    /// archive cannot take rows; an open event may be any row.
+    pub(crate) async fn find(
+        session: Session<'_>,
+        settings: &RetentionSettings,
+        outbox: &OutboxTable,
+    ) -> Result<Self, Failure> {
+        let name = outbox.name.clone();
+        let relation = relation(session, &name).await?;
+        check_privileges(session, &name, &relation)?;
+        let columns = columns(session, relation.oid).await?;
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let mapped = row_columns(outbox, &names)?;
+        let time = settings.section.time_column.as_deref().or(mapped.time);
+        let (time, column) = time_column(outbox, time, &columns)?;
+        let held = held::find(session).await?;
+        if held == HeldTable::Present {
+            let configured: Vec<TableName> =
+                settings.tables.iter().map(|table| table.name.clone()).collect();
+            held::check_named(session, &name, mapped.id, &configured).await?;
+        }
+        let archive = match settings.section.mode {
+            RetentionMode::Archive => {
+                Some(archive::find(session, settings, &name, &columns).await?)
+            }
+            RetentionMode::Off | RetentionMode::Delete => None,
+        };
+        Ok(Self {
+            index: time_index(session, &name, &relation, column, &time).await?,
+            oid: relation.oid,
+            id: mapped.id.map(quote_identifier),
+            locks: relation.locks,
+            name,
+            time,
+            columns,
+            held,
+            archive,
+        })
+    }
+
+    /// Checks that rows can be read in the order of their time.
+    ///
+    /// # Errors
+    /// There is no such index; the failure names the statement that makes it.
+    pub(crate) fn check_index(&self) -> Result<(), Failure> {
+        let TimeIndex::Missing(statements) = &self.index else { return Ok(()) };
+        let what = format!(
+            "{} has no index that begins with {}, so every sweep would read the whole table",
+            self.name, self.time.name
+        );
+        Err(Failure::of(Case::RetentionWithoutIndex, what).naming(Name::Statements, statements))
+    }
+
+    /// Where rows go; `None`: nowhere.
+    pub(crate) fn archive(&self) -> Option<&TableName> {
+        self.archive.as_ref().map(|archive| &archive.table)
+    }
+
+    pub(super) fn quoted(&self) -> String {
+        quote_table(&self.name)
+    }
+}
+
+async fn relation(session: Session<'_>, name: &TableName) -> Result<Relation, Failure> {
+    let rows = session
+        .rows(&format!(
+            "select c.oid, c.relkind = 'p', \
+               has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select'), \
+               has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'delete'), \
+               has_any_column_privilege(c.oid, 'update') \
+             from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+             where n.nspname = {} and c.relname = {} and c.relkind in ('r', 'p')",
+            quote_literal(&name.schema),
+            quote_literal(&name.name)
+        ))
+        .await?;
+    let Some(row) = rows.first() else {
+        return Err(Failure::new(Code::TableMissing, format!("table {name} does not exist"))
+            .naming(Name::Table, name));
+    };
+    let is = |column| text(row, column).map(|text| text == "t");
+    Ok(Relation {
+        oid: number(row, 0)?,
+        kind: if is(1)? { TableKind::Partitioned } else { TableKind::Plain },
+        forbidden: match (is(2)?, is(3)?) {
+            (true, true) => None,
+            (true, false) => Some("delete from"),
+            (false, true) => Some("read"),
+            (false, false) => Some("read or delete from"),
+        },
+        locks: if is(4)? { RowLocks::Skipped } else { RowLocks::WaitedFor },
+    })
+}
+
+fn check_privileges(
+    session: Session<'_>,
+    name: &TableName,
+    relation: &Relation,
+) -> Result<(), Failure> {
+    let Some(forbidden) = relation.forbidden else { return Ok(()) };
+    let role = quote_identifier(&session.backend.role);
+    let grants = format!(
+        "grant usage on schema {} to {role}; grant select, delete on {} to {role}",
+        quote_identifier(&name.schema),
+        quote_table(name)
+    );
+    let what = format!("role {role} may not {forbidden} {name}");
+    Err(Failure::of(Case::RetentionForbidden, what).naming(Name::Statements, grants))
+}
+
+/// The column that gives rows an age, and its number.
+fn time_column(
+    outbox: &OutboxTable,
+    name: Option<&str>,
+    columns: &[Column],
+) -> Result<(TimeColumn, i16), Failure> {
+    let table = &outbox.name;
+    let refuse = |what: String| Failure::of(Case::RetentionTimeColumn, what);
+    let name = name.ok_or_else(|| refuse(format!("{table}: no column gives its rows an age")))?;
+    let column = columns
+        .iter()
+        .find(|column| column.name == name)
+        .ok_or_else(|| refuse(format!("{table} has no column {name}")))?;
+    let time = TimeColumn::of(name, column.type_oid, outbox).ok_or_else(|| {
+        refuse(format!("{table}: {name} is of the type {}, which is no time", column.sql_type))
+    })?;
+    Ok((time, column.number))
+}
+
+/// A partitioned table's index is valid only when every partition has it.
+async fn time_index(
+    session: Session<'_>,
+    name: &TableName,
+    relation: &Relation,
+    column: i16,
+    time: &TimeColumn,
+) -> Result<TimeIndex, Failure> {
+    let oid = relation.oid;
+    let row = session
+        .row(&format!(
+            "select exists (select from pg_index i join pg_class c on c.oid = i.indexrelid \
+               join pg_am m on m.oid = c.relam \
+             where i.indrelid = {oid} and i.indisvalid and i.indpred is null \
+               and m.amname = 'btree' and i.indkey[0] = {column})"
+        ))
+        .await?;
+    if text(&row, 0)? == "t" {
+        return Ok(TimeIndex::Present);
+    }
+    let column = time.quoted();
+    if relation.kind != TableKind::Partitioned {
+        let statement = format!("create index concurrently on {} ({column})", quote_table(name));
+        return Ok(TimeIndex::Missing(statement));
+    }
+    // That of the root takes over those of the partitions, and locks nothing for long then.
+    let leaves = session
+        .rows(&format!(
+            "select relid::regclass from pg_partition_tree({oid}) where isleaf \
+             order by relid::regclass::text"
+        ))
+        .await?;
+    let of_leaf =
+        |leaf| Ok(format!("create index concurrently on {} ({column}); ", text(leaf, 0)?));
+    let of_leaves: String = leaves.iter().map(of_leaf).collect::<Result<_, Failure>>()?;
+    let of_root = format!("create index on {} ({column})", quote_table(name));
+    Ok(TimeIndex::Missing(of_leaves + &of_root))
+}

@@ -1,0 +1,186 @@
+//! What `cleanup` takes for delivered: slot and witness past a horizon of its own, and nothing
+//! open. A lagging, moved, replaced or missing slot shows nothing, so nothing is removed.
+
+use outbox_router::cli::Exit;
+
+use crate::{
+    cleanup::{INDEX, SLOT, SOURCE, TABLE, confirm, ids, insert, outbox},
+    kafka::StateCluster,
+    server::{CommandOutput, Server},
+};
+
+const NOW: [&str; 8] = [
+    "--set",
+    "outbox.0.table=public.outbox",
+    "--set",
+    "retention.mode=delete",
+    "--set",
+    "retention.keep=0s",
+    "--wait",
+    "2s",
+];
+
+async fn cleanup(server: &Server, more: &[&str]) -> CommandOutput {
+    server.run_command(&[&["cleanup", "--yes"], &NOW[..], more].concat()).await
+}
+
+#[track_caller]
+fn refused(output: &CommandOutput, what: &str) {
+    assert_eq!(output.exit, Exit::Failure, "{output:?}");
+    assert!(output.err.contains(what), "{what} is not in:\n{}", output.err);
+}
+
+#[tokio::test]
+async fn rows_that_the_slot_has_not_sent_stay() {
+    let server = outbox();
+    insert(&server, "d1", "now()");
+    confirm(&server);
+    insert(&server, "u1", "now() - interval '9 days'");
+    let output = cleanup(&server, &[]).await;
+    refused(&output, "has committed rows that are not delivered, and no router streams");
+    assert!(output.err.contains("outbox-router status shows who is behind"), "{}", output.err);
+    assert_eq!(ids(&server, "outbox"), "u1 d1");
+}
+
+/// The slot has nothing to send, because the transaction is still open when the horizon is taken.
+/// Under a savepoint its rows have another id than the transaction.
+#[tokio::test]
+async fn rows_of_a_transaction_that_was_open_stay() {
+    let server = outbox();
+    server.sql(
+        "create function slowly() returns void language plpgsql as 'begin \
+           begin insert into outbox (id) values (''s1''); exception when others then raise; end; \
+           perform pg_advisory_xact_lock(7); end'",
+    );
+    let gate = server.transaction("gate", "create table gate (); select pg_advisory_xact_lock(7)");
+    let writer = server.transaction_that_waits("writer", "select slowly()");
+    insert(&server, "d1", "now()");
+    server.sql("begin; insert into outbox (id) values ('p1'); prepare transaction 'p'");
+    insert(&server, "d2", "now()");
+    confirm(&server);
+    let first = cleanup(&server, &[]).await;
+    assert_eq!((first.exit, first.err.as_str()), (Exit::Done, ""), "{first:?}");
+    // What was written after the oldest open transaction has begun waits for it.
+    assert!(first.out.contains("0 rows deleted, 2 kept: 0 younger than 0ms, 2 not delivered yet"));
+    server.end_transaction("gate");
+    server.wait_until("select exists (select from outbox where id = 's1')");
+    server.sql("commit prepared 'p'");
+    refused(&cleanup(&server, &[]).await, "has committed rows that are not delivered");
+    assert_eq!(server.sql("select count(*) from outbox"), "4");
+    confirm(&server);
+    let last = cleanup(&server, &[]).await;
+    assert!(last.out.contains("4 rows deleted, 0 kept"), "{last:?}");
+    drop((gate, writer));
+}
+
+#[tokio::test]
+async fn a_process_that_streams_and_does_not_confirm_is_waited_for() {
+    let server = outbox();
+    insert(&server, "u1", "now()");
+    let reader = server.read_slot("outbox_router", "outbox_router");
+    let output = cleanup(&server, &[]).await;
+    refused(&output, "slot and witness did not pass ");
+    assert!(output.err.contains("waiting until slot and witness have passed "), "{}", output.err);
+    assert_eq!(ids(&server, "outbox"), "u1");
+    drop(reader);
+}
+
+#[tokio::test]
+async fn without_a_slot_nothing_is_removed() {
+    let server = outbox();
+    insert(&server, "d1", "now()");
+    confirm(&server);
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    refused(&cleanup(&server, &[]).await, "slot \"outbox_router\" does not exist");
+    assert_eq!(ids(&server, "outbox"), "d1");
+}
+
+#[tokio::test]
+async fn what_the_publication_leaves_out_is_not_delivered() {
+    let server = outbox();
+    server.sql("alter publication outbox_router drop table outbox");
+    insert(&server, "u1", "now()");
+    confirm(&server);
+    refused(&cleanup(&server, &[]).await, "public.outbox");
+    assert_eq!(ids(&server, "outbox"), "u1");
+}
+
+/// With a witness beside the slot, as `setup` makes both.
+struct Fixture {
+    server: Server,
+    kafka: StateCluster,
+}
+
+impl Fixture {
+    async fn start() -> Self {
+        let fixture = Self { server: Server::start(), kafka: StateCluster::start() };
+        for statement in [TABLE, INDEX, SOURCE] {
+            fixture.server.sql(statement);
+        }
+        let made = fixture.run(&["setup", "--apply"]).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        fixture
+    }
+
+    async fn run(&self, line: &[&str]) -> CommandOutput {
+        let line = self.kafka.with(line);
+        self.server.run_command(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+    }
+
+    async fn cleanup(&self) -> CommandOutput {
+        self.run(&[&["cleanup", "--yes"], &NOW[..]].concat()).await
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_was_advanced_by_hand_shows_nothing() {
+    let fixture = Fixture::start().await;
+    insert(&fixture.server, "u1", "now()");
+    confirm(&fixture.server);
+    refused(&fixture.cleanup().await, "P014");
+    assert_eq!(ids(&fixture.server, "outbox"), "u1");
+}
+
+#[tokio::test]
+async fn a_slot_that_was_made_again_shows_nothing() {
+    let fixture = Fixture::start().await;
+    insert(&fixture.server, "u1", "now()");
+    fixture.server.sql("select pg_drop_replication_slot('outbox_router')");
+    fixture.server.sql(SLOT);
+    refused(&fixture.cleanup().await, "P014");
+    assert_eq!(ids(&fixture.server, "outbox"), "u1");
+}
+
+#[tokio::test]
+async fn without_a_router_rows_go_that_witness_and_slot_have_passed() {
+    let fixture = Fixture::start().await;
+    let output = fixture.cleanup().await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    insert(&fixture.server, "u1", "now()");
+    refused(&fixture.cleanup().await, "has committed rows that are not delivered");
+    assert_eq!(ids(&fixture.server, "outbox"), "u1");
+}
+
+#[tokio::test]
+async fn while_the_witness_is_unknown_or_something_is_open_nothing_is_removed() {
+    let fixture = Fixture::start().await;
+    insert(&fixture.server, "u1", "now()");
+    let unreachable = ["--set", "kafka.bootstrap_servers=127.0.0.1:1"];
+    let state = ["--set", "kafka.state_topic=outbox-router.state"];
+    let line = [&["cleanup", "--yes"], &NOW[..], &unreachable, &state].concat();
+    refused(&fixture.server.run_command(&line).await, "the witness cannot be read");
+    let witness = fixture.kafka.record().await.unwrap();
+    let mut open = witness.clone();
+    open.generation += 1;
+    open.began_without = witness.checked.clone();
+    fixture.kafka.put("router", &open).await;
+    refused(&fixture.cleanup().await, "K022@");
+    let torn_down = ["teardown", "--apply", "--yes", "--forget"];
+    let output = fixture.run(&torn_down).await;
+    assert_eq!(output.exit, Exit::Done, "{output:?}");
+    fixture.server.sql(SOURCE.split(';').next().unwrap());
+    fixture.server.sql(SLOT);
+    confirm(&fixture.server);
+    refused(&fixture.cleanup().await, "there is none in outbox-router.state");
+    assert_eq!(ids(&fixture.server, "outbox"), "u1");
+}

@@ -1,0 +1,82 @@
+//! Events that wait for a person.
+
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+
+use e2e::{Fixture, ROLE, SHORT_DEADLINE, create_event_function};
+use testbed::wait::eventually;
+
+use super::{NEEDED, builder, count, grant, start, wait_left, wait_swept};
+
+async fn ids(session: &DatabaseSession, sql: &str) -> Vec<String> {
+    session.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+async fn run(fixture: &Fixture, line: &[&str]) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = [line, &["--admin-url", url.as_str()]].concat();
+    let output = fixture.router.command(&line).await.unwrap();
+    assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is_decided() {
+    let builder = builder()
+        .set("on_error.bad_row", "dead_letter")
+        .set("dead_letters.topic", "")
+        .set("retention.abandoned_keep", "1h");
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute(NEEDED).await.unwrap();
+    grant(&session).await;
+    create_event_function(&session).await.unwrap();
+    run(&fixture, &["setup", "--apply", "--dead-letters", "--skip-kafka"]).await;
+    session
+        .batch_execute(&format!(
+            "GRANT DELETE ON outbox_router.held, outbox_router.decision TO {ROLE}"
+        ))
+        .await
+        .unwrap();
+    start(&mut fixture).await;
+    session
+        .batch_execute(
+            "SELECT testbed.event(1 + n % 20) FROM generate_series(1, 200) n; \
+             INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
+               SELECT type, id, 'Poison', '{}', '[7]' FROM testbed.aggregate WHERE n = 7; \
+             SELECT testbed.event(1 + n % 20) FROM generate_series(1, 200) n",
+        )
+        .await
+        .unwrap();
+    let open = "SELECT event_id FROM outbox_router.held \
+                WHERE state IN ('held', 'requeued', 'dropping') ORDER BY 1";
+    eventually(SHORT_DEADLINE, "held events", async || {
+        Ok((ids(&session, open).await.len() == 11).then_some(()))
+    })
+    .await
+    .unwrap();
+    let held = ids(&session, open).await;
+    wait_left(&session, 11).await;
+    wait_swept(&mut fixture).await;
+    assert_eq!(ids(&session, "SELECT id::text FROM outbox ORDER BY 1").await, held);
+
+    run(&fixture, &["dead-letters", "drop", "--all", "--yes"]).await;
+    wait_left(&session, 0).await;
+    assert_eq!(ids(&session, open).await, Vec::<String>::new());
+    // Closed events stay for people, for as long as is configured.
+    assert_eq!(count(&session, "outbox_router.held").await, 11);
+    session
+        .batch_execute("UPDATE outbox_router.held SET closed_at = closed_at - interval '2 hours'")
+        .await
+        .unwrap();
+    // The first sweep of a process looks for them; the witness and the table still agree.
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    eventually(SHORT_DEADLINE, "an empty table of held events", async || {
+        Ok((count(&session, "outbox_router.held").await == 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    let status = fixture.router.status().await.unwrap();
+    assert_eq!(status["reason"], serde_json::Value::Null, "{status}");
+}
