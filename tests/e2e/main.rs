@@ -20,3 +20,4 @@ mod setup;
 mod shutdown;
 mod tables;
 mod take_over;
+mod where_is;

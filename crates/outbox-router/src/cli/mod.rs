@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod confirmation;
 mod connect;
+mod created_at;
 mod dead_letters;
 mod decision_args;
 mod dry_run;
@@ -26,6 +27,7 @@ mod print_failure;
 mod router_status;
 mod setup;
 mod shown_bytes;
+mod since;
 mod skip;
 mod sql;
 mod status;
@@ -33,6 +35,7 @@ mod task_error;
 mod teardown;
 mod terminal;
 mod topic_lookups;
+mod where_is;
 mod witness;
 
 use std::{
@@ -64,6 +67,7 @@ pub use migrate::{
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
+pub use where_is::WhereArgs;
 
 use crate::{
     codes,
@@ -144,6 +148,7 @@ pub async fn execute(
         Task::Compare(args) => args.admin.admin_url.as_ref(),
         Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
         Task::Skip(args) => args.admin.admin_url.as_ref(),
+        Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -162,6 +167,7 @@ pub async fn execute(
         }
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
+        Task::Where(args) => Box::pin(where_is::where_is(args, config, access, terminal)).await,
     };
     exit_of(outcome, terminal)
 }

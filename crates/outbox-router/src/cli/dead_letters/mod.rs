@@ -50,6 +50,7 @@ mod connected;
 mod decide;
 mod decision;
 mod list;
+mod of_event;
 mod selection;
 mod show;
 mod table;
@@ -60,6 +61,8 @@ pub use args::{
     DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs, NamedArgs, Place,
     Scope, SelectArgs, ShowArgs, Since,
 };
+
+pub(super) use of_event::{DecidedBy, HeldEvent, HeldState, of_event};
 
 use super::{Exit, TaskError, Terminal, connect::Access};
 use crate::config::Config;
