@@ -2,6 +2,7 @@
 
 use e2e::{Fixture, SHORT_DEADLINE};
 use serde_json::json;
+use testbed::kafka::KafkaOptions;
 use testbed::wait::eventually;
 
 use super::{insert, told, where_is};
@@ -82,7 +83,6 @@ async fn an_event_of_a_topic_that_has_grown_is_found_in_its_former_partition() {
     }
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.kafka.grow_topic(&fixture.topics[0], 5).await.unwrap();
-    wait_confirmed_past(&fixture).await;
     for id in &ids {
         let answer = where_is(&fixture, &[id]).await;
         answer.expect("acknowledged", "at offset ");
@@ -90,23 +90,21 @@ async fn an_event_of_a_topic_that_has_grown_is_found_in_its_former_partition() {
     }
 }
 
-/// Waits until the slot has confirmed everything that a command can see from now on.
-async fn wait_confirmed_past(fixture: &Fixture) {
-    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-}
-
 #[tokio::test]
 async fn an_event_that_its_topic_has_deleted_is_expired() {
-    let fixture = Fixture::builder().without_topics().prepare().await.unwrap();
+    let eager = KafkaOptions::default()
+        .set("log.initial.task.delay.ms", "100")
+        .set("log.retention.check.interval.ms", "500");
+    let builder = Fixture::builder().own_kafka(eager).without_topics();
+    let mut fixture = builder.prepare().await.unwrap();
     let topic = fixture.topics[0].clone();
-    let settings = [("retention.ms", "1000"), ("segment.ms", "100"), ("segment.bytes", "20000")];
+    let settings = [("retention.ms", "1000"), ("segment.ms", "100")];
     fixture.kafka.create_topic(&topic, 1, &settings).await.unwrap();
-    let mut fixture = fixture;
     fixture.restart().await.unwrap();
     let session = fixture.session().await.unwrap();
     let id = insert(&session, "order", "a").await;
     // A segment is closed when another record comes, and deleted by a task of the broker.
-    eventually(SHORT_DEADLINE * 20, "records that the topic has deleted", async || {
+    eventually(SHORT_DEADLINE * 2, "records that the topic has deleted", async || {
         insert(&session, "order", "later").await;
         let answer = where_is(&fixture, &[&id]).await;
         Ok((answer.text("state") == "expired").then_some(answer))

@@ -21,7 +21,7 @@ async fn the_latest_events_of_a_key_are_listed_with_their_states() {
     };
     let answer = where_is(&fixture, &["--key", "a 'key'", "--limit", "3"]).await;
     assert_eq!(answer.exit, Some(0), "{:#}{}", answer.json, answer.errors);
-    let latest: Vec<&String> = ids.iter().rev().take(3).collect();
+    let latest: Vec<Value> = ids.iter().rev().take(3).map(|id| id.as_str().into()).collect();
     assert_eq!(listed(&answer, "id"), latest);
     assert_eq!(listed(&answer, "state"), ["acknowledged"; 3]);
     let offsets: Vec<i64> = listed(&answer, "offset").iter().filter_map(Value::as_i64).collect();

@@ -1,7 +1,10 @@
 //! What another command has to know of the state of slot and router: whether events flow, and if
 //! not, why, in the words of `status`.
 
+use relay::{Class, Code};
+
 use super::{
+    finding::Finding,
     reading::read,
     recorded::AtRisk,
     router,
@@ -16,8 +19,10 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Summary {
     pub(in crate::cli) flow: Flow,
-    /// What `status` finds first.
+    /// What `status` finds first of all that stops events.
     pub(in crate::cli) first: Option<Why>,
+    /// What it finds that may have left rows out.
+    pub(in crate::cli) left_out: Option<Why>,
     /// The gaps that nobody has accepted.
     pub(in crate::cli) gaps: Vec<OpenGap>,
 }
@@ -39,6 +44,13 @@ pub(in crate::cli) struct Why {
     pub(in crate::cli) code: Option<String>,
     pub(in crate::cli) message: String,
     pub(in crate::cli) hint: Option<String>,
+}
+
+impl Why {
+    fn of(finding: &Finding) -> Self {
+        let Finding { code, message, hint } = finding;
+        Self { code: code.clone(), message: message.clone(), hint: hint.clone() }
+    }
 }
 
 /// A gap.
@@ -83,11 +95,11 @@ pub(in crate::cli) async fn summary(
         Some(slot) if slot.holder.is_none() || is_stuck => Flow::Stopped,
         Some(_) => Flow::Running,
     };
-    let first = verdict.findings.into_iter().next();
-    let first = first.map(|finding| Why {
-        code: finding.code,
-        message: finding.message,
-        hint: finding.hint,
-    });
-    Ok(Summary { flow, first, gaps })
+    let class = |finding: &Finding| finding.code.as_deref().and_then(Code::parse).map(Code::class);
+    // Without a witness events flow; only what was before it is not known.
+    let stops = |finding: &&Finding| finding.code.as_deref() != Some(Code::WitnessMissing.as_str());
+    let leaves_out = |finding: &&Finding| class(finding) == Some(Class::Gap);
+    let first = verdict.findings.iter().find(stops).map(Why::of);
+    let left_out = verdict.findings.iter().find(leaves_out).map(Why::of);
+    Ok(Summary { flow, first, left_out, gaps })
 }

@@ -46,6 +46,8 @@ pub(super) struct TopicState {
     pub(super) is_younger: bool,
     /// Whether nothing was ever deleted from any partition, and all of it is younger.
     pub(super) is_all_younger: bool,
+    /// How long ago the event was written.
+    pub(super) age_ms: i64,
     pub(super) retention: Retention,
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     num::NonZeroI32,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use relay::{Failure, TopicName};
@@ -206,13 +207,14 @@ impl Settle<'_> {
 
     /// What the topics have left of the time of each event that was not found.
     fn describe_topics(&mut self) -> Result<(), Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
         for event in self.events.iter_mut().filter(|event| needs_topic(event)) {
             let (Some(Placement::Record(placed)), Some(millis)) =
                 (&event.placement, event.record_ms())
             else {
                 continue;
             };
-            let millis = millis.saturating_sub(MARGIN_MS);
             let extents = self.search.extents(&placed.topic, placed.count, millis)?;
             let own = extent_of(&extents, placed.partition);
             event.topic = Some(TopicState {
@@ -220,6 +222,7 @@ impl Settle<'_> {
                 low: own.low,
                 is_younger: own.at == own.low,
                 is_all_younger: extents.iter().all(|extent| extent.at == 0),
+                age_ms: now.saturating_sub(millis),
                 retention: self.search.lookups.retention(&placed.topic)?,
             });
         }

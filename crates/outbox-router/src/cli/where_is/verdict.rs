@@ -1,5 +1,7 @@
 //! What all that was found about an event means. Plain functions of the evidence.
 
+use std::time::Duration;
+
 use relay::{Failure, Lsn};
 
 use super::{
@@ -254,12 +256,15 @@ fn confirmed(event: &Event, stream: &Stream) -> Verdict {
     if let Some(unread) = unread(event) {
         return unread;
     }
-    let first = stream.summary.first.as_ref();
     let missing = |what: String| {
-        let also = first.map(|first| format!("; status: {}", first.message)).unwrap_or_default();
-        let verdict =
-            State::Missing.because(format!("the slot has confirmed it, and {what}{also}"));
-        first.map_or_else(|| verdict.clone(), |first| verdict.clone().with(first))
+        let verdict = State::Missing.because(format!("the slot has confirmed it, and {what}"));
+        match &stream.summary.left_out {
+            None => verdict,
+            Some(why) => {
+                let reason = format!("{}; {}", verdict.reason, why.message);
+                Verdict { reason, ..verdict.with(why) }
+            }
+        }
     };
     match (&event.placement, &event.topic) {
         (Some(Placement::Refused(failure)), _) => {
@@ -282,14 +287,14 @@ fn confirmed(event: &Event, stream: &Stream) -> Verdict {
 }
 
 fn expired(topic: &TopicState) -> Verdict {
-    let limit = match (topic.retention.millis, topic.retention.bytes) {
+    let by_age = topic.retention.millis.filter(|limit| *limit <= topic.age_ms);
+    let limit = match (by_age, topic.retention.bytes) {
         (Some(millis), _) => {
-            let millis_unsigned = u64::try_from(millis).unwrap_or_default();
-            let time = wording::roughly(std::time::Duration::from_millis(millis_unsigned));
-            format!("retention.ms={millis}, {time}")
+            let time = Duration::from_millis(u64::try_from(millis).unwrap_or_default());
+            format!("retention.ms={millis}, {}", wording::roughly(time))
         }
         (None, Some(bytes)) => format!("retention.bytes={bytes}"),
-        (None, None) => "somebody has deleted records".to_owned(),
+        (None, None) => "somebody has told it to".to_owned(),
     };
     State::Expired.because(format!(
         "{} has deleted its records of that time ({limit}): the first that is left is at offset {}",
