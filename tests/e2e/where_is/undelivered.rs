@@ -94,7 +94,9 @@ async fn a_row_older_than_the_slot_is_told_from_one_that_is_missing() {
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     where_is(&fixture, &[&older]).await.expect("before_slot", "before the slot was created");
 
-    // Another client moves the slot while no router reads it.
+    // Another client moves the slot while no router reads it. That the pipeline began without a
+    // witness would hide it.
+    fixture.accept().await.unwrap();
     fixture.kill_router().await.unwrap();
     let passed = insert(&session, "order", "a").await;
     pass_slot(&session).await;

@@ -38,11 +38,21 @@ struct Names {
     key: String,
     id_header: String,
     topic: String,
-    is_json_key: bool,
-    has_partition_column: bool,
+    partitioning: Partitioning,
     /// The filter, in words.
     filter: Option<String>,
     time: Option<TimeColumn>,
+}
+
+/// What a record's partition follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Partitioning {
+    /// The hash of the key's text.
+    Text,
+    /// The hash of the key as JSON.
+    Json,
+    /// A column.
+    Column,
 }
 
 /// The column with the time at which a row was written.
@@ -148,9 +158,12 @@ impl EventRows {
 
     /// The partition of a key of this table; `None` where a column names it.
     pub(in crate::cli) fn partition_of(&self, key: &str, count: NonZeroI32) -> Option<i32> {
-        let Names { is_json_key, has_partition_column, .. } = &self.names;
-        let key = if *is_json_key { serde_json::json!(key).to_string() } else { key.to_owned() };
-        (!has_partition_column).then(|| partition_for_key(key.as_bytes(), count))
+        let bytes = match self.names.partitioning {
+            Partitioning::Text => key.to_owned(),
+            Partitioning::Json => serde_json::json!(key).to_string(),
+            Partitioning::Column => return None,
+        };
+        Some(partition_for_key(bytes.as_bytes(), count))
     }
 
     /// A row's id, where it is a column.
@@ -347,14 +360,18 @@ impl Names {
             let values: Vec<_> = filter.values.iter().map(|value| format!("\"{value}\"")).collect();
             format!("where.column = \"{}\", where.{kind} = [{}]", filter.column, values.join(", "))
         });
+        let partitioning = match mapping.column(Role::Partition) {
+            Some(_) => Partitioning::Column,
+            None if table.key_format == BytesFormat::Json => Partitioning::Json,
+            None => Partitioning::Text,
+        };
         let role = |role| mapping.column(role).unwrap_or_default().to_owned();
         Self {
             id: role(Role::Id),
             key: role(Role::AggregateId),
             id_header: table.headers.id.clone(),
             topic: mapping.topic().to_string(),
-            is_json_key: table.key_format == BytesFormat::Json,
-            has_partition_column: mapping.column(Role::Partition).is_some(),
+            partitioning,
             filter,
             time: TimeColumn::of(mapping, described),
         }

@@ -42,13 +42,21 @@ pub(super) struct TopicState {
     pub(super) name: TopicName,
     /// The first offset of the event's partition that is not deleted.
     pub(super) low: i64,
-    /// Whether all that is left of the partition is younger than the event.
-    pub(super) is_younger: bool,
-    /// Whether nothing was ever deleted from any partition, and all of it is younger.
-    pub(super) is_all_younger: bool,
+    pub(super) left: Left,
     /// How long ago the event was written.
     pub(super) age_ms: i64,
     pub(super) retention: Retention,
+}
+
+/// What a topic has left, beside an event's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// The event's partition has a record that is as old.
+    AsOld,
+    /// Every record of the event's partition is younger.
+    Younger,
+    /// Every record of every partition is younger, and none was ever deleted.
+    AllYounger,
 }
 
 /// How the stream is, for events that were not found.
@@ -118,7 +126,7 @@ impl Event {
 impl TopicState {
     /// Whether records of the event's time are deleted from its partition.
     pub(super) fn is_trimmed(&self) -> bool {
-        self.low > 0 && self.is_younger
+        self.low > 0 && self.left == Left::Younger
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     evidence::{Event, TimeOrigin},
@@ -44,7 +44,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn json(&self) -> Value {
+    fn json(&self) -> Map<String, Value> {
         let one = |searched: &Searched| {
             json!({
                 "topic": searched.topic.as_str(),
@@ -55,7 +55,12 @@ impl Reading<'_> {
                 "complete": matches!(searched.ending, Ending::Found | Ending::Read),
             })
         };
-        self.searched.iter().map(one).collect()
+        let members = [
+            ("since", json!(self.since)),
+            ("records_read", json!(self.records())),
+            ("searched", self.searched.iter().map(one).collect()),
+        ];
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 
@@ -172,31 +177,22 @@ pub(super) fn document(event: &Event, verdict: &Verdict) -> Value {
         "key": shown_bytes::json(event.found.as_ref().and_then(|found| found.key.as_deref())),
         "held": held,
         "skipped": event.skip.as_ref().map(|(lsn, decided)| {
-            let mut skipped = decided.json();
-            skipped["commit_lsn"] = json!(lsn);
-            skipped
+            json!({ "commit_lsn": lsn, "decided": decided.json() })
         }),
     })
 }
 
 /// One event and what was read, for programs.
-pub(super) fn json_of_one(document: Value, reading: &Reading<'_>) -> Value {
-    let mut document = document;
-    document["since"] = json!(reading.since);
-    document["records_read"] = json!(reading.records());
-    document["searched"] = reading.json();
+pub(super) fn json_of_one(mut document: Value, reading: &Reading<'_>) -> Value {
+    if let Value::Object(members) = &mut document {
+        members.extend(reading.json());
+    }
     document
 }
 
 /// The events of a key, for programs.
 pub(super) fn json_of_key(key: &str, events: Vec<Value>, reading: &Reading<'_>) -> Value {
-    json!({
-        "key": key,
-        "events": events,
-        "since": reading.since,
-        "records_read": reading.records(),
-        "searched": reading.json(),
-    })
+    json_of_one(json!({ "key": key, "events": events }), reading)
 }
 
 /// The events of a key, for people: a line for each, the latest first.

@@ -9,7 +9,7 @@ use std::{
 use relay::{Failure, TopicName};
 
 use super::{
-    evidence::{Event, Interval, Stream, TopicState},
+    evidence::{Event, Interval, Left, Stream, TopicState},
     look::Look,
     position::{self, Horizon, SlotPosition},
     search::{Ending, Range, Search},
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cli::{
         TaskError,
-        explain_row::{EventRows, Placed, Placement},
+        explain_row::{EventRow, EventRows, Placed, Placement},
         since,
         status::summary,
         topic_lookups::Topic,
@@ -75,7 +75,7 @@ impl Settle<'_> {
         let (client, config) = (self.look.client, self.look.config);
         let position = position::read(client, config.postgres.slot.as_str()).await?;
         for event in &mut self.events {
-            let proved = |row: &crate::cli::explain_row::EventRow| {
+            let proved = |row: &EventRow| {
                 position.is_some_and(|position| position.has_confirmed(row.xmin, horizon))
             };
             event.is_confirmed = event.row.as_ref().is_some_and(proved);
@@ -135,7 +135,7 @@ impl Settle<'_> {
             to: part.to,
         };
         let ranges: Vec<Range> = parts.iter().map(range).collect();
-        self.read(&ranges, |event| needs_topic(event))
+        self.read(&ranges, needs_topic)
     }
 
     /// Reads what has come since.
@@ -148,7 +148,7 @@ impl Settle<'_> {
             ranges.push(Range { topic, partition, from: part.to, to: end });
             part.to = end;
         }
-        self.read(&ranges, |event| needs_topic(event))
+        self.read(&ranges, needs_topic)
     }
 
     /// For rows that the slot has confirmed: reads what clocks may have dated earlier, and the
@@ -220,8 +220,11 @@ impl Settle<'_> {
             event.topic = Some(TopicState {
                 name: placed.topic.clone(),
                 low: own.low,
-                is_younger: own.at == own.low,
-                is_all_younger: extents.iter().all(|extent| extent.at == 0),
+                left: match own.at == own.low {
+                    _ if extents.iter().all(|extent| extent.at == 0) => Left::AllYounger,
+                    true => Left::Younger,
+                    false => Left::AsOld,
+                },
                 age_ms: now.saturating_sub(millis),
                 retention: self.search.lookups.retention(&placed.topic)?,
             });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use relay::{Failure, Lsn};
 
 use super::{
-    evidence::{Event, Stream, TopicState},
+    evidence::{Event, Left, Stream, TopicState},
     search::Ending,
 };
 use crate::{
@@ -276,7 +276,7 @@ fn confirmed(event: &Event, stream: &Stream) -> Verdict {
             "confirmed; {} is compacted, and keeps the last record of each key alone",
             topic.name
         )),
-        (_, Some(topic)) if topic.is_all_younger => State::BeforeSlot.because(format!(
+        (_, Some(topic)) if topic.left == Left::AllYounger => State::BeforeSlot.because(format!(
             "nothing in {} is as old: the row was written before the slot was created, or before \
              the position that it began at",
             topic.name
