@@ -3,7 +3,7 @@
 
 use tokio_postgres::{Client, error::SqlState};
 
-use super::{Since, TaskError, connect};
+use super::{TaskError, connect, dead_letters::Since};
 
 /// The time as PostgreSQL prints it; `Err` within says why it is none.
 pub(super) async fn read(

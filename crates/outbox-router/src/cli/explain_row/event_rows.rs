@@ -4,19 +4,19 @@
 use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
-    BytesFormat, Case, EpochUnit, Failure, FilterKind, Mapping, Outboxes, Role, TableName,
-    Template, TopicName, partition_for_key, source::Oid,
+    Case, Failure, Outboxes, TableName, Template, TopicName, partition_for_key, source::Oid,
 };
 use tokio::time::Instant;
-use tokio_postgres::{Client, types::Type};
+use tokio_postgres::Client;
 
 use super::{
+    event_columns::{Names, Partitioning, TimeColumn},
     explained::{Explained, Outcome, Produced, TimeSource, dry_run_of, explain},
     sql_type::SqlType,
     table_row::TableRow,
 };
 use crate::{
-    cli::{TaskError, connect, created_at::CREATED_AT, topic_lookups::Topic},
+    cli::{TaskError, connect, topic_lookups::Topic},
     config::Config,
     postgres::{TextQuery, quote_identifier, quote_literal, quote_table},
     prepare,
@@ -28,38 +28,6 @@ pub(in crate::cli) struct EventRows {
     outboxes: Outboxes,
     row_bytes: usize,
     names: Names,
-}
-
-/// What the core has found in the table's columns.
-struct Names {
-    /// The column of the id, or the text that stands for it.
-    id: String,
-    /// The column of the key, or the text that stands for it.
-    key: String,
-    id_header: String,
-    topic: String,
-    partitioning: Partitioning,
-    /// The filter, in words.
-    filter: Option<String>,
-    time: Option<TimeColumn>,
-}
-
-/// What a record's partition follows from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Partitioning {
-    /// The hash of the key's text.
-    Text,
-    /// The hash of the key as JSON.
-    Json,
-    /// A column.
-    Column,
-}
-
-/// The column with the time at which a row was written.
-struct TimeColumn {
-    name: String,
-    /// Its milliseconds since 1970, as SQL.
-    millis: String,
 }
 
 /// A row of the table.
@@ -349,59 +317,13 @@ impl EventRows {
     }
 }
 
-impl Names {
-    fn of(mapping: Mapping<'_>, described: &TableRow) -> Self {
-        let table = mapping.table();
-        let filter = table.filter.as_ref().map(|filter| {
-            let kind = match filter.kind {
-                FilterKind::In => "in",
-                FilterKind::NotIn => "not_in",
-            };
-            let values: Vec<_> = filter.values.iter().map(|value| format!("\"{value}\"")).collect();
-            format!("where.column = \"{}\", where.{kind} = [{}]", filter.column, values.join(", "))
-        });
-        let partitioning = match mapping.column(Role::Partition) {
-            Some(_) => Partitioning::Column,
-            None if table.key_format == BytesFormat::Json => Partitioning::Json,
-            None => Partitioning::Text,
-        };
-        let role = |role| mapping.column(role).unwrap_or_default().to_owned();
-        Self {
-            id: role(Role::Id),
-            key: role(Role::AggregateId),
-            id_header: table.headers.id.clone(),
-            topic: mapping.topic().to_string(),
-            partitioning,
-            filter,
-            time: TimeColumn::of(mapping, described),
-        }
-    }
-}
-
-impl TimeColumn {
-    fn of(mapping: Mapping<'_>, described: &TableRow) -> Option<Self> {
-        let of_role = mapping.column(Role::Timestamp).into_iter();
-        let of_preset = mapping.preset().alternatives(Role::Timestamp).iter().copied();
-        let unit = mapping.table().timestamp_unit;
-        of_role.chain(of_preset).chain(CREATED_AT).find_map(|name| {
-            let column = described.columns.iter().find(|column| column.name == name)?;
-            let quoted = quote_identifier(name);
-            let millis = if column.sql_type.is(&[Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE]) {
-                format!(
-                    "case when isfinite({quoted}) \
-                     then floor(extract(epoch from {quoted}) * 1000)::int8 end"
-                )
-            } else if column.sql_type.is(&[Type::INT8, Type::INT4]) {
-                match unit {
-                    EpochUnit::Seconds => format!("({quoted}::numeric * 1000)::int8"),
-                    EpochUnit::Milliseconds => format!("{quoted}::int8"),
-                    EpochUnit::Microseconds => format!("{quoted}::int8 / 1000"),
-                }
-            } else {
-                return None;
-            };
-            Some(Self { name: name.to_owned(), millis })
-        })
+#[cfg(test)]
+impl EventRow {
+    /// A row of which only the times matter.
+    pub(in crate::cli) fn without_columns(xmin: u32, written_ms: Option<i64>) -> Self {
+        let table = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+        let row = TableRow { oid: 1, table, columns: Vec::new(), types: Vec::new() };
+        Self { row, xmin, written_ms, committed_ms: None }
     }
 }
 

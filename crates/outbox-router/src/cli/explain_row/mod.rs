@@ -3,6 +3,7 @@
 //! answer is the core's own.
 
 mod args;
+mod event_columns;
 mod event_rows;
 mod explained;
 mod json_row;

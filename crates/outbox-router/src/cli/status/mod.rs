@@ -16,6 +16,8 @@ use std::{pin::pin, time::Duration};
 use super::{Audience, Exit, Form, Repeat, StatusArgs, TaskError, Terminal, connect::Access};
 use crate::config::Config;
 use reading::{StatusReading, read};
+#[cfg(test)]
+pub(super) use recorded::AtRisk;
 pub(super) use summary::{Flow, OpenGap, Summary, Why, summary};
 
 /// Time between two readings of `--watch`.

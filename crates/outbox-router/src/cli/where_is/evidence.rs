@@ -143,3 +143,22 @@ impl Stream {
         self.gaps.iter().find(|(interval, _)| holds(interval)).map(|(_, gap)| gap)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A row that says when it was written.
+    pub(in super::super) fn row(written_ms: Option<i64>) -> EventRow {
+        EventRow::without_columns(7, written_ms)
+    }
+
+    #[test]
+    fn the_time_of_a_commit_counts_before_that_of_a_column() {
+        let mut row = row(Some(5));
+        row.committed_ms = Some(9);
+        let event = Event { row: Some(row), ..Event::default() };
+        assert_eq!((event.time_ms(), event.record_ms()), (Some(9), Some(9)));
+        assert_eq!(Event::default().time_ms(), None);
+    }
+}

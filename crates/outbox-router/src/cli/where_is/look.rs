@@ -124,7 +124,8 @@ impl Look<'_> {
         Ok(tables)
     }
 
-    /// The rows of each table that have a value in a column: with the value as each table writes it.
+    /// The rows of each table that have a value in a column, with the value as each table writes
+    /// it.
     async fn rows(
         &self,
         tables: &[EventRows],
@@ -256,7 +257,7 @@ impl Look<'_> {
         }
         let search = Search::open(self.config, self.args.timeout)?;
         let default = self.default_since().await?;
-        let mut settle = Settle { look: self, tables, search, since, default, events };
+        let mut settle = self.settle(tables, search, (since, default), events);
         let stream = settle.settle(horizon).await?;
         let (events, searched) = (settle.events, settle.search.searched);
         Ok(Looked { events, stream, searched, since: words })
@@ -284,11 +285,22 @@ impl Look<'_> {
             return Ok(Looked { events, stream: None, searched, since: words });
         }
         let search = Search::open(self.config, self.args.timeout)?;
-        let events = vec![event];
-        let mut settle = Settle { look: self, tables, search, since, default: from, events };
+        let mut settle = self.settle(tables, search, (since, from), vec![event]);
         settle.search_topics(ids, from)?;
         let (events, searched) = (settle.events, settle.search.searched);
         Ok(Looked { events, stream: None, searched, since: words })
+    }
+
+    fn settle<'s>(
+        &'s self,
+        tables: &'s [EventRows],
+        search: Search,
+        (since, default): (Option<i64>, i64),
+        events: Vec<Event>,
+    ) -> Settle<'s> {
+        let Self { args, config, access, client } = self;
+        let key = args.key.as_deref();
+        Settle { config, access: *access, client, key, tables, search, since, default, events }
     }
 
     async fn default_since(&self) -> Result<i64, TaskError> {

@@ -39,7 +39,6 @@ pub use args::WhereArgs;
 use super::{
     Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
-    dead_letters::DecidedBy,
     shown_bytes,
 };
 use crate::config::Config;

@@ -25,7 +25,8 @@ pub(super) struct SlotPosition {
     catalog_xmin: Option<u32>,
 }
 
-/// Transaction ids below this one are frozen, and older than all others (`FirstNormalTransactionId`).
+/// Transaction ids below this one are frozen, and older than all others
+/// (`FirstNormalTransactionId`).
 const FIRST_NORMAL: u32 = 3;
 
 /// Reads the position that the commits of all rows precede that were seen before.
@@ -54,8 +55,8 @@ impl SlotPosition {
     }
 }
 
-/// Whether a transaction began before another. Ids are used again after 2³² transactions, and no two
-/// that matter are more than half of that apart.
+/// Whether a transaction began before another. Ids are used again after 2³² transactions, and no
+/// two that matter are more than half of that apart.
 const fn precedes(xid: u32, other: u32) -> bool {
     xid < FIRST_NORMAL || matches!(other.wrapping_sub(xid), 1..=0x7fff_ffff)
 }

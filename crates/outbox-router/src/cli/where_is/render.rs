@@ -10,7 +10,7 @@ use super::{
     times,
     verdict::{State, Verdict},
 };
-use crate::cli::{explain_row::Placement, shown_bytes};
+use crate::cli::{dead_letters::DecidedBy, explain_row::Placement, shown_bytes};
 
 /// How many bytes of an id, a key or a reason are shown to people.
 const SHOWN_MAX: usize = 500;
@@ -158,7 +158,7 @@ pub(super) fn document(event: &Event, verdict: &Verdict) -> Value {
     };
     let held = event.held.as_ref().map(|held| {
         json!({ "at": held.at, "code": held.code, "held_at": held.held_at, "closed_at": held.closed_at,
-            "decided": held.decided.as_ref().map(super::DecidedBy::json) })
+            "decided": held.decided.as_ref().map(DecidedBy::json) })
     });
     json!({
         "id": event.id,

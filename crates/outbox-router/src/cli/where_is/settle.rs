@@ -7,10 +7,10 @@ use std::{
 };
 
 use relay::{Failure, TopicName};
+use tokio_postgres::Client;
 
 use super::{
     evidence::{Event, Interval, Left, Stream, TopicState},
-    look::Look,
     position::{self, Horizon, SlotPosition},
     search::{Ending, Range, Search},
     topics::topics_of,
@@ -19,11 +19,13 @@ use super::{
 use crate::{
     cli::{
         TaskError,
+        connect::Access,
         explain_row::{EventRow, EventRows, Placed, Placement},
         since,
         status::summary,
         topic_lookups::Topic,
     },
+    config::Config,
     kafka::Extent,
 };
 
@@ -37,7 +39,11 @@ const CLOCKS_MS: i64 = 2 * 3_600 * 1_000;
 
 /// See the module's header.
 pub(super) struct Settle<'s> {
-    pub(super) look: &'s Look<'s>,
+    pub(super) config: &'s Config,
+    pub(super) access: Access<'s>,
+    pub(super) client: &'s Client,
+    /// `--key`, beside an id.
+    pub(super) key: Option<&'s str>,
     pub(super) tables: &'s [EventRows],
     pub(super) search: Search,
     /// `--since`, in milliseconds since 1970.
@@ -72,7 +78,7 @@ impl Settle<'_> {
         if !self.events.iter().any(needs_topic) {
             return Ok(None);
         }
-        let (client, config) = (self.look.client, self.look.config);
+        let (client, config) = (self.client, self.config);
         let position = position::read(client, config.postgres.slot.as_str()).await?;
         for event in &mut self.events {
             let proved = |row: &EventRow| {
@@ -233,8 +239,8 @@ impl Settle<'_> {
     }
 
     async fn stream(&self, position: Option<SlotPosition>) -> Result<Stream, TaskError> {
-        let client = self.look.client;
-        let summary = Box::pin(summary(self.look.config, self.look.access)).await?;
+        let client = self.client;
+        let summary = Box::pin(summary(self.config, self.access)).await?;
         let mut gaps = Vec::with_capacity(summary.gaps.len());
         for gap in &summary.gaps {
             let mut millis = [None, None];
@@ -254,10 +260,10 @@ impl Settle<'_> {
     /// # Errors
     /// Kafka does not answer.
     pub(super) fn search_topics(&mut self, ids: &[String], millis: i64) -> Result<(), Failure> {
-        let config = self.look.config;
+        let config = self.config;
         let own = [config.kafka.state_topic.as_ref(), config.dead_letters.topic.as_ref()];
         let names = self.search.lookups.names()?;
-        let key = self.look.args.key.as_deref();
+        let key = self.key;
         let mut ranges = Vec::new();
         for topic in topics_of(self.tables, names) {
             if own.iter().flatten().any(|own| own.as_str() == topic.name.as_str()) {
