@@ -21,3 +21,4 @@ mod setup;
 mod shutdown;
 mod tables;
 mod take_over;
+mod where_is;

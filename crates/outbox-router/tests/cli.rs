@@ -100,6 +100,28 @@ fn a_dry_run_is_asked_for_and_alone_takes_a_number_of_records_and_a_form() {
 }
 
 #[test]
+fn where_takes_an_id_or_a_key_or_an_id_with_its_key() {
+    let sought = |line| {
+        let Command::Task(Task::Where(args)) = read(line).unwrap().command else {
+            panic!("{line}")
+        };
+        args
+    };
+    let args = sought("where 7");
+    assert_eq!((args.id.as_deref(), args.key, args.limit), (Some("7"), None, 10));
+    assert_eq!((args.form, args.timeout), (Form::Text, Duration::from_secs(60)));
+    let args = sought("where --key order-7 --limit 1000 --json");
+    assert_eq!((args.id, args.key.as_deref(), args.limit), (None, Some("order-7"), 1_000));
+    let args = sought("where 7 --key order-7 --since 2h --table sales.outbox");
+    assert!(args.id.is_some() && args.key.is_some() && args.since.is_some());
+    for line in
+        ["where", "where --limit 3", "where 7 --limit 3", "where --key a --limit 0", "where 7 8"]
+    {
+        assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
 fn setup_prints_unless_apply_is_given() {
     let setup = |line| {
         let Command::Task(Task::Setup(args)) = read(line).unwrap().command else {

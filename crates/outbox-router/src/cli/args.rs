@@ -18,6 +18,7 @@ use super::{
     migrate::MigrateFrom,
     person,
     skip::SkipArgs,
+    where_is::WhereArgs,
 };
 use crate::{
     codes::{Explanation, typed_code},
@@ -77,6 +78,7 @@ impl Cli {
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Task(Task::Skip(args)) => &args.overrides,
+            Command::Task(Task::Where(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -183,6 +185,13 @@ pub enum Task {
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]
     Status(StatusArgs),
+    /// Say where an event is: acknowledged, and at which offset of which topic; or why it is not
+    #[command(after_help = "Examples:\n  \
+        outbox-router where 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \
+        outbox-router where --key order-7 --limit 20\n\n\
+        It reads the row from the outbox table, and then the one partition that the row belongs\n\
+        to. Exit code 0: the event is in its topic; of a key, each that is listed.")]
+    Where(WhereArgs),
 }
 
 /// `run`

@@ -12,6 +12,7 @@ mod cleanup;
 mod compare;
 mod confirmation;
 mod connect;
+mod created_at;
 mod dead_letters;
 mod decision_args;
 mod dry_run;
@@ -28,6 +29,7 @@ mod print_failure;
 mod router_status;
 mod setup;
 mod shown_bytes;
+mod since;
 mod skip;
 mod sql;
 mod status;
@@ -35,6 +37,7 @@ mod task_error;
 mod teardown;
 mod terminal;
 mod topic_lookups;
+mod where_is;
 mod witness;
 
 use std::{
@@ -67,6 +70,7 @@ pub use migrate::{
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
+pub use where_is::WhereArgs;
 
 use crate::{
     codes,
@@ -150,6 +154,7 @@ pub async fn execute(
         }
         Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
         Task::Skip(args) => args.admin.admin_url.as_ref(),
+        Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -169,6 +174,7 @@ pub async fn execute(
         Task::Cleanup(args) => Box::pin(cleanup::cleanup(args, config, access, terminal)).await,
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
+        Task::Where(args) => Box::pin(where_is::where_is(args, config, access, terminal)).await,
     };
     exit_of(outcome, terminal)
 }

@@ -6,7 +6,7 @@ use relay::{Code, Failure, TopicFacts, TopicName};
 
 use crate::{
     config::{Config, CreateTopics},
-    kafka::{self, KafkaSettings, KafkaSink, TopicClient},
+    kafka::{self, KafkaSettings, KafkaSink, Retention, TopicClient},
     prepare,
 };
 
@@ -83,6 +83,22 @@ impl TopicLookups {
             }
             (Err(failure), _) => Err(failure),
         }
+    }
+
+    /// What a topic deletes.
+    ///
+    /// # Errors
+    /// As [`TopicClient::retention`].
+    pub(super) fn retention(&self, name: &TopicName) -> Result<Retention, Failure> {
+        self.client.retention(name)
+    }
+
+    /// The names of all topics.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub(super) fn names(&self) -> Result<Vec<TopicName>, Failure> {
+        self.client.names()
     }
 }
 

@@ -33,8 +33,8 @@ pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
 };
-pub use topic_reader::{PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
-pub use topics::{TopicClient, TopicDescription, TopicLookup, TopicReading};
+pub use topic_reader::{Extent, PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
+pub use topics::{Retention, TopicClient, TopicDescription, TopicLookup, TopicReading};
 
 #[cfg(test)]
 mod tests;

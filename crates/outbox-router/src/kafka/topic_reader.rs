@@ -66,7 +66,12 @@ pub enum Polled {
     /// A record.
     Record(StoredRecord),
     /// The partition has no further record at present.
-    End(PartitionId),
+    End {
+        /// Which.
+        partition: PartitionId,
+        /// Where it ends. What another client's open transaction hides is past that.
+        offset: i64,
+    },
 }
 
 /// Where the reading of a partition begins.
@@ -78,16 +83,40 @@ pub struct ReadFrom {
     pub end: i64,
 }
 
+/// Which offsets a partition has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The first offset that is not deleted.
+    pub low: i64,
+    /// The first record that is not older than the time that was asked for; `end` if there is none.
+    pub at: i64,
+    /// Where the partition ends.
+    pub end: i64,
+}
+
 impl TopicReader {
     /// Makes the client, which connects in the background.
     ///
     /// # Errors
     /// A property is refused.
     pub fn open(settings: &KafkaSettings) -> Result<Self, Failure> {
+        // A record of an aborted transaction is none.
+        Self::isolated(settings, "read_committed")
+    }
+
+    /// The same for asking for offsets alone: a partition ends after its last record, although a
+    /// transaction that is open hides it.
+    ///
+    /// # Errors
+    /// A property is refused.
+    pub fn open_for_offsets(settings: &KafkaSettings) -> Result<Self, Failure> {
+        Self::isolated(settings, "read_uncommitted")
+    }
+
+    fn isolated(settings: &KafkaSettings, level: &str) -> Result<Self, Failure> {
         let refused = |why: String| Failure::of(Case::ProducerSettings, why);
         let mut config = settings.reader_config().map_err(|error| refused(error.to_string()))?;
-        // A record of an aborted transaction is none.
-        config.set("isolation.level", "read_committed");
+        config.set("isolation.level", level);
         let reader = Reader::open(&config).map_err(|error| refused(error.to_string()))?;
         let cluster = Cluster::new(&settings.bootstrap_servers);
         Ok(Self { cluster, reader, topics: Vec::new() })
@@ -104,27 +133,41 @@ impl TopicReader {
         partitions: NonZeroI32,
         millis: i64,
     ) -> Result<Vec<ReadFrom>, Failure> {
+        let extents = self.extents(topic, partitions, millis)?;
+        let number =
+            self.reader.add(topic).map_err(|error| self.failure(code_of(&error), topic))?;
+        self.topics.push(topic.clone());
+        let mut begun = Vec::with_capacity(extents.len());
+        for (partition, Extent { at, end, .. }) in (0..).zip(extents) {
+            self.reader.start(number, partition, at).map_err(|error| self.failure(error, topic))?;
+            begun.push(ReadFrom { offset: at, end });
+        }
+        Ok(begun)
+    }
+
+    /// Which offsets the partitions of a topic have, in their order. Nothing is read.
+    ///
+    /// # Errors
+    /// No broker answers, or it refuses the topic.
+    pub fn extents(
+        &self,
+        topic: &TopicName,
+        partitions: NonZeroI32,
+        millis: i64,
+    ) -> Result<Vec<Extent>, Failure> {
         let offsets = self
             .reader
             .offsets_at(topic, partitions.get(), millis, ANSWER_WITHIN)
             .map_err(|error| self.failure(error, topic))?;
-        let number =
-            self.reader.add(topic).map_err(|error| self.failure(code_of(&error), topic))?;
-        self.topics.push(topic.clone());
-        let mut begun = Vec::with_capacity(offsets.len());
-        for (partition, offset) in (0..).zip(offsets) {
+        let extent = |(partition, offset): (i32, Option<i64>)| {
             let (low, end) = self
                 .reader
                 .client()
                 .fetch_watermarks(topic.as_str(), partition, Timeout::After(ANSWER_WITHIN))
                 .map_err(|error| self.failure(code_of(&error), topic))?;
-            let offset = offset.unwrap_or(end).clamp(low, end);
-            self.reader
-                .start(number, partition, offset)
-                .map_err(|error| self.failure(error, topic))?;
-            begun.push(ReadFrom { offset, end });
-        }
-        Ok(begun)
+            Ok(Extent { low, at: offset.unwrap_or(end).clamp(low, end), end })
+        };
+        (0..).zip(offsets).map(extent).collect()
     }
 
     /// Gives a topic that is not read the next number.
@@ -146,7 +189,7 @@ impl TopicReader {
         self.reader.stop(topic, partition).map_err(|error| self.cluster.failure(error, None, ""))
     }
 
-    /// Reads a paused partition on from this offset.
+    /// Reads a paused partition on from this offset, or one of a topic that is not read.
     ///
     /// # Errors
     /// The partition is read already, or unknown.
@@ -195,8 +238,8 @@ impl TopicReader {
                 value: record.value,
                 headers: record.headers,
             })),
-            Some(Fetched::End { topic, partition, .. }) => {
-                Some(Polled::End(PartitionId { topic, partition }))
+            Some(Fetched::End { topic, partition, offset }) => {
+                Some(Polled::End { partition: PartitionId { topic, partition }, offset })
             }
             Some(Fetched::Error(error)) if ENDS_READING.contains(&error.code) => {
                 return Err(self.cluster.failure(error.code, None, &error.text));

@@ -36,6 +36,17 @@ pub struct TopicDescription {
     pub caution: Option<Failure>,
 }
 
+/// What a topic deletes, as far as the broker reports it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Whether only the last record of each key stays.
+    pub is_compacted: bool,
+    /// `retention.ms` where records are deleted by age.
+    pub millis: Option<i64>,
+    /// `retention.bytes` where records are deleted by size.
+    pub bytes: Option<i64>,
+}
+
 /// A topic in use, as it was read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicReading {
@@ -110,6 +121,40 @@ impl TopicClient {
         };
         let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
         Ok(TopicDescription { facts, caution })
+    }
+
+    /// What a topic deletes.
+    ///
+    /// # Errors
+    /// The topic is missing or forbidden, or no broker answers.
+    pub fn retention(&self, name: &TopicName) -> Result<Retention, Failure> {
+        let known = self.metadata(name)?;
+        let settings = [c"cleanup.policy", c"retention.ms", c"retention.bytes"];
+        let [policy, millis, bytes] = self.settings(name, settings, known.broker)?;
+        let policy = policy.unwrap_or_default();
+        // Below zero means no limit.
+        let limit = |value: Option<String>| value?.parse().ok().filter(|limit: &i64| *limit >= 0);
+        let deletes = policy.contains("delete");
+        Ok(Retention {
+            is_compacted: policy.contains("compact"),
+            millis: limit(millis).filter(|_| deletes),
+            bytes: limit(bytes).filter(|_| deletes),
+        })
+    }
+
+    /// The names of all topics that the client may describe.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn names(&self) -> Result<Vec<TopicName>, Failure> {
+        let metadata = self
+            .producer
+            .client()
+            .fetch_metadata(None, Timeout::After(ANSWER_WITHIN))
+            .map_err(|error| self.cluster.failure(code_of(&error), None, ""))?;
+        let names = metadata.topics().iter().map(|topic| TopicName::new(topic.name()));
+        // Every name that the broker has is legal.
+        Ok(names.filter_map(Result::ok).collect())
     }
 
     /// Reads the topics in use, in the order of `names`. One request covers all of them: they are

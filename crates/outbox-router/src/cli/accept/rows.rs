@@ -14,6 +14,7 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
+        created_at::CREATED_AT,
     },
     config::Config,
     postgres::{quote_identifier, quote_table},
@@ -39,10 +40,6 @@ pub(super) struct Rows {
 /// `statement_timeout` of each count: a large table without an index may take very long, and a
 /// person waits.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Names of that column in outbox tables that we have seen; the name that `setup` uses is first.
-const COLUMNS: [&str; 7] =
-    ["created_at", "occurred_at", "inserted_at", "createdat", "occurredat", "created", "timestamp"];
 
 /// Counts in every outbox table.
 pub(super) async fn count(
@@ -107,9 +104,9 @@ async fn in_table(
     let Some(to) = gap.interval.to.at.as_deref() else {
         return Ok(Err("it is not known at what time it ends".to_owned()));
     };
-    let names: Vec<&str> = COLUMNS.to_vec();
+    let names: Vec<&str> = CREATED_AT.to_vec();
     let Some(found) = client.query_opt(COLUMN, &[&oid.as_u32(), &names]).await? else {
-        let known = COLUMNS.join(", ");
+        let known = CREATED_AT.join(", ");
         return Ok(Err(format!(
             "it has no column with the time at which a row was written ({known})"
         )));

@@ -24,6 +24,7 @@ use topics::ReadTopics;
 use super::{
     Audience, Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
+    since,
 };
 use crate::{
     compare::{Comparison, IdHeaders, Limits},
@@ -63,7 +64,7 @@ async fn with_client(
         topics.add_named(name)?;
     }
     let since_micros = match &args.since {
-        Some(time) => Some(server::micros_of(client, time).await?),
+        Some(time) => Some(since::micros_of(client, time).await?),
         None => None,
     };
     let (stream, _) = source.dry_stream().await?;

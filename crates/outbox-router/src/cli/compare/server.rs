@@ -15,12 +15,3 @@ pub(super) async fn wal_end(client: &Client) -> Result<Lsn, TaskError> {
     let text: String = client.query_one(position, &[]).await?.try_get(0)?;
     Ok(text.parse().unwrap_or(Lsn::ZERO))
 }
-
-/// A time in any form that PostgreSQL reads, in microseconds since 1970.
-///
-/// # Errors
-/// PostgreSQL does not read it as a time.
-pub(super) async fn micros_of(client: &Client, time: &str) -> Result<i64, TaskError> {
-    let micros = "select (extract(epoch from $1::text::timestamptz) * 1000000)::int8";
-    Ok(client.query_one(micros, &[&time]).await?.try_get(0)?)
-}

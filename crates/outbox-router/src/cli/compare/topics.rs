@@ -152,7 +152,7 @@ impl ReadTopics {
                     taken += 1;
                     self.take(record, comparison)?;
                 }
-                Polled::End(partition) => {
+                Polled::End { partition, .. } => {
                     if let Some(read) = self.partitions.get_mut(&partition)
                         && read.state == ReadState::Reading
                     {

@@ -94,6 +94,14 @@ pub struct NamedArgs {
     pub ids: Vec<EventRef>,
 }
 
+impl NamedArgs {
+    /// The events with this id.
+    pub(super) fn of_id(id: &str) -> Self {
+        let id = EventRef { text: id.to_owned(), place: None };
+        Self { keys: Vec::new(), hex_keys: Vec::new(), ids: vec![id] }
+    }
+}
+
 /// Which events.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SelectArgs {

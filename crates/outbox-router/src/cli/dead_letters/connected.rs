@@ -1,5 +1,7 @@
 //! The connection of the commands.
 
+use tokio_postgres::Client;
+
 use super::table::Table;
 use crate::{
     cli::{
@@ -20,8 +22,13 @@ pub(super) async fn with_table<T>(
         // Times without a zone are UTC, as every time that is printed.
         client.batch_execute(sql::TIMEOUTS).await?;
         client.batch_execute("set timezone = 'UTC'").await?;
-        let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
-        work(&Table { client, pipeline, slot }).await
+        work(&of_pipeline(client, config)).await
     });
     Box::pin(connected).await
+}
+
+/// The rows of this pipeline.
+pub(super) fn of_pipeline<'a>(client: &'a Client, config: &'a Config) -> Table<'a> {
+    let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
+    Table { client, pipeline, slot }
 }

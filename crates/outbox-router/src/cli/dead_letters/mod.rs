@@ -61,6 +61,7 @@ mod decide;
 mod decision;
 mod keys;
 mod list;
+mod of_event;
 mod relation_oid;
 mod selection;
 mod show;
@@ -72,6 +73,8 @@ pub use args::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
     NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
 };
+
+pub(super) use of_event::{DecidedBy, HeldEvent, HeldState, of_event};
 
 use super::{Exit, TaskError, Terminal, connect::Access};
 use crate::config::Config;

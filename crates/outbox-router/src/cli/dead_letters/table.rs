@@ -1,13 +1,13 @@
 //! What is read of `outbox_router.held` and `outbox_router.decision`.
 
 use relay::{Code, Failure};
-use tokio_postgres::{Client, Row, error::SqlState, types::ToSql};
+use tokio_postgres::{Client, Row, types::ToSql};
 
 use super::{
     args::{Place, Since},
     selection::{MATCHES, Selection},
 };
-use crate::cli::{TaskError, connect};
+use crate::cli::{TaskError, connect, since};
 
 /// Lines of a list that are read at once.
 const PAGE: i64 = 1_000;
@@ -84,25 +84,8 @@ impl Table<'_> {
         &self,
         since: Option<&Since>,
     ) -> Result<Result<Option<String>, String>, TaskError> {
-        let read = match since {
-            None => return Ok(Ok(None)),
-            Some(Since::Ago(ago)) => {
-                let query = "select (now() - $1::float8 * interval '1 second')::text";
-                self.client.query_one(query, &[&ago.as_secs_f64()]).await
-            }
-            Some(Since::Time(time)) => {
-                self.client.query_one("select $1::text::timestamptz::text", &[time]).await
-            }
-        };
-        match read {
-            Ok(row) => Ok(Ok(row.try_get(0)?)),
-            Err(error) if error.code().is_some_and(is_no_time) => {
-                let message =
-                    error.as_db_error().map_or_else(String::new, |e| e.message().to_owned());
-                Ok(Err(format!("--since: {message}")))
-            }
-            Err(error) => Err(failure(error)),
-        }
+        let Some(since) = since else { return Ok(Ok(None)) };
+        Ok(since::read(self.client, since).await?.map(Some))
     }
 
     /// The next selected open events, in the order in which they were committed; an empty page
@@ -245,10 +228,6 @@ fn failure(error: tokio_postgres::Error) -> TaskError {
         return Failure::new(Code::HeldTable, what).into();
     }
     failure.into()
-}
-
-fn is_no_time(state: &SqlState) -> bool {
-    [SqlState::INVALID_DATETIME_FORMAT, SqlState::DATETIME_FIELD_OVERFLOW].contains(state)
 }
 
 pub(super) fn place(row: &Row) -> Result<Place, TaskError> {

@@ -3,6 +3,8 @@
 //! answer is the core's own.
 
 mod args;
+mod event_columns;
+mod event_rows;
 mod explained;
 mod json_row;
 mod jsonb;
@@ -18,6 +20,7 @@ use relay::{
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
+pub(super) use event_rows::{EventRow, EventRows, Placed, Placement};
 pub use json_row::JsonRow;
 
 use super::{

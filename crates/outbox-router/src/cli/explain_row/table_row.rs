@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use super::sql_type::SqlType;
 use crate::{
     cli::TaskError,
-    postgres::{TextQuery, VALUE_FORMS, quote_identifier, quote_literal, quote_table},
+    postgres::{TextQuery, TextRow, VALUE_FORMS, quote_identifier, quote_literal, quote_table},
 };
 
 /// A row of a table.
@@ -87,11 +87,9 @@ impl TableRow {
         id_column: &str,
         id: &str,
     ) -> Result<Found, TaskError> {
-        let columns: Vec<String> =
-            self.columns.iter().map(|column| quote_identifier(&column.name)).collect();
         let statement = format!(
             "select {} from {} where {} = {} limit {ROWS}",
-            columns.join(", "),
+            self.select_list(),
             quote_table(&self.table),
             quote_identifier(id_column),
             quote_literal(id)
@@ -103,11 +101,23 @@ impl TableRow {
             _ => Found::Several,
         };
         if let Some(mut row) = rows.into_iter().next() {
-            for column in &mut self.columns {
-                column.value = row.nullable()?;
-            }
+            self.fill(&mut row)?;
         }
         Ok(found)
+    }
+
+    /// The columns, as a statement names them.
+    pub(super) fn select_list(&self) -> String {
+        let columns = self.columns.iter().map(|column| quote_identifier(&column.name));
+        columns.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Takes the values of [`Self::select_list`], which come first in the answer.
+    pub(super) fn fill(&mut self, row: &mut TextRow) -> Result<(), Failure> {
+        for column in &mut self.columns {
+            column.value = row.nullable()?;
+        }
+        Ok(())
     }
 
     /// Whether the table has a column of this name.

@@ -3,11 +3,15 @@
 use relay::{Code, Failure, Lsn};
 use tokio_postgres::{Client, types::ToSql};
 
-use crate::cli::{TaskError, connect, decision_args::Decider};
+use crate::cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider};
 
 /// `$1` to `$4`.
 const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
     and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4";
+
+/// When, who and why.
+const DECIDED: &str = "\
+    to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), decided_by, reason";
 
 /// The row.
 #[derive(Debug, Clone, Copy)]
@@ -38,15 +42,34 @@ pub(super) enum Written {
 
 /// The first decision to skip this row.
 pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Decided>, TaskError> {
-    let query = format!(
-        "select to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
-           decided_by, reason \
-         from outbox_router.decision where {OF_ROW} order by id limit 1"
-    );
+    let query =
+        format!("select {DECIDED} from outbox_router.decision where {OF_ROW} order by id limit 1");
     let lsn = place.commit_lsn.to_string();
     let rows = client.query(&query, &with(&place, &lsn)).await.map_err(failure)?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
+}
+
+/// The latest decision to skip a row with this id, and the transaction that it names; `None` also
+/// where nobody has made the table.
+pub(in crate::cli) async fn of_event(
+    client: &Client,
+    (pipeline, slot): (&str, &str),
+    event_id: &str,
+) -> Result<Option<(String, DecidedBy)>, TaskError> {
+    let query = format!(
+        "select commit_lsn::text, {DECIDED} from outbox_router.decision \
+         where action = 'skip' and pipeline = $1 and slot = $2 and event_id = $3 \
+         order by id desc limit 1"
+    );
+    let row = match client.query_opt(&query, &[&pipeline, &slot, &event_id]).await {
+        Ok(row) => row,
+        Err(error) if connect::is_absent(&error) => return Ok(None),
+        Err(error) => return Err(failure(error)),
+    };
+    let Some(row) = row else { return Ok(None) };
+    let by = DecidedBy { at: row.try_get(1)?, by: row.try_get(2)?, reason: row.try_get(3)? };
+    Ok(Some((row.try_get(0)?, by)))
 }
 
 /// Decides to skip this row, unless somebody has. Two people who decide at once wait for each

@@ -32,6 +32,7 @@ use super::{
     router_status, shown_bytes, sql,
 };
 use crate::config::Config;
+pub(super) use decisions::of_event;
 use decisions::{Decided, Place, Written};
 use standing::Standing;
 

@@ -8,6 +8,7 @@ mod recorded;
 mod render;
 mod router;
 mod sample;
+mod summary;
 mod verdict;
 
 use std::{pin::pin, time::Duration};
@@ -15,6 +16,9 @@ use std::{pin::pin, time::Duration};
 use super::{Audience, Exit, Form, Repeat, StatusArgs, TaskError, Terminal, connect::Access};
 use crate::config::Config;
 use reading::{StatusReading, read};
+#[cfg(test)]
+pub(super) use recorded::AtRisk;
+pub(super) use summary::{Flow, OpenGap, Summary, Why, summary};
 
 /// Time between two readings of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);

@@ -3,7 +3,11 @@
 
 use std::{io, time::Duration};
 
-use relay::{Code, Failure, witness::Witness};
+use relay::{
+    Code, Failure,
+    source::Interval,
+    witness::{OpenFinding, Witness},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -50,6 +54,29 @@ pub(super) struct OpenEntry {
     pub(super) name: String,
     pub(super) message: String,
     pub(super) hint: Option<String>,
+    /// When what is at risk was committed; `None` for a beginning.
+    pub(super) at_risk: Option<AtRisk>,
+}
+
+/// The interval of a gap, by the server's clock; `None` is a moment that is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct AtRisk {
+    pub(in crate::cli) from: Option<String>,
+    pub(in crate::cli) to: Option<String>,
+}
+
+impl AtRisk {
+    fn of(interval: &Interval) -> Self {
+        let from = interval.from.as_ref().and_then(|from| from.at.clone());
+        Self { from, to: interval.to.at.clone() }
+    }
+
+    /// From the router's `/status.json`.
+    fn read(gap: &Value) -> Option<Self> {
+        let interval = gap.get("interval")?;
+        let at = |end: &str| Some(interval.get(end)?.get("at")?.as_str()?.to_owned());
+        Some(Self { from: at("from"), to: at("to") })
+    }
 }
 
 /// A gap or beginning that was accepted.
@@ -67,11 +94,11 @@ impl OpenEntry {
     /// The pipeline began without a witness.
     fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        Self::of(name, witness::began_without(&format!("{lsn}{at}")))
+        Self::of(name, witness::began_without(&format!("{lsn}{at}")), None)
     }
 
-    fn of(name: String, failure: Failure) -> Self {
-        Self { hint: hint_of_open(&failure, &name), name, message: failure.message }
+    fn of(name: String, failure: Failure, at_risk: Option<AtRisk>) -> Self {
+        Self { hint: hint_of_open(&failure, &name), name, message: failure.message, at_risk }
     }
 }
 
@@ -111,7 +138,7 @@ fn by_router(witness: &Value) -> Option<Recorded> {
             let usual = |code| hint_of_open(&Failure::new(code, ""), &name);
             let hint =
                 text(gap, "hint").or_else(|| Code::parse(name.split('@').next()?).and_then(usual));
-            Some(OpenEntry { name, message, hint })
+            Some(OpenEntry { name, message, hint, at_risk: AtRisk::read(gap) })
         })
         .collect();
     open.extend(witness.get("began_without").and_then(|mark| {
@@ -138,7 +165,13 @@ fn by_router(witness: &Value) -> Option<Recorded> {
 impl ShownRecord {
     fn of(witness: &Witness) -> Self {
         let open = witness.open_findings();
-        let open = open.iter().map(|open| OpenEntry::of(open.name(), witness::failure_of(open)));
+        let open = open.iter().map(|open| {
+            let at_risk = match open {
+                OpenFinding::Gap(gap) => Some(AtRisk::of(&gap.interval)),
+                OpenFinding::Beginning(_) => None,
+            };
+            OpenEntry::of(open.name(), witness::failure_of(open), at_risk)
+        });
         let accepted = witness.accepted.iter().map(|accepted| AcceptedEntry {
             name: accepted.name(),
             by: accepted.by.clone(),

@@ -1,0 +1,164 @@
+//! What was found about an event, before it is judged.
+
+use relay::{Lsn, TableName, TopicName};
+
+use super::search::{Ending, FoundRecord};
+use crate::{
+    cli::{
+        dead_letters::{DecidedBy, HeldEvent},
+        explain_row::{EventRow, Placement},
+        status::{Flow, OpenGap, Summary},
+    },
+    kafka::Retention,
+};
+
+/// An event that is looked for.
+#[derive(Debug, Default)]
+pub(super) struct Event {
+    /// Its id, as its table writes it.
+    pub(super) id: String,
+    pub(super) table: Option<TableName>,
+    /// The column of its table with the time at which a row was written.
+    pub(super) time_column: Option<String>,
+    /// The number of its table among those that are looked at.
+    pub(super) of: Option<usize>,
+    pub(super) row: Option<EventRow>,
+    /// What becomes of the row, by the configuration.
+    pub(super) placement: Option<Placement>,
+    pub(super) held: Option<HeldEvent>,
+    /// The LSN of a decision to skip it, and who decided.
+    pub(super) skip: Option<(String, DecidedBy)>,
+    pub(super) found: Option<FoundRecord>,
+    /// How the search in its partition ended.
+    pub(super) ending: Option<Ending>,
+    /// Whether it is proved that the slot has confirmed the row.
+    pub(super) is_confirmed: bool,
+    pub(super) topic: Option<TopicState>,
+}
+
+/// What a topic has of the time of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TopicState {
+    pub(super) name: TopicName,
+    /// The first offset of the event's partition that is not deleted.
+    pub(super) low: i64,
+    pub(super) left: Left,
+    /// How long ago the event was written.
+    pub(super) age_ms: i64,
+    pub(super) retention: Retention,
+}
+
+/// What a topic has left, beside an event's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// The event's partition has a record that is as old.
+    AsOld,
+    /// Every record of the event's partition is younger.
+    Younger,
+    /// Every record of every partition is younger, and none was ever deleted.
+    AllYounger,
+}
+
+/// How the stream is, for events that were not found.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) summary: Summary,
+    /// The slot's `confirmed_flush_lsn`.
+    pub(super) confirmed: Option<Lsn>,
+    /// The open gaps, with their intervals in milliseconds since 1970.
+    pub(super) gaps: Vec<(Interval, OpenGap)>,
+}
+
+/// Times that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interval {
+    pub(super) from: Option<i64>,
+    pub(super) to: Option<i64>,
+}
+
+/// A time of a gap is written without its fraction of the second.
+const FRACTION_MS: i64 = 999;
+
+/// What says when an event was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TimeOrigin {
+    /// The server's commit timestamp.
+    Server,
+    /// The table of held events.
+    Held,
+    /// The record's timestamp, which is the commit time.
+    Record,
+    /// A column of the row: the transaction committed no earlier.
+    Row,
+}
+
+impl Event {
+    /// About when it was committed.
+    pub(super) fn time_ms(&self) -> Option<i64> {
+        let row = self.row.as_ref()?;
+        row.committed_ms.or(row.written_ms)
+    }
+
+    /// From when on its record may be in the topic.
+    pub(super) fn record_ms(&self) -> Option<i64> {
+        let placed = match &self.placement {
+            Some(Placement::Record(placed)) => placed.time_ms,
+            _ => None,
+        };
+        // A broker that sets its own time stores it by that.
+        [placed, self.time_ms()].into_iter().flatten().min()
+    }
+
+    /// Whether its record carries the commit time.
+    pub(super) fn has_commit_time(&self) -> bool {
+        matches!(&self.placement, Some(Placement::Record(placed)) if placed.is_commit_time)
+    }
+
+    /// What its record's id header holds.
+    pub(super) fn record_id(&self) -> Option<Vec<u8>> {
+        match &self.placement {
+            Some(Placement::Record(placed)) => placed.id.clone(),
+            _ => None,
+        }
+    }
+}
+
+impl TopicState {
+    /// Whether records of the event's time are deleted from its partition.
+    pub(super) fn is_trimmed(&self) -> bool {
+        self.low > 0 && self.left == Left::Younger
+    }
+}
+
+impl Stream {
+    /// The open gap in which a row of this time lies. Where there is no slot, nothing after the
+    /// interval is kept, either.
+    pub(super) fn gap_of(&self, time: Option<i64>) -> Option<&OpenGap> {
+        let time = time?;
+        let holds = |interval: &Interval| {
+            let is_open = self.summary.flow == Flow::NoSlot;
+            interval.from.is_none_or(|from| from <= time)
+                && (is_open || interval.to.is_none_or(|to| time <= to.saturating_add(FRACTION_MS)))
+        };
+        self.gaps.iter().find(|(interval, _)| holds(interval)).map(|(_, gap)| gap)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A row that says when it was written.
+    pub(in super::super) fn row(written_ms: Option<i64>) -> EventRow {
+        EventRow::without_columns(7, written_ms)
+    }
+
+    #[test]
+    fn the_time_of_a_commit_counts_before_that_of_a_column() {
+        let mut row = row(Some(5));
+        row.committed_ms = Some(9);
+        let event = Event { row: Some(row), ..Event::default() };
+        assert_eq!((event.time_ms(), event.record_ms()), (Some(9), Some(9)));
+        assert_eq!(Event::default().time_ms(), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! Collects what is known of an event, or of the latest events of a key.
+
+use std::{io, time::Duration};
+
+use relay::{Code, Failure, TableName};
+use tokio_postgres::Client;
+
+use super::{
+    args::WhereArgs,
+    evidence::{Event, Stream},
+    position::{self, Horizon},
+    search::{Search, Searched},
+    settle::Settle,
+    times,
+    verdict::by_held,
+};
+use crate::{
+    cli::{
+        TaskError,
+        connect::Access,
+        dead_letters::{self, Since},
+        explain_row::{EventRow, EventRows},
+        since, skip,
+    },
+    config::Config,
+    postgres::{TextQuery, quote_literal},
+    wording,
+};
+
+/// How far back the topics are read for an event of which no time is known.
+const DEFAULT_AGO: Duration = Duration::from_secs(3_600);
+
+/// Of one id one row is expected, and a second shows that it is not alone.
+const ROWS_OF_ID: u32 = 2;
+
+/// What the command works with.
+pub(super) struct Look<'l> {
+    pub(super) args: &'l WhereArgs,
+    pub(super) config: &'l Config,
+    pub(super) access: Access<'l>,
+    pub(super) client: &'l Client,
+}
+
+/// What was found.
+pub(super) struct Looked {
+    pub(super) events: Vec<Event>,
+    /// How the stream is; `None` where no answer depends on it.
+    pub(super) stream: Option<Stream>,
+    pub(super) searched: Vec<Searched>,
+    /// From when on topics were read, in words.
+    pub(super) since: String,
+}
+
+/// A row, and the number of its table.
+type OfTable = (usize, EventRow);
+
+impl Look<'_> {
+    /// Looks; `Err` within says what is wrong with the command line.
+    pub(super) async fn look(
+        &self,
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Result<Looked, String>, TaskError> {
+        // Times without a zone are UTC, as every time that is printed.
+        self.client.batch_execute("set timezone = 'UTC'; set lock_timeout = '5s'").await?;
+        let since = match &self.args.since {
+            None => None,
+            Some(given) => match since::read(self.client, given).await? {
+                Ok(time) => Some(since::micros_of(self.client, &time).await? / 1_000),
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        let tables = match self.tables().await? {
+            Ok(tables) => tables,
+            Err(why) => return Ok(Err(why)),
+        };
+        match (&self.args.id, &self.args.key) {
+            (Some(id), _) => Box::pin(self.by_id(id, &tables, since, notes)).await,
+            (None, key) => {
+                let key = key.as_deref().unwrap_or_default();
+                Box::pin(self.by_key(key, &tables, since, notes)).await
+            }
+        }
+    }
+
+    /// The tables to look in: the named one, or those that are configured, or published.
+    async fn tables(&self) -> Result<Result<Vec<EventRows>, String>, TaskError> {
+        let configured: Vec<&TableName> =
+            self.config.outbox.iter().map(|table| &table.name).collect();
+        let names: Vec<TableName> = match &self.args.table {
+            Some(named) if configured.is_empty() || configured.contains(&named) => {
+                vec![named.clone()]
+            }
+            Some(named) => {
+                let there: Vec<String> = configured.iter().map(ToString::to_string).collect();
+                let there = there.join(", ");
+                return Ok(Err(format!("{named} is no configured outbox; there are {there}")));
+            }
+            None if configured.is_empty() => self.published().await?,
+            None => configured.into_iter().cloned().collect(),
+        };
+        let mut tables = Vec::with_capacity(names.len());
+        for name in &names {
+            tables.push(EventRows::describe(self.client, name, self.config).await?);
+        }
+        Ok(Ok(tables))
+    }
+
+    async fn published(&self) -> Result<Vec<TableName>, TaskError> {
+        let publication = self.config.postgres.publication.as_str();
+        let query = format!(
+            "select schemaname, tablename from pg_publication_tables where pubname = {} \
+             order by 1, 2",
+            quote_literal(publication)
+        );
+        let mut client = self.client;
+        let mut tables = Vec::new();
+        for mut row in client.rows("the published tables", &query).await? {
+            tables.push(TableName { schema: row.text()?, name: row.text()? });
+        }
+        if tables.is_empty() {
+            let what = format!("no table is configured, and none is in publication {publication}");
+            return Err(Failure::new(Code::TableMissing, what).into());
+        }
+        Ok(tables)
+    }
+
+    /// The rows of each table that have a value in a column, with the value as each table writes
+    /// it.
+    async fn rows(
+        &self,
+        tables: &[EventRows],
+        column_of: impl for<'t> Fn(&'t EventRows) -> Result<&'t str, String>,
+        (value, limit): (&str, u32),
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Result<(Vec<String>, Vec<OfTable>), String>, TaskError> {
+        let (mut refused, mut written, mut found) = (None, Vec::new(), Vec::new());
+        for (number, table) in tables.iter().enumerate() {
+            let column = match column_of(table) {
+                Ok(column) => column,
+                Err(why) => {
+                    refused = Some(why);
+                    continue;
+                }
+            };
+            let value = match table.value_of(self.client, column, value).await? {
+                Ok(value) => value,
+                Err(why) => {
+                    refused = Some(why);
+                    continue;
+                }
+            };
+            if let Some(advice) = table.advice(self.client, column).await? {
+                writeln!(notes, "note: {advice}")?;
+            }
+            let rows = table.latest(self.client, column, &value, limit).await?;
+            found.extend(rows.into_iter().map(|row| (number, row)));
+            if !written.contains(&value) {
+                written.push(value);
+            }
+        }
+        Ok(match refused {
+            Some(why) if written.is_empty() => Err(why),
+            _ => Ok((written, found)),
+        })
+    }
+
+    async fn by_id(
+        &self,
+        id: &str,
+        tables: &[EventRows],
+        since: Option<i64>,
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Result<Looked, String>, TaskError> {
+        let rows = self.rows(tables, EventRows::id_column, (id, ROWS_OF_ID), notes).await?;
+        let (ids, mut rows) = match rows {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let horizon = position::horizon(self.client).await?;
+        if rows.len() > 1 {
+            writeln!(notes, "note: several rows have this id; this is one of them")?;
+        }
+        rows.truncate(1);
+        let Some(row) = rows.pop() else {
+            return self.without_row(&ids, tables, since, notes).await.map(Ok);
+        };
+        let event = self.event(&ids, Some(row), tables, notes).await?;
+        self.settled(vec![event], tables, horizon, since).await.map(Ok)
+    }
+
+    async fn by_key(
+        &self,
+        key: &str,
+        tables: &[EventRows],
+        since: Option<i64>,
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Result<Looked, String>, TaskError> {
+        let limit = self.args.limit;
+        let mut rows = match self.rows(tables, EventRows::key_column, (key, limit), notes).await? {
+            Ok((_, rows)) => rows,
+            Err(why) => return Ok(Err(why)),
+        };
+        let horizon = position::horizon(self.client).await?;
+        // The rows of several tables, the latest first.
+        rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.committed_ms.or(row.written_ms)));
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut events = Vec::with_capacity(rows.len());
+        for (number, row) in rows {
+            let id = tables.get(number).and_then(|table| table.id_of(&row)).unwrap_or_default();
+            events.push(self.event(&[id], Some((number, row)), tables, notes).await?);
+        }
+        self.settled(events, tables, horizon, since).await.map(Ok)
+    }
+
+    /// What PostgreSQL says of an event.
+    async fn event(
+        &self,
+        ids: &[String],
+        row: Option<OfTable>,
+        tables: &[EventRows],
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Event, TaskError> {
+        let of = row.as_ref().and_then(|(number, _)| tables.get(*number));
+        let written = row.as_ref().and_then(|(_, row)| of?.id_of(row));
+        let mut event = Event {
+            id: written.or_else(|| ids.first().cloned()).unwrap_or_default(),
+            table: of.map(|table| table.table().clone()),
+            time_column: of.and_then(|table| table.time_column().map(str::to_owned)),
+            of: row.as_ref().map(|(number, _)| *number),
+            ..Event::default()
+        };
+        event.row = row.map(|(_, row)| row);
+        let table = event.table.as_ref().map(ToString::to_string);
+        let held =
+            dead_letters::of_event(self.client, self.config, &event.id, table.as_deref()).await;
+        event.held = readable(held, notes)?.flatten();
+        let pipeline = (self.config.name.as_str(), self.config.postgres.slot.as_str());
+        let skip = skip::of_event(self.client, pipeline, &event.id).await;
+        event.skip = readable(skip, notes)?.flatten();
+        Ok(event)
+    }
+
+    /// Searches what the table of held events does not answer.
+    async fn settled(
+        &self,
+        events: Vec<Event>,
+        tables: &[EventRows],
+        horizon: Horizon,
+        since: Option<i64>,
+    ) -> Result<Looked, TaskError> {
+        let words = match since {
+            Some(millis) => format!("since {} (--since)", times::utc(millis)),
+            None => "since the row's time".to_owned(),
+        };
+        if events.iter().all(|event| event.held.as_ref().and_then(by_held).is_some()) {
+            return Ok(Looked { events, stream: None, searched: Vec::new(), since: words });
+        }
+        let search = Search::open(self.config, self.args.timeout)?;
+        let default = self.default_since().await?;
+        let mut settle = self.settle(tables, search, (since, default), events);
+        let stream = settle.settle(horizon).await?;
+        let (events, searched) = (settle.events, settle.search.searched);
+        Ok(Looked { events, stream, searched, since: words })
+    }
+
+    /// The event has no row: it may be held, or in a topic.
+    async fn without_row(
+        &self,
+        ids: &[String],
+        tables: &[EventRows],
+        since: Option<i64>,
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Looked, TaskError> {
+        let event = self.event(ids, None, tables, notes).await?;
+        let (from, words) = match since {
+            Some(millis) => (millis, format!("since {} (--since)", times::utc(millis))),
+            None => {
+                let ago = wording::roughly(DEFAULT_AGO);
+                let words = format!("of the last {ago} (--since reads further back)");
+                (self.default_since().await?, words)
+            }
+        };
+        if event.held.as_ref().and_then(by_held).is_some() {
+            let (events, searched) = (vec![event], Vec::new());
+            return Ok(Looked { events, stream: None, searched, since: words });
+        }
+        let search = Search::open(self.config, self.args.timeout)?;
+        let mut settle = self.settle(tables, search, (since, from), vec![event]);
+        settle.search_topics(ids, from)?;
+        let (events, searched) = (settle.events, settle.search.searched);
+        Ok(Looked { events, stream: None, searched, since: words })
+    }
+
+    fn settle<'s>(
+        &'s self,
+        tables: &'s [EventRows],
+        search: Search,
+        (since, default): (Option<i64>, i64),
+        events: Vec<Event>,
+    ) -> Settle<'s> {
+        let Self { args, config, access, client } = self;
+        let key = args.key.as_deref();
+        Settle { config, access: *access, client, key, tables, search, since, default, events }
+    }
+
+    async fn default_since(&self) -> Result<i64, TaskError> {
+        match since::read(self.client, &Since::Ago(DEFAULT_AGO)).await? {
+            Ok(time) => Ok(since::micros_of(self.client, &time).await? / 1_000),
+            Err(why) => Err(Failure::new(Code::Protocol, why).into()),
+        }
+    }
+}
+
+/// What the router's tables say; `None` where this role may not read them, which is noted.
+fn readable<T>(
+    read: Result<T, TaskError>,
+    notes: &mut (dyn io::Write + Send),
+) -> Result<Option<T>, TaskError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(TaskError::Failure(failure)) if failure.code == Code::AuthenticationFailed => {
+            writeln!(notes, "note: what is held or skipped is not known: {failure:#}")?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
