@@ -64,6 +64,7 @@ mod machine;
 mod ports;
 mod progress;
 mod protocol;
+mod republish;
 mod routing;
 mod session;
 pub mod source;
@@ -86,6 +87,7 @@ pub use protocol::{
     Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
     StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
+pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{
     BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
     EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,
