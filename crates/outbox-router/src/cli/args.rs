@@ -16,6 +16,7 @@ use super::{
     gap_name::GapName,
     migrate::MigrateFrom,
     person,
+    replay::ReplayArgs,
     skip::SkipArgs,
 };
 use crate::{
@@ -75,6 +76,7 @@ impl Cli {
             Command::Task(Task::Status(args)) => &args.overrides,
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Task(Task::Skip(args)) => &args.overrides,
+            Command::Task(Task::Replay(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -158,6 +160,14 @@ pub enum Task {
         status names the row and its LSN. It shows what it will do and asks; the router goes on\n\
         within seconds. It needs the tables of setup --apply --dead-letters.")]
     Skip(SkipArgs),
+    /// Send rows of the table again, through the same routing as the first time
+    #[command(after_help = "Examples:\n  \
+        outbox-router replay --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \
+        outbox-router replay --since '2026-01-31 10:00' --until '2026-01-31 11:00' --dry-run\n  \
+        outbox-router replay --key order-7 --to-topic orders-copy --reason \"for the new consumer\"\n\n\
+        It shows what it will do and asks. Several values of one flag mean any of them; several\n\
+        flags must all apply. Exit code 1: not every selected row was sent (docs/replay.md).")]
+    Replay(ReplayArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),

@@ -8,6 +8,7 @@ mod give_back;
 mod held;
 mod kafka;
 mod record;
+mod replay;
 mod server;
 mod setup;
 mod skip;

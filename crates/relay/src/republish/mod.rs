@@ -9,7 +9,7 @@
 mod batches;
 mod changes;
 
-use pgoutput::{Insert, Message, PgTimestamp};
+use pgoutput::{Insert, Message, PgTimestamp, parse_insert_prefix};
 
 use crate::{
     clock::Moment,
@@ -178,6 +178,27 @@ impl Republish {
             }
             Row::TopicPending(id) => self.pending(id),
             Row::Refused(row) => Offered::Refused(Box::new(row.failure), self.id_of(&insert)),
+        })
+    }
+
+    /// Offers the beginning of an Insert message of `announced` bytes, where that is more than a row
+    /// of `row_bytes` may have.
+    ///
+    /// # Errors
+    /// The beginning cannot be decoded, or its table was not described (P007).
+    pub fn offer_oversized(
+        &mut self,
+        announced: usize,
+        prefix: &[u8],
+        row_bytes: usize,
+    ) -> Result<Offered, Failure> {
+        let row = parse_insert_prefix(prefix)?;
+        Ok(match self.rows.refuse_oversized(announced, &row, row_bytes)? {
+            Some(failure) => Offered::Refused(Box::new(failure), None),
+            None => {
+                self.batches.row();
+                Offered::FilteredOut
+            }
         })
     }
 

@@ -179,6 +179,20 @@ fn a_full_producer_takes_the_row_later_and_a_closed_one_never() {
 }
 
 #[test]
+fn a_row_that_is_larger_than_rows_may_be_is_refused_by_its_beginning() {
+    let mut run = Run::new(RepublishSettings::default());
+    let whole = row("9", Some("k"));
+    let prefix = whole.get(..whole.len() - 4).unwrap();
+    let refused = run.republish.offer_oversized(1_000, prefix, 100).unwrap();
+    let Offered::Refused(failure, None) = refused else { panic!("{refused:?}") };
+    assert_eq!(failure.code, Code::RowTooLarge);
+    assert!(failure.message.contains("id 9") && failure.message.contains("1000 bytes"));
+    assert_eq!((run.republish.settled(), run.produced().len()), (0, 0));
+    run.republish.leave_out();
+    assert_eq!(run.republish.settled(), 1);
+}
+
+#[test]
 fn only_messages_that_describe_a_table_describe_one() {
     let mut run = Run::new(RepublishSettings::default());
     assert!(run.republish.describe(&row("1", None)).is_err());
