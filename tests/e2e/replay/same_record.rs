@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use e2e::{Fixture, SHORT_DEADLINE};
 use testbed::reader::ConsumedRecord;
 
-use super::{MARKER, replay};
+use super::{MARKER, aggregate_type, replay};
 
 /// Values whose texts depend on the session, or are escaped by COPY.
 const ROWS: &str = r#"
@@ -48,7 +48,7 @@ async fn check(timestamp: &str, commit_times: &str) {
         .unwrap();
     fixture.router.set_config(&format!("{}\n{HEADERS}\n", fixture.config)).unwrap();
     let session = fixture.session().await.unwrap();
-    session.batch_execute(&ROWS.replace("TYPE", &fixture.schema.types[0])).await.unwrap();
+    session.batch_execute(&ROWS.replace("TYPE", aggregate_type(&fixture))).await.unwrap();
     fixture.restart().await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let first = fixture.seen().await.unwrap();

@@ -14,6 +14,9 @@ use crate::{
     config::table_name,
 };
 
+/// The header that a record has which is sent again.
+pub(super) const MARKER: &str = "outbox_replay";
+
 /// The flags that say which rows; one of them is needed.
 const ROWS: [&str; 6] = ["ids", "keys", "since", "until", "condition", "all"];
 

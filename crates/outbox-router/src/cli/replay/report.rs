@@ -6,9 +6,8 @@ use relay::{Failure, Name};
 use serde_json::{Value, json};
 
 use super::{
-    args::{Marker, ReplayArgs},
+    args::{MARKER, Marker, ReplayArgs},
     progress::rate,
-    work::MARKER,
 };
 use crate::{
     cli::{decision_args::Effect, print_failure::print_failure, shown_bytes},

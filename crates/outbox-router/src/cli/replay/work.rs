@@ -4,7 +4,7 @@ use relay::{Failure, Republish, RepublishSettings, TableName, source::TableOids}
 use tokio_postgres::Client;
 
 use super::{
-    args::{Marker, ReplayArgs},
+    args::{MARKER, Marker, ReplayArgs},
     chosen::{Chosen, Unfit},
     report::Plan,
 };
@@ -13,9 +13,6 @@ use crate::{
     config::Config,
     republish::{journal::Subject, messages, table_row::TableRow},
 };
-
-/// The header that a record has which is sent again.
-pub(super) const MARKER: &str = "outbox_replay";
 
 /// The name of the command in the audit.
 pub(super) const COMMAND: &str = "replay";
