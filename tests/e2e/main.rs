@@ -16,6 +16,7 @@ mod faults;
 mod gaps;
 mod kills;
 mod positions;
+mod replay;
 mod retention;
 mod setup;
 mod shutdown;

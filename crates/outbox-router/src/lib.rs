@@ -7,6 +7,7 @@
 //! * [`retention`] removes delivered rows from the tables.
 //! * [`migrate`] translates the configuration of Debezium.
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
+//! * `republish` reads rows of an outbox table, and produces their records again.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
 //! * [`codes`] says what every error code means and what to type.
 //! * [`block_on`] runs a command, or `run`, to its end.
@@ -30,6 +31,7 @@ pub mod monitor;
 mod owned_record;
 pub mod postgres;
 pub mod prepare;
+mod republish;
 pub mod retention;
 pub mod shell;
 pub mod telemetry;

@@ -65,6 +65,7 @@ mod machine;
 mod ports;
 mod progress;
 mod protocol;
+mod republish;
 pub mod retention;
 mod routing;
 mod session;
@@ -88,6 +89,7 @@ pub use protocol::{
     Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
     StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
+pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{
     BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
     EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,

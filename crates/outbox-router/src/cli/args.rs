@@ -17,6 +17,7 @@ use super::{
     gap_name::GapName,
     migrate::MigrateFrom,
     person,
+    replay::ReplayArgs,
     skip::SkipArgs,
     where_is::WhereArgs,
 };
@@ -79,6 +80,7 @@ impl Cli {
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Task(Task::Skip(args)) => &args.overrides,
             Command::Task(Task::Where(args)) => &args.overrides,
+            Command::Task(Task::Replay(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -170,6 +172,14 @@ pub enum Task {
         A row is removed only when the slot has confirmed its transaction (docs/retention.md).\n\
         Exit code 1: a table could not be cleaned up, or nothing shows what is delivered.")]
     Cleanup(CleanupArgs),
+    /// Send rows of the table again, through the same routing as the first time
+    #[command(after_help = "Examples:\n  \
+        outbox-router replay --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \
+        outbox-router replay --since '2026-01-31 10:00' --until '2026-01-31 11:00' --dry-run\n  \
+        outbox-router replay --key order-7 --to-topic orders-copy --reason \"for the new consumer\"\n\n\
+        It shows what it will do and asks. Several values of one flag mean any of them; several\n\
+        flags must all apply. Exit code 1: not every selected row was sent (docs/replay.md).")]
+    Replay(ReplayArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),

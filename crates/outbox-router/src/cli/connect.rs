@@ -68,6 +68,11 @@ impl<'a> Access<'a> {
         self.resolve(self.own).ok().map(|conninfo| conninfo.user)
     }
 
+    /// The role that the command connects as; `None` where the settings cannot be read.
+    pub(super) fn role(&self) -> Option<String> {
+        self.conninfo().ok().map(|conninfo| conninfo.user)
+    }
+
     /// The database that the command connects to; `None` where the settings cannot be read.
     pub(super) fn database(&self) -> Option<String> {
         self.conninfo().ok().map(|conninfo| conninfo.dbname)

@@ -23,9 +23,11 @@ mod form;
 mod gap_name;
 mod http;
 mod migrate;
+mod one_table;
 mod open_events;
 mod person;
 mod print_failure;
+mod replay;
 mod router_status;
 mod setup;
 mod shown_bytes;
@@ -67,6 +69,7 @@ pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
+pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
@@ -155,6 +158,7 @@ pub async fn execute(
         Task::DeadLetters(command) => command.admin().admin_url.as_ref(),
         Task::Skip(args) => args.admin.admin_url.as_ref(),
         Task::Where(args) => args.admin.admin_url.as_ref(),
+        Task::Replay(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -167,6 +171,7 @@ pub async fn execute(
             Box::pin(dead_letters::dead_letters(command, config, access, terminal)).await
         }
         Task::Skip(args) => Box::pin(skip::skip(args, config, access, terminal)).await,
+        Task::Replay(args) => Box::pin(replay::replay(args, config, access, terminal)).await,
         Task::Check(_) => {
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)

@@ -12,6 +12,7 @@ mod held;
 mod kafka;
 mod open_events;
 mod record;
+mod replay;
 mod server;
 mod setup;
 mod skip;

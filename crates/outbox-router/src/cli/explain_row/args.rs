@@ -5,8 +5,8 @@ use std::{num::NonZeroI32, str::FromStr};
 use clap::Args;
 use relay::TableName;
 
-use super::{json_row::JsonRow, sql_type::SqlType};
-use crate::{cli::form::Form, config::table_name};
+use super::json_row::JsonRow;
+use crate::{cli::form::Form, config::table_name, republish::sql_type::SqlType};
 
 /// The arguments beside which `--row` is not required. Flags name these as conflicts, since `clap`
 /// does not ask for a required `--row` where another of its group is given.
@@ -47,7 +47,7 @@ pub struct RowArgs {
 pub struct ColumnType {
     /// The column.
     pub column: String,
-    pub(super) sql_type: SqlType,
+    pub(crate) sql_type: SqlType,
 }
 
 impl FromStr for ColumnType {

@@ -3,8 +3,9 @@
 use relay::{BytesFormat, EpochUnit, FilterKind, Mapping, Role};
 use tokio_postgres::types::Type;
 
-use super::table_row::TableRow;
-use crate::{cli::created_at::CREATED_AT, postgres::quote_identifier};
+use crate::{
+    cli::created_at::CREATED_AT, postgres::quote_identifier, republish::table_row::TableRow,
+};
 
 /// What the core has found in the table's columns.
 pub(super) struct Names {

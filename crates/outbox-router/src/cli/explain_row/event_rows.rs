@@ -12,14 +12,13 @@ use tokio_postgres::Client;
 use super::{
     event_columns::{Names, Partitioning, TimeColumn},
     explained::{Explained, Outcome, Produced, TimeSource, dry_run_of, explain},
-    sql_type::SqlType,
-    table_row::TableRow,
 };
 use crate::{
     cli::{TaskError, connect, topic_lookups::Topic},
     config::Config,
     postgres::{TextQuery, quote_identifier, quote_literal, quote_table},
     prepare,
+    republish::{sql_type::SqlType, table_row::TableRow},
 };
 
 /// A table whose rows are events.

@@ -8,15 +8,12 @@ use relay::{
     source::Oid, source::TableOids,
 };
 
-use super::{
-    messages,
-    origins::{origins, source},
-    table_row::TableRow,
-};
+use super::origins::{origins, source};
 use crate::{
     cli::topic_lookups::{Topic, UNKNOWN},
     owned_record::OwnedRecord,
     postgres::frames::{PREFIX_BYTES, frame_limit},
+    republish::{messages, table_row::TableRow},
 };
 
 /// What the core makes of a row.
@@ -111,7 +108,7 @@ pub(super) fn explain(
     mut look_up: impl FnMut(&TopicName) -> Result<Option<Topic>, Failure>,
 ) -> Result<Explained, Failure> {
     let mut run = dry_run_of(row, outboxes, row_bytes)?;
-    let insert = messages::insert(row);
+    let insert = messages::wal(&messages::insert(row));
     let is_whole = insert.len() <= frame_limit(row_bytes);
     let prefix = insert.get(..PREFIX_BYTES).unwrap_or(&insert);
     let (mut produced, mut topic) = (None, None);
@@ -147,7 +144,7 @@ pub(super) fn explain(
 ///
 /// # Errors
 /// The core cannot read the description.
-pub(super) fn dry_run_of(
+pub(in crate::cli) fn dry_run_of(
     row: &TableRow,
     outboxes: &Outboxes,
     row_bytes: usize,
@@ -155,8 +152,8 @@ pub(super) fn dry_run_of(
     let mut run = DryRun::new(outboxes.clone(), TableOids::default(), row_bytes);
     let committed_at = PgTimestamp::from_unix_micros(COMMITTED_AT);
     let begin = [messages::begin(committed_at)].into_iter();
-    for frame in begin.chain(messages::types(row)).chain([messages::relation(row)]) {
-        run.frame(&frame, |_| ())?;
+    for message in begin.chain(messages::types(row)).chain([messages::relation(row)]) {
+        run.frame(&messages::wal(&message), |_| ())?;
     }
     Ok(run)
 }

@@ -6,11 +6,8 @@ use relay::timestamptz_in_utc;
 use serde_json::value::RawValue;
 use tokio_postgres::types::{Kind, Type};
 
-use super::{
-    jsonb::{jsonb, members, numeric},
-    sql_type::SqlType,
-    table_row::Column,
-};
+use super::jsonb::{jsonb, members, numeric};
+use crate::republish::{sql_type::SqlType, table_row::Column};
 
 /// The row of `--row`: each column and its value, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,15 +8,10 @@ mod event_rows;
 mod explained;
 mod json_row;
 mod jsonb;
-mod messages;
 mod origins;
 mod render;
-mod sql_type;
-mod table_row;
 
-use relay::{
-    Case, Name, OutboxTable, Outboxes, Role, TableName, Template, TopicFacts, source::Oid,
-};
+use relay::{Case, Failure, Name, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
@@ -27,12 +22,17 @@ use super::{
     Exit, TaskError, Terminal,
     connect::{Access, with_connection},
     form::Form,
+    one_table::one_table,
     print_failure::print_failure,
     topic_lookups::{Topic, TopicLookups},
 };
-use crate::{config::Config, prepare};
-use explained::{Explained, Outcome, dry_run_of, explain};
-use table_row::{Found, TableRow};
+use crate::{
+    config::Config,
+    prepare,
+    republish::table_row::{Found, TableRow},
+};
+pub(super) use explained::dry_run_of;
+use explained::{Explained, Outcome, explain};
 
 /// Why nothing is explained: the command line does not fit the configuration, or there is no such
 /// row.
@@ -52,7 +52,7 @@ pub(super) async fn explain_row(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let answer = match (table(args, &config.outbox), &args.row, &args.id) {
+    let answer = match (one_table(args.table.as_ref(), &config.outbox), &args.row, &args.id) {
         (Err(message), ..) => Err(usage(message)),
         (Ok(table), Some(row), _) => from_json(args, row, table, config, terminal)?,
         (Ok(table), None, id) => {
@@ -90,24 +90,6 @@ pub(super) async fn explain_row(
 
 fn usage(message: String) -> Unexplained {
     Unexplained { exit: Exit::Usage, message }
-}
-
-/// The table that the row is of: the named one, or the only one that is configured.
-fn table(args: &RowArgs, outboxes: &[OutboxTable]) -> Result<TableName, String> {
-    let names: Vec<String> = outboxes.iter().map(|table| table.name.to_string()).collect();
-    let names = names.join(", ");
-    match (&args.table, outboxes) {
-        (Some(name), []) => Ok(name.clone()),
-        (Some(name), _) if outboxes.iter().any(|table| table.name == *name) => Ok(name.clone()),
-        (Some(name), _) => Err(format!("{name} is no configured outbox; there are {names}")),
-        (None, [only]) => Ok(only.name.clone()),
-        (None, []) => {
-            Err("no table is configured; say whose row it is: --table SCHEMA.TABLE".to_owned())
-        }
-        (None, _) => Err(format!(
-            "several tables are configured; say whose row it is: --table, one of {names}"
-        )),
-    }
 }
 
 /// The row of `--row`, by the configuration alone.
@@ -179,11 +161,9 @@ async fn from_table(
 }
 
 /// The role may not read the table: the hint names `--admin-url`.
-fn denied(error: TaskError) -> TaskError {
-    match error {
-        TaskError::Failure(failure) if failure.case == Some(Case::PermissionDenied) => {
-            TaskError::from(failure.with_case(Case::CommandDenied))
-        }
-        error @ (TaskError::Failure(_) | TaskError::Output(_)) => error,
+fn denied(failure: Failure) -> Failure {
+    match failure.case {
+        Some(Case::PermissionDenied) => failure.with_case(Case::CommandDenied),
+        _ => failure,
     }
 }

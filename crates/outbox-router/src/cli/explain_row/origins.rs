@@ -3,7 +3,7 @@
 
 use relay::{Format, HeaderValue, Mapping, Role, Template};
 
-use super::table_row::TableRow;
+use crate::republish::table_row::TableRow;
 
 /// The headers that a trace context in properties gives.
 const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];

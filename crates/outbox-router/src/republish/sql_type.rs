@@ -6,24 +6,24 @@ use tokio_postgres::types::Type;
 
 /// A type, and what it was declared with, as a Relation message has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SqlType {
-    pub(super) oid: u32,
+pub(crate) struct SqlType {
+    pub(crate) oid: u32,
     /// `pg_attribute.atttypmod`; −1 for nothing.
-    pub(super) modifier: i32,
+    pub(crate) modifier: i32,
 }
 
 impl SqlType {
-    pub(super) const TEXT: Self = Self::of(25);
-    pub(super) const BOOLEAN: Self = Self::of(16);
-    pub(super) const INT8: Self = Self::of(20);
-    pub(super) const NUMERIC: Self = Self::of(1700);
-    pub(super) const JSONB: Self = Self::of(3802);
+    pub(crate) const TEXT: Self = Self::of(25);
+    pub(crate) const BOOLEAN: Self = Self::of(16);
+    pub(crate) const INT8: Self = Self::of(20);
+    pub(crate) const NUMERIC: Self = Self::of(1700);
+    pub(crate) const JSONB: Self = Self::of(3802);
 
     const fn of(oid: u32) -> Self {
         Self { oid, modifier: -1 }
     }
 
-    pub(super) fn is(self, types: &[Type]) -> bool {
+    pub(crate) fn is(self, types: &[Type]) -> bool {
         types.iter().any(|of| of.oid() == self.oid)
     }
 }

@@ -4,36 +4,35 @@ use relay::{Code, Failure, TableName};
 use tokio_postgres::Client;
 
 use super::sql_type::SqlType;
-use crate::{
-    cli::TaskError,
-    postgres::{TextQuery, TextRow, VALUE_FORMS, quote_identifier, quote_literal, quote_table},
+use crate::postgres::{
+    TextQuery, TextRow, VALUE_FORMS, quote_identifier, quote_literal, quote_table, sql_failure,
 };
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TableRow {
-    pub(super) oid: u32,
-    pub(super) table: TableName,
-    pub(super) columns: Vec<Column>,
+pub(crate) struct TableRow {
+    pub(crate) oid: u32,
+    pub(crate) table: TableName,
+    pub(crate) columns: Vec<Column>,
     /// The columns' types that are not built in.
-    pub(super) types: Vec<NamedType>,
+    pub(crate) types: Vec<NamedType>,
 }
 
 /// A type that is not built in: its name, or that of a domain's base type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NamedType {
-    pub(super) oid: u32,
-    pub(super) schema: String,
-    pub(super) name: String,
+pub(crate) struct NamedType {
+    pub(crate) oid: u32,
+    pub(crate) schema: String,
+    pub(crate) name: String,
 }
 
 /// A column and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) sql_type: SqlType,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) sql_type: SqlType,
     /// The value's text; `None` is NULL.
-    pub(super) value: Option<String>,
+    pub(crate) value: Option<String>,
 }
 
 /// How many rows with one id are looked for: one, and a second to see that the first is not alone.
@@ -45,14 +44,11 @@ impl TableRow {
     ///
     /// # Errors
     /// The table does not exist, or the catalog cannot be read.
-    pub(super) async fn describe(
-        mut client: &Client,
-        table: &TableName,
-    ) -> Result<Self, TaskError> {
+    pub(crate) async fn describe(mut client: &Client, table: &TableName) -> Result<Self, Failure> {
         // So values have the texts that they have in a stream.
         let forms =
             VALUE_FORMS.map(|(name, value)| format!("set {name} = {}", quote_literal(value)));
-        client.batch_execute(&forms.join("; ")).await?;
+        client.batch_execute(&forms.join("; ")).await.map_err(sql_failure)?;
         let statement = format!(
             "select c.oid, a.attname, a.atttypid, a.atttypmod from pg_class c \
              join pg_namespace n on n.oid = c.relnamespace \
@@ -71,7 +67,7 @@ impl TableRow {
         }
         if columns.is_empty() {
             let what = format!("table {table} does not exist");
-            return Err(Failure::new(Code::TableMissing, what).into());
+            return Err(Failure::new(Code::TableMissing, what));
         }
         let types = named_types(client, oid).await?;
         Ok(Self { oid, table: table.clone(), columns, types })
@@ -81,12 +77,12 @@ impl TableRow {
     ///
     /// # Errors
     /// The table may not be read, or the column's type has no such value.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &mut self,
         mut client: &Client,
         id_column: &str,
         id: &str,
-    ) -> Result<Found, TaskError> {
+    ) -> Result<Found, Failure> {
         let statement = format!(
             "select {} from {} where {} = {} limit {ROWS}",
             self.select_list(),
@@ -107,13 +103,13 @@ impl TableRow {
     }
 
     /// The columns, as a statement names them.
-    pub(super) fn select_list(&self) -> String {
+    pub(crate) fn select_list(&self) -> String {
         let columns = self.columns.iter().map(|column| quote_identifier(&column.name));
         columns.collect::<Vec<_>>().join(", ")
     }
 
     /// Takes the values of [`Self::select_list`], which come first in the answer.
-    pub(super) fn fill(&mut self, row: &mut TextRow) -> Result<(), Failure> {
+    pub(crate) fn fill(&mut self, row: &mut TextRow) -> Result<(), Failure> {
         for column in &mut self.columns {
             column.value = row.nullable()?;
         }
@@ -121,19 +117,19 @@ impl TableRow {
     }
 
     /// Whether the table has a column of this name.
-    pub(super) fn has(&self, column: &str) -> bool {
+    pub(crate) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|known| known.name == column)
     }
 
     /// The value of a column.
-    pub(super) fn value(&self, column: &str) -> Option<&str> {
+    pub(crate) fn value(&self, column: &str) -> Option<&str> {
         let found = self.columns.iter().find(|known| known.name == column);
         found.and_then(|column| column.value.as_deref())
     }
 }
 
 /// The types of a table's columns that a walsender names: from `FirstGenbkiObjectId` on.
-async fn named_types(mut client: &Client, table: u32) -> Result<Vec<NamedType>, TaskError> {
+async fn named_types(mut client: &Client, table: u32) -> Result<Vec<NamedType>, Failure> {
     let statement = format!(
         "with recursive base (named, oid) as ( \
            select distinct atttypid, atttypid from pg_attribute \
@@ -153,7 +149,7 @@ async fn named_types(mut client: &Client, table: u32) -> Result<Vec<NamedType>, 
 
 /// How many rows have an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     None,
     One,
     /// The first of them was read.

@@ -6,16 +6,16 @@ use pgoutput::PgTimestamp;
 use super::table_row::TableRow;
 
 /// Begin of the row's transaction.
-pub(super) fn begin(committed_at: PgTimestamp) -> Vec<u8> {
+pub(crate) fn begin(committed_at: PgTimestamp) -> Vec<u8> {
     let mut message = vec![b'B'];
     message.extend(0_u64.to_be_bytes());
     message.extend(committed_at.as_micros().to_be_bytes());
     message.extend(1_u32.to_be_bytes());
-    wal(&message)
+    message
 }
 
 /// Type, of every type that is not built in; they come before the Relation that refers to them.
-pub(super) fn types(row: &TableRow) -> impl Iterator<Item = Vec<u8>> {
+pub(crate) fn types(row: &TableRow) -> impl Iterator<Item = Vec<u8>> {
     row.types.iter().map(|named| {
         let mut message = vec![b'Y'];
         message.extend(named.oid.to_be_bytes());
@@ -25,12 +25,12 @@ pub(super) fn types(row: &TableRow) -> impl Iterator<Item = Vec<u8>> {
             message.extend(name.as_bytes());
             message.push(0);
         }
-        wal(&message)
+        message
     })
 }
 
 /// Relation: the row's table.
-pub(super) fn relation(row: &TableRow) -> Vec<u8> {
+pub(crate) fn relation(row: &TableRow) -> Vec<u8> {
     let mut message = vec![b'R'];
     message.extend(row.oid.to_be_bytes());
     for name in [&row.table.schema, &row.table.name] {
@@ -46,11 +46,11 @@ pub(super) fn relation(row: &TableRow) -> Vec<u8> {
         message.extend(column.sql_type.oid.to_be_bytes());
         message.extend(column.sql_type.modifier.to_be_bytes());
     }
-    wal(&message)
+    message
 }
 
 /// Insert: the row.
-pub(super) fn insert(row: &TableRow) -> Vec<u8> {
+pub(crate) fn insert(row: &TableRow) -> Vec<u8> {
     let mut message = vec![b'I'];
     message.extend(row.oid.to_be_bytes());
     message.push(b'N');
@@ -66,7 +66,7 @@ pub(super) fn insert(row: &TableRow) -> Vec<u8> {
             }
         }
     }
-    wal(&message)
+    message
 }
 
 /// No table of PostgreSQL has more than 1,600 columns.
@@ -74,8 +74,8 @@ fn count(row: &TableRow) -> u16 {
     u16::try_from(row.columns.len()).unwrap_or(u16::MAX)
 }
 
-/// XLogData around a message; its positions and its time are not read.
-fn wal(message: &[u8]) -> Vec<u8> {
+/// XLogData around a message, as a stream has it; its positions and its time are not read.
+pub(crate) fn wal(message: &[u8]) -> Vec<u8> {
     let mut bytes = vec![b'w'];
     bytes.extend([0; 24]);
     bytes.extend(message);
@@ -88,7 +88,7 @@ mod tests {
     use relay::TableName;
 
     use super::*;
-    use crate::cli::explain_row::{
+    use crate::republish::{
         sql_type::SqlType,
         table_row::{Column, NamedType},
     };
@@ -109,23 +109,15 @@ mod tests {
         }
     }
 
-    fn data(frame: &[u8]) -> &[u8] {
-        match Frame::parse(frame).unwrap() {
-            Frame::XLogData(data) => data.data,
-            Frame::Keepalive(_) => panic!("a keepalive"),
-        }
-    }
-
     #[test]
     fn the_messages_are_read_as_they_were_written() {
         let at = PgTimestamp::from_micros(-5);
-        let frame = begin(at);
-        let Ok(Message::Begin(begin)) = Message::parse(data(&frame)) else { panic!("begin") };
+        let frame = wal(&begin(at));
+        let Ok(Frame::XLogData(data)) = Frame::parse(&frame) else { panic!("XLogData") };
+        let Ok(Message::Begin(begin)) = Message::parse(data.data) else { panic!("begin") };
         assert_eq!(begin.committed_at, at);
-        let frame = relation(&row());
-        let Ok(Message::Relation(relation)) = Message::parse(data(&frame)) else {
-            panic!("relation")
-        };
+        let message = relation(&row());
+        let Ok(Message::Relation(relation)) = Message::parse(&message) else { panic!("relation") };
         let names = (relation.id.as_u32(), relation.namespace, relation.name);
         assert_eq!(names, (7, b"sales".as_slice(), b"outbox".as_slice()));
         let columns: Vec<_> = relation
@@ -133,15 +125,15 @@ mod tests {
             .map(|column| (column.name.to_vec(), column.type_oid.as_u32(), column.type_modifier))
             .collect();
         assert_eq!(columns, [(b"a".to_vec(), 1114, 3), (b"b".to_vec(), 1114, 3)]);
-        let frames: Vec<Vec<u8>> = types(&row()).collect();
-        let schemas = frames.iter().map(|frame| match Message::parse(data(frame)) {
+        let messages: Vec<Vec<u8>> = types(&row()).collect();
+        let schemas = messages.iter().map(|message| match Message::parse(message) {
             Ok(Message::Type(named)) => (named.id.as_u32(), named.namespace, named.name),
             other => panic!("{other:?}"),
         });
         let schemas: Vec<_> = schemas.collect();
         assert_eq!(schemas, [(9, b"".as_slice(), b"x".as_slice()), (9, b"public", b"x")]);
-        let frame = insert(&row());
-        let insert = Insert::parse(data(&frame)).unwrap().unwrap();
+        let message = insert(&row());
+        let insert = Insert::parse(&message).unwrap().unwrap();
         let values: Vec<_> = insert.tuple.iter().collect();
         assert_eq!(values, [TupleData::Text("ü".as_bytes()), TupleData::Null]);
     }

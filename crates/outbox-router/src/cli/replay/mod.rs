@@ -1,0 +1,255 @@
+//! `replay`: rows of the table become records again. The rows are read as the stream reads them, go
+//! through the same routing, and are produced by a producer of its own, whether or not a router
+//! runs. PostgreSQL keeps the rows and the slot as they are.
+//!
+//! # The JSON output
+//!
+//! Members are added, and never renamed or removed.
+//! ```json
+//! {"action": "replay", "dry_run": false, "table": "public.outbox", "selected": 3, "held": 0,
+//!  "unknown_ids": [], "order": ["created_at", "id"], "outcome": "complete", "failure": null,
+//!  "rows": 3, "sent": 3, "unacknowledged": 0, "filtered": 0, "left_out": 0,
+//!  "topics": {"outbox.event.order": 3}, "seconds": 0.2, "run": 7, "resumed": null}
+//! ```
+//! where `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`, and `failure` then
+//! is `{"code": "R006", "message": "…", "hint": "…"}`. `selected` are the rows to send; `held` are
+//! those that are left out because they are held. `run` is null with `--no-audit` and in a dry run.
+
+mod args;
+mod bookkeeping;
+mod chosen;
+mod progress;
+mod report;
+mod select;
+mod work;
+
+pub use args::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
+use std::time::Duration;
+
+use relay::{Failure, TopicFacts, TopicName};
+
+use super::{
+    Audience, Exit, Form, TaskError, Terminal,
+    connect::{Access, with_connection},
+    decision_args::{Decider, Effect},
+    one_table::one_table,
+    print_failure::print_failure,
+    topic_lookups::{Topic, TopicLookups},
+};
+use crate::{
+    config::Config,
+    prepare,
+    republish::{
+        destination::{Cluster, Destination, Nowhere},
+        journal::{self, Completeness, Run, Unfinished},
+        rows::Rows,
+        sender::{BadRows, Counts, Ended, Sender, Settings},
+    },
+};
+use progress::{Place, Progress};
+use report::{Outcome, Plan};
+use work::{BEGIN, COMMAND, Early, Replay, SESSION, Selection};
+
+/// Selects, counts, asks, sends and reports.
+pub(super) async fn replay(
+    args: &ReplayArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let table = match one_table(args.table.as_ref(), &config.outbox) {
+        Ok(table) => table,
+        Err(message) => return usage(&message, terminal),
+    };
+    if args.to_topic.is_some() && args.to_topic == config.kafka.state_topic {
+        return usage("--to-topic: this is the state topic of the router", terminal);
+    }
+    let done = with_connection(access, COMMAND, async |reader| {
+        with_connection(access, COMMAND, async |books| {
+            let (role, decider) = (access.role(), args.decision.decider(access.environment));
+            let replay = Replay { args, config, reader, books, table: &table, role, decider };
+            replay.carry_out(terminal).await
+        })
+        .await
+    });
+    Box::pin(done).await
+}
+
+fn usage(message: &str, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
+    writeln!(terminal.err, "error: {message}")?;
+    Ok(Exit::Usage)
+}
+
+impl Replay<'_> {
+    async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
+        match self.to_its_end(terminal).await? {
+            Ok(exit) | Err(Early::Exit(exit)) => Ok(exit),
+            Err(Early::Unfit(message)) => usage(&message, terminal),
+        }
+    }
+
+    async fn to_its_end(
+        &self,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Result<Exit, Early>, TaskError> {
+        self.reader.batch_execute(SESSION).await?;
+        self.books.batch_execute(SESSION).await?;
+        let mut selection = match self.select().await.map_err(|error| self.denied(error))? {
+            Ok(selection) => selection,
+            Err(early) => return Ok(Err(early)),
+        };
+        if self.args.decision.effect == Effect::Dry {
+            return self.dry(&selection, terminal).await.map(Ok);
+        }
+        if let Err(holder) = journal::lock(self.books, &self.config.name).await? {
+            return self.refuse_second(&holder, terminal).await.map(Ok);
+        }
+        let resumed = match self.resumed(&mut selection, terminal).await? {
+            Ok(resumed) => resumed,
+            Err(early) => return Ok(Err(early)),
+        };
+        if self.args.decision.form == Form::Text {
+            selection.plan.show(self.args, terminal.out)?;
+        }
+        if selection.plan.rows == 0 && resumed.is_none() {
+            return self.report_none(&selection.plan, terminal).map(Ok);
+        }
+        if self.args.decision.form == Form::Text {
+            report::show_consequence(terminal.out)?;
+        }
+        let words = ("send them", "sent");
+        if let Some(refused) = self.args.decision.confirm(self.config, words, terminal)? {
+            return Ok(Ok(refused));
+        }
+        self.send(&selection, resumed.as_ref(), terminal).await.map(Ok)
+    }
+
+    fn report_none(&self, plan: &Plan, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
+        match self.args.decision.form {
+            Form::Text => writeln!(terminal.err, "nothing was sent: no row is selected")?,
+            Form::Json => {
+                let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
+                let outcome = Outcome { counts, topics, ended, took: Duration::ZERO, run: None };
+                writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
+            }
+        }
+        Ok(Exit::Failure)
+    }
+
+    /// Counts what would be sent where.
+    async fn dry(
+        &self,
+        selection: &Selection,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        if self.args.decision.form == Form::Text {
+            selection.plan.show(self.args, terminal.out)?;
+        }
+        let topics = TopicLookups::open(self.config)?;
+        let mut unusable = Vec::new();
+        let look_up = |name: &TopicName| -> Result<TopicFacts, Failure> {
+            let topic = topics.look_up(name)?;
+            let facts = topic.facts();
+            if let Topic::Unusable(failure) = topic {
+                unusable.push(failure);
+            }
+            Ok(facts)
+        };
+        let outcome = self.run(selection, Nowhere::new(look_up), None, terminal).await?;
+        let exit = self.report(&selection.plan, &outcome, terminal)?;
+        for failure in &unusable {
+            print_failure(terminal.err, failure)?;
+        }
+        Ok(if unusable.is_empty() { exit } else { Exit::Failure })
+    }
+
+    /// Sends, and writes down how it ended.
+    async fn send(
+        &self,
+        selection: &Selection,
+        resumed: Option<&Unfinished>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        let subject = self.subject(&selection.chosen.canonical);
+        let run = match (self.args.audit, resumed) {
+            (Audit::Omit, _) => None,
+            (Audit::Write, Some(run)) => Some(Run::resume(self.books, run)),
+            (Audit::Write, None) => {
+                let Decider { by, reason } = &self.decider;
+                match Run::begin(self.books, subject, by, *reason).await {
+                    Ok(run) => Some(run),
+                    Err(failure) => return self.cannot_audit(failure, terminal),
+                }
+            }
+        };
+        let cluster = Cluster::open(&prepare::kafka_settings(self.config))?;
+        let outcome = self.run(selection, cluster, run, terminal).await?;
+        self.report(&selection.plan, &outcome, terminal)
+    }
+
+    async fn run<D: Destination>(
+        &self,
+        selection: &Selection,
+        destination: D,
+        run: Option<Run<'_>>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Outcome, TaskError> {
+        let Selection { row, chosen, plan, encoding } = selection;
+        let settings = Settings {
+            bad_rows: match (self.args.bad, self.args.decision.effect) {
+                (BadRow::Stop, Effect::Real) => BadRows::Stop,
+                (BadRow::Skip, _) | (_, Effect::Dry) => BadRows::LeaveOut,
+            },
+            rate: self.args.rate.filter(|_| self.args.decision.effect == Effect::Real),
+            row_bytes: prepare::size(self.config.limits.row_bytes),
+            to_topic: self.args.to_topic.clone(),
+            order: chosen.query.order.iter().map(|column| column.place).collect(),
+        };
+        self.reader.batch_execute(BEGIN).await?;
+        let copy = chosen.query.copy(encoding);
+        let rows = Rows::begin(self.reader, &copy, row.oid).await;
+        let rows = rows.map_err(|failure| self.denied(failure.into()))?;
+        let place = match (terminal.audience, self.args.decision.form) {
+            (Audience::Person, Form::Text) => Place::Line,
+            (Audience::Person | Audience::Machine, Form::Text | Form::Json) => Place::Log,
+        };
+        let mut progress = Progress::new(terminal.err, place, plan.rows);
+        let mut sender = Sender::new(rows, self.republish(row)?, destination, settings, run);
+        let mut ended = sender.send(&mut progress).await;
+        report::with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
+        progress.close();
+        let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
+        if let Some(run) = sender.journal() {
+            let completeness = match ended {
+                Ended::Complete => Completeness::Complete,
+                Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::Partial,
+            };
+            let noted = run.end(&report::outcome(&ended, counts), completeness).await;
+            // What has stopped the run may be that PostgreSQL does not answer.
+            if matches!(ended, Ended::Complete) {
+                noted?;
+            }
+        }
+        let run = sender.journal().map(Run::id);
+        Ok(Outcome { counts, topics, ended, took, run })
+    }
+
+    fn report(
+        &self,
+        plan: &Plan,
+        outcome: &Outcome,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        match self.args.decision.form {
+            Form::Text => report::text(plan, outcome, self.args, (terminal.out, terminal.err))?,
+            Form::Json => {
+                let document = report::document(plan, outcome, self.args);
+                writeln!(terminal.out, "{document:#}")?;
+            }
+        }
+        let is_all = matches!(outcome.ended, Ended::Complete)
+            && outcome.counts.left_out == 0
+            && plan.unknown_ids.is_empty();
+        Ok(if is_all { Exit::Done } else { Exit::Failure })
+    }
+}

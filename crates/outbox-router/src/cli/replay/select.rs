@@ -1,0 +1,137 @@
+//! Which rows there are to send, and how many.
+
+use relay::{Case, Code, Failure, Offered, PgTimestamp, TopicFacts, TopicName, source::Oid};
+
+use super::{
+    chosen::{Chosen, HeldEvents, Server, choose, refused, unknown_ids},
+    report::Plan,
+    work::{BEGIN, Early, Replay, Selection},
+};
+use crate::{
+    cli::{TaskError, explain_row::dry_run_of, topic_lookups::UNKNOWN},
+    postgres::{quote_identifier, quote_table},
+    prepare,
+    republish::{destination::Nowhere, messages, selection::Columns, table_row::TableRow},
+};
+
+impl Replay<'_> {
+    /// Finds out which rows there are, and counts them.
+    pub(super) async fn select(&self) -> Result<Result<Selection, Early>, TaskError> {
+        let Self { args, config, reader, table, .. } = *self;
+        let row = TableRow::describe(reader, table).await?;
+        let server = Server::read(reader).await?;
+        let outboxes = config.outboxes();
+        let run = dry_run_of(&row, &outboxes, prepare::size(config.limits.row_bytes))?;
+        let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) else {
+            return Err(self.why_none_fits(&row)?.into());
+        };
+        let columns = Columns::of(&row, mapping);
+        let times = (mapping.table().timestamp, server.commit_times);
+        let to = match &args.to_topic {
+            Some(topic) => format!("topic {topic}"),
+            None => format!("the topics of the rows, {}", mapping.topic()),
+        };
+        reader.batch_execute(BEGIN).await?;
+        let mut chosen = match choose(reader, args, &row, &columns, times).await? {
+            Ok(chosen) => chosen,
+            Err(unfit) => return Ok(Err(unfit.into())),
+        };
+        let unknown_ids = match (&columns.id, args.ids.as_slice()) {
+            (Ok(id), [_, ..]) => unknown_ids(reader, args, table, &chosen.query, id).await?,
+            _ => Ok(Vec::new()),
+        };
+        let unknown_ids = match unknown_ids {
+            Ok(unknown_ids) => unknown_ids,
+            Err(unfit) => return Ok(Err(unfit.into())),
+        };
+        let (rows, held) = match self.count(&mut chosen, &columns).await? {
+            Ok(counted) => counted,
+            Err(early) => return Ok(Err(early)),
+        };
+        reader.batch_execute("rollback").await?;
+        let order = chosen.query.order.iter().map(|column| column.name.clone()).collect();
+        let conditions = chosen.shown.clone();
+        let table = table.to_string();
+        let plan = Plan { table, conditions, order, to, rows, held, unknown_ids, resumed: None };
+        Ok(Ok(Selection { row, chosen, plan, encoding: server.encoding }))
+    }
+
+    /// How many rows there are to send, and how many more are held, which are left out from here on.
+    pub(super) async fn count(
+        &self,
+        chosen: &mut Chosen,
+        columns: &Columns,
+    ) -> Result<Result<(u64, u64), Early>, TaskError> {
+        let all = match self.count_of(chosen).await? {
+            Ok(all) => all,
+            Err(early) => return Ok(Err(early)),
+        };
+        // Another topic has no order that the held events belong to.
+        if self.args.to_topic.is_some() {
+            return Ok(Ok((all, 0)));
+        }
+        let Self { config, table, .. } = *self;
+        let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
+        let held = HeldEvents { pipeline, slot, table };
+        if held.count(self.reader).await? == 0 {
+            return Ok(Ok((all, 0)));
+        }
+        let Ok(id) = &columns.id else {
+            let message = "events of this table are held, and no column is their id, so they \
+                 cannot be told from others; decide about them first (outbox-router dead-letters \
+                 list), or use --to-topic";
+            return Ok(Err(Early::Unfit(message.to_owned())));
+        };
+        chosen.query.and(held.none_of(&chosen.query, id));
+        Ok(self.count_of(chosen).await?.map(|rows| (rows, all.saturating_sub(rows))))
+    }
+
+    pub(super) async fn count_of(&self, chosen: &Chosen) -> Result<Result<u64, Early>, TaskError> {
+        match self.reader.query_one(&chosen.query.count(), &[]).await {
+            Ok(row) => Ok(Ok(row.try_get::<_, i64>(0)?.unsigned_abs())),
+            Err(error) => {
+                let what = if self.args.condition.is_some() { "--where" } else { "the rows" };
+                refused(error, what).map(|unfit| Err(unfit.into()))
+            }
+        }
+    }
+
+    /// Why every row of the table is refused: its columns do not fit.
+    pub(super) fn why_none_fits(&self, row: &TableRow) -> Result<Failure, Failure> {
+        let mut republish = self.republish(row)?;
+        let at = PgTimestamp::from_micros(0);
+        let mut nowhere = Nowhere::new(|_: &TopicName| Ok::<TopicFacts, Failure>(UNKNOWN));
+        match republish.offer(&messages::insert(row), at, &mut nowhere)? {
+            Offered::Refused(failure, _) => Ok(*failure),
+            Offered::Produced
+            | Offered::FilteredOut
+            | Offered::LookUpTopic(..)
+            | Offered::Full
+            | Offered::Closed => {
+                let what = format!("{} is no outbox of this configuration", row.table);
+                Ok(Failure::new(Code::TableMissing, what))
+            }
+        }
+    }
+
+    /// The role may not read the rows: the message names the grant, and the hint `--admin-url`.
+    pub(super) fn denied(&self, error: TaskError) -> TaskError {
+        match error {
+            TaskError::Failure(failure)
+                if [Some(Case::PermissionDenied), Some(Case::CommandDenied)]
+                    .contains(&failure.case) =>
+            {
+                let said = failure.message_with_causes();
+                let role = quote_identifier(self.role.as_deref().unwrap_or("ROLE"));
+                let table = quote_table(self.table);
+                let what = format!(
+                    "{said}; to read the rows, a role needs: grant select on table {table} to \
+                     {role}, the same on table outbox_router.held where it exists, and usage on \
+                     their schemas"
+                );
+                Failure::of(Case::CommandDenied, what).into()
+            }
+            error @ (TaskError::Failure(_) | TaskError::Output(_)) => error,
+        }
+    }
+}
