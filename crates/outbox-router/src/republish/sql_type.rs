@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use tokio_postgres::types::Type;
+use tokio_postgres::{Client, types::Type};
 
 /// A type, and what it was declared with, as a Relation message has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,13 @@ impl SqlType {
 
     pub(crate) fn is(self, types: &[Type]) -> bool {
         types.iter().any(|of| of.oid() == self.oid)
+    }
+
+    /// The type as a cast names it. Without what it was declared with, so that no text is cut.
+    pub(crate) async fn cast_name(self, client: &Client) -> Result<String, tokio_postgres::Error> {
+        // For NULL instead of -1 it answers `character`, which as a cast means one character.
+        let query = "select format_type($1::oid, -1)";
+        client.query_one(query, &[&self.oid]).await?.try_get(0)
     }
 }
 

@@ -322,3 +322,13 @@ async fn a_table_without_a_time_is_read_by_id_and_says_so() {
     let (exit, document) = stage.json(&["--all", "--yes"]).await;
     assert_eq!((exit, &document["order"]), (Exit::Done, &json!(["id"])), "{document:#}");
 }
+
+#[tokio::test]
+async fn an_id_of_a_fixed_length_is_found_as_it_is_typed() {
+    let stage = Stage::new();
+    stage.fill(2);
+    stage.server.sql("alter table outbox alter id type character(36)");
+    let (exit, document) = stage.json(&["--id", &id(1), "--id", &id(9), "--yes"]).await;
+    assert_eq!((exit, &document["sent"]), (Exit::Failure, &json!(1)), "{document:#}");
+    assert_eq!(document["unknown_ids"], json!([id(9)]), "{document:#}");
+}

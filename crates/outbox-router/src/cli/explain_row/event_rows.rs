@@ -170,9 +170,8 @@ impl EventRows {
         value: &str,
     ) -> Result<Result<String, String>, TaskError> {
         let known = self.described.columns.iter().find(|known| known.name == column);
-        let SqlType { oid, .. } = known.map_or(SqlType::TEXT, |known| known.sql_type);
-        let sql_type = format!("select format_type({oid}, -1)");
-        let sql_type: String = client.query_one(&sql_type, &[]).await?.try_get(0)?;
+        let sql_type = known.map_or(SqlType::TEXT, |known| known.sql_type);
+        let sql_type = sql_type.cast_name(client).await?;
         let query = format!("select ({}::{sql_type})::text", quote_literal(value));
         match client.query_one(&query, &[]).await {
             Ok(row) => Ok(Ok(row.try_get(0)?)),

@@ -252,7 +252,7 @@ pub(super) async fn unknown_ids(
            given.id::{}) order by 1",
         values.join(", "),
         quote_table(table),
-        type_name(client, id).await?
+        id.sql_type.cast_name(client).await?
     );
     let rows = match client.query(&statement, &[]).await {
         Ok(rows) => rows,
@@ -264,10 +264,4 @@ pub(super) async fn unknown_ids(
         unknown.extend(usize::try_from(place).ok().and_then(|place| args.ids.get(place)).cloned());
     }
     Ok(Ok(unknown))
-}
-
-/// A type as a cast names it. Without what it was declared with, so that no text is cut.
-async fn type_name(client: &Client, column: &OrderColumn) -> Result<String, TaskError> {
-    let query = "select format_type($1::oid, null)";
-    Ok(client.query_one(query, &[&column.sql_type.oid]).await?.try_get(0)?)
 }
