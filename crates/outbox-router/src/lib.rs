@@ -22,6 +22,7 @@ pub mod cli;
 pub mod codes;
 pub mod compare;
 pub mod config;
+mod created_at;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
 pub mod held;

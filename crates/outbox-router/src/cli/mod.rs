@@ -12,7 +12,6 @@ mod cleanup;
 mod compare;
 mod confirmation;
 mod connect;
-mod created_at;
 mod dead_letters;
 mod decision_args;
 mod dry_run;

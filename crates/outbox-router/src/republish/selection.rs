@@ -1,19 +1,19 @@
 //! Which rows of a table, in which order, as SQL.
 
-use relay::{Mapping, OutboxTable, Preset, Role, TableName, Template, Timestamp};
+use relay::{Mapping, Role, TableName, Template, Timestamp};
 use tokio_postgres::types::Type;
 
 use super::{
     sql_type::SqlType,
     table_row::{Column, TableRow},
 };
-use crate::postgres::{quote_identifier, quote_literal, quote_table};
+use crate::{
+    created_at,
+    postgres::{quote_identifier, quote_literal, quote_table},
+};
 
 /// Types of columns that say when a row was made.
 const TIMES: [Type; 3] = [Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE];
-
-/// The name of that column where the preset has none: as `setup` makes it.
-const USUAL_TIME: &str = "created_at";
 
 /// A column by which rows are put in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl OrderColumn {
 /// What the columns of a table mean to a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// When a row was made: the column of that role, else one of the preset's, else `created_at`.
+    /// When a row was made.
     pub(crate) time: Option<OrderColumn>,
     /// `Err`: the text of a template that stands for the id.
     pub(crate) id: Result<OrderColumn, String>,
@@ -58,14 +58,8 @@ impl Columns {
                 Some(_) | None => Err(name.to_owned()),
             }
         };
-        let time = mapping.column(Role::Timestamp).into_iter();
-        let times = time
-            .chain(configured(mapping.table()))
-            .chain(usual(mapping.preset()))
-            .chain([USUAL_TIME]);
-        let time = times.filter(|name| !Template::is_one(name));
         Self {
-            time: time.filter_map(|name| OrderColumn::of(table, name)).next(),
+            time: created_at::names(mapping).find_map(|name| OrderColumn::of(table, name)),
             id: column(Role::Id),
             key: column(Role::AggregateId),
         }
@@ -75,18 +69,6 @@ impl Columns {
     pub(crate) fn order(&self) -> Vec<OrderColumn> {
         self.time.iter().chain(self.id.as_ref().ok()).cloned().collect()
     }
-}
-
-fn configured(table: &OutboxTable) -> impl Iterator<Item = &str> {
-    let names = table.columns.get(Role::Timestamp).into_iter().flatten();
-    names.filter_map(|name| match name {
-        relay::ColumnName::Column(name) => Some(name.as_str()),
-        relay::ColumnName::Template(_) => None,
-    })
-}
-
-fn usual<'a>(preset: &Preset) -> impl Iterator<Item = &'a str> + use<'a> {
-    preset.alternatives(Role::Timestamp).iter().copied()
 }
 
 /// Rows of a table.

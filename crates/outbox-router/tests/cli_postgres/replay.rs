@@ -185,7 +185,8 @@ async fn what_is_typed_wrong_is_refused_in_the_servers_words() {
             vec!["--where", "nextval('public.s') > 0"],
             "--where: PostgreSQL says: cannot execute nextval() in a read-only transaction",
         ),
-        (vec!["--since", "teatime"], "--since: PostgreSQL says: invalid input syntax for type "),
+        (vec!["--since", "teatime"], "--since: invalid input syntax for type "),
+        (vec!["--until", "2026-01-01 Never/Land"], "--until: time zone \"never/land\" not recog"),
     ] {
         let output = stage.replay(&[&flags[..], &["--yes"]].concat()).await;
         assert_eq!((output.exit, output.out.as_str()), (Exit::Usage, ""), "{flags:?} {output:?}");
@@ -321,6 +322,16 @@ async fn a_table_without_a_time_is_read_by_id_and_says_so() {
     assert!(refused.err.contains("no column that says when a row was made"), "{}", refused.err);
     let (exit, document) = stage.json(&["--all", "--yes"]).await;
     assert_eq!((exit, &document["order"]), (Exit::Done, &json!(["id"])), "{document:#}");
+}
+
+#[tokio::test]
+async fn a_time_is_found_by_its_usual_names() {
+    let stage = Stage::new();
+    stage.fill(3);
+    stage.server.sql("alter table outbox rename column created_at to occurred_at");
+    let (exit, document) = stage.json(&["--since", "2026-01-02", "--yes"]).await;
+    assert_eq!((exit, &document["sent"]), (Exit::Done, &json!(2)), "{document:#}");
+    assert_eq!(document["order"], json!(["occurred_at", "id"]), "{document:#}");
 }
 
 #[tokio::test]

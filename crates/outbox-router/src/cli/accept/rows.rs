@@ -14,9 +14,9 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
-        created_at::CREATED_AT,
     },
     config::Config,
+    created_at::CREATED_AT,
     postgres::{quote_identifier, quote_table},
 };
 

@@ -3,9 +3,7 @@
 use relay::{BytesFormat, EpochUnit, FilterKind, Mapping, Role};
 use tokio_postgres::types::Type;
 
-use crate::{
-    cli::created_at::CREATED_AT, postgres::quote_identifier, republish::table_row::TableRow,
-};
+use crate::{created_at, postgres::quote_identifier, republish::table_row::TableRow};
 
 /// What the core has found in the table's columns.
 pub(super) struct Names {
@@ -70,10 +68,8 @@ impl Names {
 
 impl TimeColumn {
     fn of(mapping: Mapping<'_>, described: &TableRow) -> Option<Self> {
-        let of_role = mapping.column(Role::Timestamp).into_iter();
-        let of_preset = mapping.preset().alternatives(Role::Timestamp).iter().copied();
         let unit = mapping.table().timestamp_unit;
-        of_role.chain(of_preset).chain(CREATED_AT).find_map(|name| {
+        created_at::names(mapping).find_map(|name| {
             let column = described.columns.iter().find(|column| column.name == name)?;
             let quoted = quote_identifier(name);
             let millis = if column.sql_type.is(&[Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE]) {
