@@ -116,6 +116,15 @@ pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
     }
 }
 
+/// A failure of a module that serves the router, too: where the role lacks a privilege, the hint
+/// names `--admin-url`.
+pub(super) fn denied(failure: Failure) -> Failure {
+    match failure.case {
+        Some(Case::PermissionDenied) => failure.with_case(Case::CommandDenied),
+        _ => failure,
+    }
+}
+
 /// Whether a table that a query names does not exist.
 pub(super) fn is_absent(error: &tokio_postgres::Error) -> bool {
     let absent = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];

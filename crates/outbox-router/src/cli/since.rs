@@ -5,9 +5,10 @@ use tokio_postgres::{Client, error::SqlState};
 
 use super::{TaskError, connect, dead_letters::Since};
 
-/// The time as PostgreSQL prints it; `Err` within says why it is none.
+/// The time of a flag as PostgreSQL prints it; `Err` within says why it is none.
 pub(super) async fn read(
     client: &Client,
+    flag: &str,
     since: &Since,
 ) -> Result<Result<String, String>, TaskError> {
     let read = match since {
@@ -21,7 +22,7 @@ pub(super) async fn read(
         Ok(row) => Ok(Ok(row.try_get(0)?)),
         Err(error) if error.code().is_some_and(is_no_time) => {
             let message = error.as_db_error().map_or_else(String::new, |e| e.message().to_owned());
-            Ok(Err(format!("--since: {message}")))
+            Ok(Err(format!("{flag}: {message}")))
         }
         Err(error) => Err(connect::failure(error).into()),
     }
@@ -37,5 +38,11 @@ pub(super) async fn micros_of(client: &Client, time: &str) -> Result<i64, TaskEr
 }
 
 fn is_no_time(state: &SqlState) -> bool {
-    [SqlState::INVALID_DATETIME_FORMAT, SqlState::DATETIME_FIELD_OVERFLOW].contains(state)
+    let states = [
+        SqlState::INVALID_DATETIME_FORMAT,
+        SqlState::DATETIME_FIELD_OVERFLOW,
+        // A time zone that there is not.
+        SqlState::INVALID_PARAMETER_VALUE,
+    ];
+    states.contains(state)
 }

@@ -15,7 +15,11 @@ use tokio_postgres::{Client, Statement};
 
 use super::pipeline::Pipeline;
 use crate::{
-    monitor::{SqlSession, connection::Driver, server},
+    monitor::{
+        SqlSession,
+        connection::{Driver, drive_without_limit},
+        server,
+    },
     postgres::sql_failure,
 };
 
@@ -141,14 +145,8 @@ pub(super) async fn drive<T>(
     driver: &mut Driver,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    tokio::select! {
-        biased;
-        result = work => result,
-        () = driver => Err(Failure::new(
-            Code::ServerUnreachable,
-            "the connection that reads and writes outbox_router.held was closed",
-        )),
-    }
+    let connection = "the connection that reads and writes outbox_router.held";
+    drive_without_limit(driver, work, connection).await
 }
 
 /// The same address may lead to another server than the stream comes from. The role may lack the

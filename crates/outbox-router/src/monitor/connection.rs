@@ -57,22 +57,30 @@ pub(crate) async fn drive<T>(
     driver: &mut Driver,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let both = async {
-        tokio::select! {
-            biased;
-            result = work => result,
-            () = driver => Err(lost()),
-        }
-    };
+    let both = drive_without_limit(driver, work, "the SQL connection to PostgreSQL");
     match tokio::time::timeout(ANSWER_WITHIN, both).await {
         Ok(result) => result,
         Err(_) => Err(unanswered("a catalog query")),
     }
 }
 
-/// The failure of a connection that ended before the answer came.
-pub(super) fn lost() -> Failure {
-    Failure::new(Code::ServerUnreachable, "the SQL connection to PostgreSQL was closed")
+/// Runs `work` on a connection while polling its driver. `connection` says which one it is.
+///
+/// # Errors
+/// Those of `work`; [`Code::ServerUnreachable`] when the connection ends.
+pub(crate) async fn drive_without_limit<T>(
+    driver: &mut Driver,
+    work: impl Future<Output = Result<T, Failure>>,
+    connection: &str,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        result = work => result,
+        () = driver => {
+            let what = format!("{connection} was closed");
+            Err(Failure::new(Code::ServerUnreachable, what))
+        }
+    }
 }
 
 /// The failure of a server that did not answer `what` within [`ANSWER_WITHIN`].

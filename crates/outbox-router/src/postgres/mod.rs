@@ -31,6 +31,7 @@ pub mod stream;
 pub mod text;
 pub mod tls;
 pub mod transport;
+mod utc;
 
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
@@ -50,3 +51,4 @@ pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
 pub use text::{TextQuery, TextRow, one_row};
 pub use tls::try_tls;
+pub(crate) use utc::utc;

@@ -5,7 +5,7 @@ use relay::Failure;
 use tokio_postgres::{Client, Row};
 
 use super::checkpoints::Position;
-use crate::postgres::sql_failure;
+use crate::postgres::{sql_failure, utc};
 
 /// The table, and the privileges for it are those of its owner: it is made by whoever needs it first.
 const TABLE: &str = "\
@@ -26,9 +26,6 @@ create table if not exists \"outbox_router\".\"republication\" (
 
 /// `$1` is the pipeline.
 const LOCK: &str = "hashtextextended('outbox_router republication ' || $1, 0)";
-
-/// A time as every other message writes it.
-const BEGUN_AT: &str = "to_char(begun_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
 
 /// What a run is known by.
 #[derive(Debug, Clone, Copy)]
@@ -121,10 +118,11 @@ pub(crate) async fn unfinished(
     subject: Subject<'_>,
 ) -> Result<Vec<Unfinished>, Failure> {
     let query = format!(
-        "select id, decided_by, {BEGUN_AT}, selection, settled, position \
+        "select id, decided_by, {}, selection, settled, position \
          from outbox_router.republication \
          where pipeline = $1 and slot = $2 and command = $3 and finished_at is null \
-         order by id desc limit 20"
+         order by id desc limit 20",
+        utc!("begun_at")
     );
     let Subject { pipeline, slot, command, .. } = subject;
     let rows = client.query(&query, &[&pipeline, &slot, &command]).await.map_err(sql_failure)?;

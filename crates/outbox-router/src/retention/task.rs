@@ -28,7 +28,11 @@ use super::{
 };
 use crate::{
     codes::hint,
-    monitor::{Connect, MonitorReport, RelayReport, SqlSession, connection::Driver, server, slot},
+    monitor::{
+        Connect, MonitorReport, RelayReport, SqlSession,
+        connection::{Driver, drive_without_limit},
+        server, slot,
+    },
 };
 
 /// Between two looks at the slot; shorter where sweeps follow each other faster.
@@ -363,12 +367,5 @@ async fn drive<T>(
     driver: &mut Driver,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    tokio::select! {
-        biased;
-        result = work => result,
-        () = driver => Err(Failure::new(
-            Code::ServerUnreachable,
-            "the connection that removes rows was closed",
-        )),
-    }
+    drive_without_limit(driver, work, "the connection that removes rows").await
 }

@@ -9,9 +9,9 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     selection::{MATCHES, Selection},
-    table::{EVENT, Event, OF_PIPELINE, OPEN, Table, UNDECIDED, event, utc},
+    table::{EVENT, Event, OF_PIPELINE, OPEN, Table, UNDECIDED, event},
 };
-use crate::cli::TaskError;
+use crate::{cli::TaskError, postgres::utc};
 
 /// The key of held events, or one event that holds no other.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,10 @@ use super::{
     args::{Place, Since},
     selection::{MATCHES, Selection},
 };
-use crate::cli::{TaskError, connect, since};
+use crate::{
+    cli::{TaskError, connect, since},
+    postgres::utc,
+};
 
 /// Lines of a list that are read at once.
 const PAGE: i64 = 1_000;
@@ -58,14 +61,6 @@ pub(super) struct Decided {
     pub(super) reason: Option<String>,
 }
 
-/// A time as every other message writes it.
-macro_rules! utc {
-    ($column:literal) => {
-        concat!("to_char(", $column, " at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')")
-    };
-}
-pub(super) use utc;
-
 pub(super) const EVENT: &str = concat!(
     "commit_lsn::text, event_index, event_id, table_name, key, ",
     utc!("committed_at"),
@@ -85,7 +80,7 @@ impl Table<'_> {
         since: Option<&Since>,
     ) -> Result<Result<Option<String>, String>, TaskError> {
         let Some(since) = since else { return Ok(Ok(None)) };
-        Ok(since::read(self.client, since).await?.map(Some))
+        Ok(since::read(self.client, "--since", since).await?.map(Some))
     }
 
     /// The next selected open events, in the order in which they were committed; an empty page

@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 
 use super::{
     event_columns::{Names, Partitioning, TimeColumn},
-    explained::{Explained, Outcome, Produced, TimeSource, dry_run_of, explain},
+    explained::{Explained, Outcome, Produced, TimeSource, dry_run_of, explain, why_none_fits},
 };
 use crate::{
     cli::{TaskError, connect, topic_lookups::Topic},
@@ -96,15 +96,7 @@ impl EventRows {
         let run = dry_run_of(&described, &outboxes, row_bytes)?;
         let names = run.mapping(Oid::from_u32(described.oid)).map(|m| Names::of(m, &described));
         let Some(names) = names else {
-            // Whatever its values, every row is refused for its columns.
-            let explained = explain(&described, &outboxes, row_bytes, |_| Ok(None))?;
-            let what = format!("{table} is no outbox by this configuration");
-            return Err(match explained.outcome {
-                Outcome::Refused(failure) => (*failure).into(),
-                Outcome::Produced(_) | Outcome::FilteredOut => {
-                    Failure::new(relay::Code::TableMissing, what).into()
-                }
-            });
+            return Err(why_none_fits(&described, &outboxes, row_bytes)?.into());
         };
         Ok(Self { described, outboxes, row_bytes, names })
     }

@@ -4,8 +4,8 @@ use std::num::NonZeroI32;
 
 use pgoutput::PgTimestamp;
 use relay::{
-    DryFrame, DryRun, Failure, Mapping, Outboxes, Record, Role, Timestamp, TopicName, hash_of_key,
-    source::Oid, source::TableOids,
+    Code, DryFrame, DryRun, Failure, Mapping, Outboxes, Record, Role, Timestamp, TopicName,
+    hash_of_key, source::Oid, source::TableOids,
 };
 
 use super::origins::{origins, source};
@@ -138,6 +138,24 @@ pub(super) fn explain(
     };
     let rules = run.mapping(Oid::from_u32(row.oid)).map(Rules::of);
     Ok(Explained { table: row.table.to_string(), rules, outcome, topic })
+}
+
+/// Why every row of a table is refused, whatever its values: its columns do not fit.
+///
+/// # Errors
+/// The core cannot read the row.
+pub(in crate::cli) fn why_none_fits(
+    table: &TableRow,
+    outboxes: &Outboxes,
+    row_bytes: usize,
+) -> Result<Failure, Failure> {
+    match explain(table, outboxes, row_bytes, |_| Ok(None))?.outcome {
+        Outcome::Refused(failure) => Ok(*failure),
+        Outcome::Produced(_) | Outcome::FilteredOut => {
+            let what = format!("{} is no outbox by this configuration", table.table);
+            Ok(Failure::new(Code::TableMissing, what))
+        }
+    }
 }
 
 /// A dry run that was told about the row's table.

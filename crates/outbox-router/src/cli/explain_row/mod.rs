@@ -11,7 +11,7 @@ mod jsonb;
 mod origins;
 mod render;
 
-use relay::{Case, Failure, Name, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
+use relay::{Name, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
@@ -20,7 +20,7 @@ pub use json_row::JsonRow;
 
 use super::{
     Exit, TaskError, Terminal,
-    connect::{Access, with_connection},
+    connect::{self, Access, with_connection},
     form::Form,
     one_table::one_table,
     print_failure::print_failure,
@@ -31,8 +31,8 @@ use crate::{
     prepare,
     republish::table_row::{Found, TableRow},
 };
-pub(super) use explained::dry_run_of;
 use explained::{Explained, Outcome, explain};
+pub(super) use explained::{dry_run_of, why_none_fits};
 
 /// Why nothing is explained: the command line does not fit the configuration, or there is no such
 /// row.
@@ -142,7 +142,7 @@ async fn from_table(
             let message = format!("the id of {table} is the text {column}; use --row instead");
             return Ok(Err(usage(message)));
         }
-        match row.read(client, column, id).await.map_err(denied)? {
+        match row.read(client, column, id).await.map_err(connect::denied)? {
             Found::One => {}
             Found::Several => {
                 writeln!(terminal.err, "note: several rows have this id; this is one of them")?;
@@ -158,12 +158,4 @@ async fn from_table(
     }
     let topics = TopicLookups::open(config)?;
     Ok(Ok(explain(&row, &outboxes, row_bytes, |name| topics.look_up(name).map(Some))?))
-}
-
-/// The role may not read the table: the hint names `--admin-url`.
-fn denied(failure: Failure) -> Failure {
-    match failure.case {
-        Some(Case::PermissionDenied) => failure.with_case(Case::CommandDenied),
-        _ => failure,
-    }
 }

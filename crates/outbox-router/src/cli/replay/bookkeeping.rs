@@ -1,6 +1,6 @@
 //! The row of a run in `outbox_router.republication`, and the lock.
 
-use relay::{Case, Failure};
+use relay::Failure;
 
 use super::{
     args::{Audit, Start},
@@ -8,7 +8,7 @@ use super::{
     work::{Early, Replay, Selection},
 };
 use crate::{
-    cli::{Exit, TaskError, Terminal, print_failure::print_failure},
+    cli::{Exit, TaskError, Terminal, connect, print_failure::print_failure},
     republish::journal::{self, Holder, Unfinished},
 };
 
@@ -96,11 +96,7 @@ impl Replay<'_> {
         failure: Failure,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
-        let failure = match failure.case {
-            Some(Case::PermissionDenied) => failure.with_case(Case::CommandDenied),
-            _ => failure,
-        };
-        print_failure(terminal.err, &failure)?;
+        print_failure(terminal.err, &connect::denied(failure))?;
         writeln!(
             terminal.err,
             "  nothing was sent: the run cannot be written into outbox_router.republication, so \

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, error::SqlState};
 
 use super::args::{Marker, ReplayArgs};
 use crate::{
-    cli::{TaskError, dead_letters::Since},
+    cli::{TaskError, dead_letters::Since, since},
     postgres::{quote_literal, quote_table, sql_failure},
     republish::{
         selection::{Columns, CommitTimes, OrderColumn, Query, is_one_of, time_literal},
@@ -65,9 +65,9 @@ pub(super) async fn choose(
             Ok(column) => column,
             Err(unfit) => return Ok(Err(unfit)),
         };
-        let at = match instant(client, time, flag).await? {
+        let at = match since::read(client, &format!("--{flag}"), time).await? {
             Ok(at) => at,
-            Err(unfit) => return Ok(Err(unfit)),
+            Err(why) => return Ok(Err(Unfit(why))),
         };
         let name = query.column(column);
         query.and(format!("{name} {comparison} {}", time_literal(column, &at)));
@@ -124,25 +124,6 @@ fn time_column<'c>(
             "--{flag}: {table} has no column that says when a row was made; name it as \
              columns.timestamp, or use --where"
         ))),
-    }
-}
-
-/// The time that a flag means now.
-async fn instant(
-    client: &Client,
-    time: &Since,
-    flag: &str,
-) -> Result<Result<String, Unfit>, TaskError> {
-    let read = match time {
-        Since::Ago(ago) => {
-            let query = "select (now() - $1::float8 * interval '1 second')::text";
-            client.query_one(query, &[&ago.as_secs_f64()]).await
-        }
-        Since::Time(time) => client.query_one("select $1::text::timestamptz::text", &[time]).await,
-    };
-    match read {
-        Ok(row) => Ok(Ok(row.try_get(0)?)),
-        Err(error) => refused(error, &format!("--{flag}")).map(Err),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which rows there are to send, and how many.
 
-use relay::{Case, Code, Failure, Offered, PgTimestamp, TopicFacts, TopicName, source::Oid};
+use relay::{Case, Failure, source::Oid};
 
 use super::{
     chosen::{Chosen, HeldEvents, Server, choose, refused, unknown_ids},
@@ -8,10 +8,13 @@ use super::{
     work::{BEGIN, Early, Replay, Selection},
 };
 use crate::{
-    cli::{TaskError, explain_row::dry_run_of, topic_lookups::UNKNOWN},
+    cli::{
+        TaskError,
+        explain_row::{dry_run_of, why_none_fits},
+    },
     postgres::{quote_identifier, quote_table},
     prepare,
-    republish::{destination::Nowhere, messages, selection::Columns, table_row::TableRow},
+    republish::{selection::Columns, table_row::TableRow},
 };
 
 impl Replay<'_> {
@@ -21,9 +24,10 @@ impl Replay<'_> {
         let row = TableRow::describe(reader, table).await?;
         let server = Server::read(reader).await?;
         let outboxes = config.outboxes();
-        let run = dry_run_of(&row, &outboxes, prepare::size(config.limits.row_bytes))?;
+        let row_bytes = prepare::size(config.limits.row_bytes);
+        let run = dry_run_of(&row, &outboxes, row_bytes)?;
         let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) else {
-            return Err(self.why_none_fits(&row)?.into());
+            return Err(why_none_fits(&row, &outboxes, row_bytes)?.into());
         };
         let columns = Columns::of(&row, mapping);
         let times = (mapping.table().timestamp, server.commit_times);
@@ -92,24 +96,6 @@ impl Replay<'_> {
             Err(error) => {
                 let what = if self.args.condition.is_some() { "--where" } else { "the rows" };
                 refused(error, what).map(|unfit| Err(unfit.into()))
-            }
-        }
-    }
-
-    /// Why every row of the table is refused: its columns do not fit.
-    pub(super) fn why_none_fits(&self, row: &TableRow) -> Result<Failure, Failure> {
-        let mut republish = self.republish(row)?;
-        let at = PgTimestamp::from_micros(0);
-        let mut nowhere = Nowhere::new(|_: &TopicName| Ok::<TopicFacts, Failure>(UNKNOWN));
-        match republish.offer(&messages::insert(row), at, &mut nowhere)? {
-            Offered::Refused(failure, _) => Ok(*failure),
-            Offered::Produced
-            | Offered::FilteredOut
-            | Offered::LookUpTopic(..)
-            | Offered::Full
-            | Offered::Closed => {
-                let what = format!("{} is no outbox of this configuration", row.table);
-                Ok(Failure::new(Code::TableMissing, what))
             }
         }
     }

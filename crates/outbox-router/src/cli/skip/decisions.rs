@@ -3,15 +3,17 @@
 use relay::{Code, Failure, Lsn};
 use tokio_postgres::{Client, types::ToSql};
 
-use crate::cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider};
+use crate::{
+    cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider},
+    postgres::utc,
+};
 
 /// `$1` to `$4`.
 const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
     and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4";
 
 /// When, who and why.
-const DECIDED: &str = "\
-    to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), decided_by, reason";
+const DECIDED: &str = concat!(utc!("decided_at"), ", decided_by, reason");
 
 /// The row.
 #[derive(Debug, Clone, Copy)]

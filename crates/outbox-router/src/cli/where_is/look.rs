@@ -64,7 +64,7 @@ impl Look<'_> {
         self.client.batch_execute("set timezone = 'UTC'; set lock_timeout = '5s'").await?;
         let since = match &self.args.since {
             None => None,
-            Some(given) => match since::read(self.client, given).await? {
+            Some(given) => match since::read(self.client, "--since", given).await? {
                 Ok(time) => Some(since::micros_of(self.client, &time).await? / 1_000),
                 Err(why) => return Ok(Err(why)),
             },
@@ -304,7 +304,7 @@ impl Look<'_> {
     }
 
     async fn default_since(&self) -> Result<i64, TaskError> {
-        match since::read(self.client, &Since::Ago(DEFAULT_AGO)).await? {
+        match since::read(self.client, "--since", &Since::Ago(DEFAULT_AGO)).await? {
             Ok(time) => Ok(since::micros_of(self.client, &time).await? / 1_000),
             Err(why) => Err(Failure::new(Code::Protocol, why).into()),
         }
