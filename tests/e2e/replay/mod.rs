@@ -84,7 +84,7 @@ fn missing_and_repeated(seen: &[ConsumedRecord], rows: i32) -> (usize, usize) {
     (missing, seen.len() - different.len())
 }
 
-/// How often a partition goes back to an earlier row: once for each time that a run is gone on with.
+/// How often a partition goes back to an earlier row: once for each time that a run is resumed.
 fn steps_back(seen: &[ConsumedRecord], partition: i32) -> usize {
     let of_partition = |record: &&ConsumedRecord| record.partition == partition;
     let mut records: Vec<_> = seen.iter().filter(of_partition).collect();

@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Row};
 use super::checkpoints::Position;
 use crate::postgres::{sql_failure, utc};
 
-/// The table, and the privileges for it are those of its owner: it is made by whoever needs it first.
+/// The table. Whoever needs it first makes it, and owns it.
 const TABLE: &str = "\
 create table if not exists \"outbox_router\".\"republication\" (
     \"id\"          bigint generated always as identity primary key,

@@ -34,8 +34,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Begins to read. `copy` is a COPY statement whose first column is a time in microseconds since
-    /// 1970, and whose others are those of the table.
+    /// Begins to read. `copy` is a COPY statement whose first column is a time in microseconds
+    /// since 1970, and whose others are those of the table.
     ///
     /// # Errors
     /// The server refuses it.

@@ -175,8 +175,8 @@ impl Query {
         format!("{table} where {}", conditions.join(" and "))
     }
 
-    /// What stands in the place of the commit's time: that time where it is known, else when the row
-    /// was made.
+    /// What stands in the place of the commit's time: that time where it is known, else when the
+    /// row was made.
     fn committed_at(&self, time: Option<&OrderColumn>, commit_times: CommitTimes) -> String {
         let mut times = Vec::new();
         if commit_times == CommitTimes::Kept {

@@ -24,8 +24,8 @@ use super::{
 };
 use crate::postgres::frames::{PREFIX_BYTES, frame_limit};
 
-/// How many rows may be past the last place that the journal has: at most so many are repeated after
-/// a kill. The journal is written several times a second at full speed.
+/// How many rows may be past the last place that the journal has: at most so many are repeated
+/// after a kill. The journal is written several times a second at full speed.
 const PAST_JOURNAL: u64 = 20_000;
 /// How many more rows are settled before the journal is written again.
 const JOURNAL_EVERY: u64 = 5_000;

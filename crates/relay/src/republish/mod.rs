@@ -181,8 +181,8 @@ impl Republish {
         })
     }
 
-    /// Offers the beginning of an Insert message of `announced` bytes, where that is more than a row
-    /// of `row_bytes` may have.
+    /// Offers the beginning of an Insert message of `announced` bytes, where that is more than a
+    /// row of `row_bytes` may have.
     ///
     /// # Errors
     /// The beginning cannot be decoded, or its table was not described (P007).

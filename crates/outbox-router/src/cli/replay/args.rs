@@ -30,8 +30,8 @@ pub struct ReplayArgs {
     /// Rows of this key; may be given several times
     #[arg(long = "key", value_name = "KEY")]
     pub keys: Vec<String>,
-    /// Rows that were made at this time or later: a time as PostgreSQL reads it (in UTC, if it names
-    /// no zone), or a duration before now, such as 2h
+    /// Rows that were made at this time or later: a time as PostgreSQL reads it (in UTC, if it
+    /// names no zone), or a duration before now, such as 2h
     #[arg(long, value_name = "TIME")]
     pub since: Option<Since>,
     /// Rows that were made before this time, written as for --since
@@ -48,8 +48,8 @@ pub struct ReplayArgs {
     /// The table, where several are configured, or none
     #[arg(long, value_name = "SCHEMA.TABLE", value_parser = table_name)]
     pub table: Option<TableName>,
-    /// Send all records to this topic, each to the partition of its key, instead of to the topics of
-    /// the rows
+    /// Send all records to this topic, each to the partition of its key, instead of to the topics
+    /// of the rows
     #[arg(long, value_name = "TOPIC", value_parser = topic)]
     pub to_topic: Option<TopicName>,
     /// Send at most so many records a second

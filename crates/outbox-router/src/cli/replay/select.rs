@@ -60,7 +60,7 @@ impl Replay<'_> {
         Ok(Ok(Selection { row, chosen, plan, encoding: server.encoding }))
     }
 
-    /// How many rows there are to send, and how many more are held, which are left out from here on.
+    /// How many rows there are to send, and how many are held and left out from here on.
     pub(super) async fn count(
         &self,
         chosen: &mut Chosen,
