@@ -85,7 +85,13 @@ impl InvariantChecker {
     ) {
         let has_lost_the_slot = session + 1 < self.sessions.len();
         let next = match self.tail[key] {
-            Some((newest, _)) if session < newest => return,
+            Some((newest, last)) if session < newest => {
+                // It lies where the replay ends, so nothing has to send it again.
+                if index == last + 1 {
+                    self.tail[key] = Some((newest, index));
+                }
+                return;
+            }
             Some((_, last)) if has_lost_the_slot && index <= last => return,
             Some((_, last)) => last + 1,
             None => 0,

@@ -207,3 +207,21 @@ fn releasing_what_was_dropped_violates_s12_and_releasing_twice_s4() {
     checker.check_against_table(&history, from, (0, &history.events[0]));
     assert_eq!(violated(&checker), Some(Invariant::S12Held));
 }
+
+#[test]
+fn what_a_session_stores_after_it_lost_the_slot_may_end_the_replay_of_the_next_one() {
+    let replayed = |late: usize| {
+        let (mut history, mut checker) = three_transactions();
+        let first = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (0, first));
+        checker.note_interruption();
+        let second = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (0, second));
+        (1..=late).for_each(|event| store(&mut checker, &mut history, (event, first)));
+        let third = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (2, third));
+        violated(&checker)
+    };
+    assert_eq!(replayed(1), None);
+    assert_eq!(replayed(0), Some(Invariant::S3Order));
+}
