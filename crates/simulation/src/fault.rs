@@ -82,6 +82,9 @@ faults! {
     /// The state topic is deleted, and re-created later.
     DeleteState = "delete-state";
 
+    /// The topic of dead letters takes no record for a while.
+    RefuseLetters = "refuse-letters";
+
     /// The slot is dropped, and re-created later.
     DropSlot = "drop-slot";
     /// The slot is dropped and re-created at once.
@@ -114,6 +117,8 @@ faults! {
     PoisonRow = "poison-row";
     /// A row is larger than the router reads.
     OversizedRow = "oversized-row";
+    /// A row has no legal topic.
+    UnroutableRow = "unroutable-row";
 }
 
 impl Fault {
@@ -170,6 +175,8 @@ impl Fault {
             Self::RenameKeyColumn => &[Code::ColumnMissing],
             Self::PoisonRow => &[Code::KeyIsNull],
             Self::OversizedRow => &[Code::RowTooLarge],
+            Self::UnroutableRow => &[Code::TopicIllegal],
+            Self::RefuseLetters => &[Code::RecordRefused, Code::RecordTooLarge],
         }
     }
 
@@ -208,6 +215,7 @@ impl Fault {
                 | Self::RenameKeyColumn
                 | Self::PoisonRow
                 | Self::OversizedRow
+                | Self::UnroutableRow
         )
     }
 }

@@ -26,11 +26,14 @@ impl InvariantChecker {
                         format!("event {number} is produced from the stream, and is in the table: {state:?}")
                     });
                 }
+                if !self.holds_keys() {
+                    return;
+                }
                 let earlier = history.by_key[event.key].iter().copied();
                 let mut earlier = earlier.take_while(|earlier| *earlier < number);
                 let held = earlier.find(|earlier| {
                     let earlier = &history.events[*earlier];
-                    earlier.is_open() && !earlier.is_reopened && !earlier.is_alone
+                    earlier.is_open() && !earlier.is_reopened
                 });
                 if let Some(held) = held {
                     self.report_violation(Invariant::S12Held, || {

@@ -3,14 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use relay::HoldKeys;
+
 use crate::{
     history::{CommitHistory, CommittedEvent, IDS, KEYS, TYPES},
     invariant::{Invariant, Violation},
     kafka::{ProducedRecord, SimulatedKafka, SimulatedTopic, partition},
-    plan::StateTopicSetting,
+    plan::{DeadLetters, LettersTopic, StateTopicSetting},
 };
 
 mod held;
+mod letters;
 mod order;
 mod positions;
 
@@ -88,11 +91,17 @@ pub struct InvariantChecker {
     interruptions: u64,
     /// Held events that were released and not refused since.
     released: BTreeSet<usize>,
+    /// What becomes of events that cannot be delivered.
+    dead_letters: Option<DeadLetters>,
 }
 
 impl InvariantChecker {
-    /// For routers with this window.
-    pub fn new(window: u64, state_topic: StateTopicSetting) -> Self {
+    /// For routers with these settings.
+    pub fn new(
+        window: u64,
+        state_topic: StateTopicSetting,
+        dead_letters: Option<DeadLetters>,
+    ) -> Self {
         Self {
             violation: None,
             sessions: Vec::new(),
@@ -106,7 +115,18 @@ impl InvariantChecker {
             window,
             interruptions: 0,
             released: BTreeSet::new(),
+            dead_letters,
         }
+    }
+
+    /// Whether the later events of a dead letter's key are held behind it.
+    pub fn holds_keys(&self) -> bool {
+        self.dead_letters.is_some_and(|letters| letters.hold_keys == HoldKeys::Yes)
+    }
+
+    /// Whether dead letters are written to a topic.
+    pub fn has_letters_topic(&self) -> bool {
+        self.dead_letters.is_some_and(|letters| letters.topic == LettersTopic::Used)
     }
 
     /// Reports that an invariant does not hold. Only the first violation is kept.

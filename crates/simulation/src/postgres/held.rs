@@ -4,7 +4,7 @@ use std::{mem, rc::Rc};
 
 use relay::{
     held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading},
-    testing::HeldState,
+    testing::{HeldRow, HeldState},
 };
 
 use super::{
@@ -52,10 +52,11 @@ impl SimulatedPostgres {
         self.history.end_of_wal += COMMIT;
         self.held.past.push((self.history.end_of_wal, Rc::clone(&self.held.table)));
         for id in ids {
-            let state = self.held.table.row(*id).map(|row| row.state);
+            let row = self.held.table.row(*id);
+            let (state, is_letter) = (row.map(|row| row.state), row.is_some_and(is_letter));
             if let Some(number) = self.event_of(*id) {
                 let event = &mut self.history.events[number];
-                event.held = state;
+                (event.held, event.is_letter) = (state, is_letter);
                 event.is_row_lost &= state.is_none();
             }
         }
@@ -71,15 +72,16 @@ impl SimulatedPostgres {
     pub(super) fn restore_held_table(&mut self, to: u64) {
         self.held.take_back(to);
         let Self { history, held, version, .. } = self;
-        let mut states = vec![None; history.events.len()];
+        let mut states = vec![(None, false); history.events.len()];
         for row in held.table.rows() {
             if let Some(number) = event_of(history, *version, row.event.id) {
-                states[number] = Some(row.state);
+                states[number] = (Some(row.state), is_letter(row));
             }
         }
-        for (event, state) in history.events.iter_mut().zip(states) {
+        for (event, (state, is_letter)) in history.events.iter_mut().zip(states) {
             let was_to_be_dropped = event.is_to_be_dropped();
             let was = mem::replace(&mut event.held, state);
+            event.is_letter = is_letter;
             event.is_reopened |= was != state;
             event.is_drop_lost |= was_to_be_dropped && !event.is_to_be_dropped();
             // A person had dropped it, so nobody misses it.
@@ -87,6 +89,10 @@ impl SimulatedPostgres {
             event.is_row_lost |= was.is_some() && state.is_none();
         }
     }
+}
+
+fn is_letter(row: &HeldRow) -> bool {
+    row.event.letter.is_some()
 }
 
 fn event_of(history: &CommitHistory, version: VersionGroup, id: EventId) -> Option<usize> {

@@ -107,6 +107,9 @@ impl World {
             let event = &history.events[*number];
             !event.is_settled() && event.is_published()
         });
+        for number in before.iter().flat_map(|one| one.events.clone()) {
+            self.checker.check_letter_record(number, &history.events[number], position);
+        }
         if let Some(number) = missing {
             self.checker.report_violation(Invariant::S2NeverAhead, || {
                 format!("a witness with position {position} is written, and event {number} before it is not in Kafka")
