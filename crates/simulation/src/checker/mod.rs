@@ -1,7 +1,7 @@
 //! Checks the invariants after every step: compares what reached Kafka and what was confirmed with
 //! what was committed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use relay::HoldKeys;
 
@@ -91,6 +91,8 @@ pub struct InvariantChecker {
     interruptions: u64,
     /// Held events that were released and not refused since.
     released: BTreeSet<usize>,
+    /// Where held events went that were released since a batch of them was last cut short.
+    released_to: BTreeMap<usize, i32>,
     /// What becomes of events that cannot be delivered.
     dead_letters: Option<DeadLetters>,
 }
@@ -115,6 +117,7 @@ impl InvariantChecker {
             window,
             interruptions: 0,
             released: BTreeSet::new(),
+            released_to: BTreeMap::new(),
             dead_letters,
         }
     }
@@ -251,6 +254,15 @@ impl InvariantChecker {
         }
         if let Some(number) = produced.event.filter(|_| event.is_real) {
             self.check_against_table(history, (session, origin), (number, event));
+            // A process that had the slot before may know another count than its latest holder.
+            let own = self.sessions.get(session);
+            let is_pinned = own.is_some_and(|own| own.partition_counts[topic].is_some());
+            let is_checked = is_pinned && fewest.is_none() && self.is_newest(session);
+            if origin == Origin::Release {
+                let before = self.released_to.insert(number, produced.partition);
+                let before = before.filter(|_| is_checked && !event.is_reopened);
+                self.check_released_partition(number, before, produced.partition);
+            }
         }
         self.check_window(history, (session, origin), (produced.event, event));
     }

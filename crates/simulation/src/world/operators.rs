@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    fn decide_about(&mut self, id: EventId, decision: Decision) {
+    pub(super) fn decide_about(&mut self, id: EventId, decision: Decision) {
         self.trace(|| format!("a person decides about {id}: {decision:?}"));
         self.server.decide(id, decision);
         self.checker.advance_past_accepted(&self.server.history);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use relay::Code;
+use relay::{
+    Code,
+    held::{Decision, EventId},
+};
 
 use super::AT_ONCE;
 use crate::{
@@ -11,6 +14,9 @@ use crate::{
     kafka::LETTERS_INDEX,
     world::{World, injection::Injection, repair::Repair},
 };
+
+/// How many rounds are run until something is held.
+const ROUNDS: u32 = 40;
 
 impl World {
     /// Rows of a kind are written. They become dead letters, or a router stops at the first of
@@ -54,5 +60,45 @@ impl World {
         self.schedule_repair(least, Repair::Letters);
         self.write_poison();
         Injection::Done
+    }
+
+    /// A topic gets more partitions while a batch of released events is in flight to it, and
+    /// nothing else is. The batch is interrupted then, and comes again.
+    pub(super) fn grow_a_topic_amid_a_batch(&mut self) -> Injection {
+        /// In these rounds everything else arrives, and topics are refreshed.
+        const QUIET: u32 = 24;
+        for round in 0..ROUNDS {
+            if !self.open_rows().is_empty() && round > QUIET {
+                break;
+            }
+            if round % 8 == 0 && self.open_rows().is_empty() {
+                self.write_poison();
+            }
+            self.run_round();
+        }
+        // The state topic goes on, so that the witness could name the greater number.
+        for topic in &mut self.kafka.topics {
+            topic.leaderless = u64::MAX;
+        }
+        self.schedule_repair(Duration::from_secs(10), Repair::Leaders);
+        let undecided: Vec<EventId> = self.server.held.table.undecided().collect();
+        undecided.into_iter().for_each(|id| self.decide_about(id, Decision::Deliver));
+        for _ in 0..QUIET / 3 {
+            self.run_round();
+        }
+        let grown = self.grow_a_topic();
+        for _ in 0..QUIET {
+            self.run_round();
+        }
+        let holder = self.server.holder().map(|holder| holder.router);
+        if let Some(router) = holder.filter(|router| self.routers[*router].runs()) {
+            self.kill(router);
+        }
+        grown
+    }
+
+    fn open_rows(&self) -> Vec<EventId> {
+        let rows = self.server.held.table.rows().filter(|row| row.is_open());
+        rows.map(|row| row.event.id).collect()
     }
 }

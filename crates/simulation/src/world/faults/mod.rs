@@ -56,6 +56,9 @@ impl World {
             Fault::FatalProducer => self.fail_producers(),
             Fault::MetadataFlap => self.hide_a_topic(),
             Fault::DeleteTopic => self.delete_a_topic(),
+            Fault::GrowTopic if self.has_dead_letters() && self.random.one_in(2) => {
+                self.grow_a_topic_amid_a_batch()
+            }
             Fault::GrowTopic => self.grow_a_topic(),
             Fault::LowerLimit => self.lower_a_limit(),
             Fault::GrowWhileDown => self.grow_a_topic_while_down(),
