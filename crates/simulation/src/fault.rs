@@ -119,6 +119,10 @@ faults! {
     OversizedRow = "oversized-row";
     /// A row has no legal topic.
     UnroutableRow = "unroutable-row";
+    /// Somebody deletes a row of the table of held events.
+    RemoveHeldRow = "remove-held-row";
+    /// Somebody restores the table of held events to an older state.
+    RestoreHeldTable = "restore-held-table";
 }
 
 impl Fault {
@@ -177,6 +181,7 @@ impl Fault {
             Self::OversizedRow => &[Code::RowTooLarge],
             Self::UnroutableRow => &[Code::TopicIllegal],
             Self::RefuseLetters => &[Code::RecordRefused, Code::RecordTooLarge],
+            Self::RemoveHeldRow | Self::RestoreHeldTable => &[Code::HeldTableBehind],
         }
     }
 
@@ -192,7 +197,14 @@ impl Fault {
                 | Self::RestoreSnapshot
                 | Self::ExchangeServer
                 | Self::ExchangeKafka
+                | Self::RemoveHeldRow
+                | Self::RestoreHeldTable
         )
+    }
+
+    /// Whether it happens to the table of held events.
+    pub const fn needs_a_held_table(self) -> bool {
+        matches!(self, Self::RemoveHeldRow | Self::RestoreHeldTable)
     }
 
     /// Whether it ends only by a person's action: the router has to stop and to report why.
@@ -216,6 +228,8 @@ impl Fault {
                 | Self::PoisonRow
                 | Self::OversizedRow
                 | Self::UnroutableRow
+                | Self::RemoveHeldRow
+                | Self::RestoreHeldTable
         )
     }
 }

@@ -174,6 +174,13 @@ impl CommitHistory {
         }
     }
 
+    /// Marks events whose row was taken out of the table of held events as accepted as missing.
+    pub fn accept_lost_rows(&mut self) {
+        for event in self.events.iter_mut().filter(|event| event.is_row_lost) {
+            event.is_accepted = true;
+        }
+    }
+
     /// Every session commits what it has written.
     pub fn commit_all(&mut self, random: &mut Random) {
         for writer in 0..self.writers.len() {

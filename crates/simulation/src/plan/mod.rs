@@ -109,7 +109,10 @@ impl Plan {
         // A router that has no witness cannot notice that the slot was moved.
         let is_noticed =
             |fault: &Fault| state_topic == StateTopicSetting::Used || !fault.needs_a_witness();
-        let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
+        let dead_letters = DeadLetters::of_seed(seed);
+        let is_possible = |fault: &Fault| dead_letters.is_some() || !fault.needs_a_held_table();
+        let for_a_person: Vec<Fault> =
+            for_a_person.filter(is_noticed).filter(is_possible).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
             .map(|_| passing[random.index(passing.len())])
             .collect();
@@ -157,7 +160,7 @@ impl Plan {
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
-            dead_letters: DeadLetters::of_seed(seed),
+            dead_letters,
             faults,
             trace: Trace::Off,
         }

@@ -8,7 +8,7 @@ use relay::{
 };
 
 use super::{
-    SimulatedPostgres,
+    CountedTable, SimulatedPostgres,
     rows::{self, NextRow},
 };
 use crate::{history::CommitHistory, plan::VersionGroup};
@@ -37,8 +37,7 @@ impl SimulatedPostgres {
     /// What the routers have in the table.
     pub fn read_held_table(&self) -> TableReading {
         let table = &self.held.table;
-        let events = table.rows().filter(|row| row.is_open()).count();
-        TableReading { mark: table.mark(), events: u64::try_from(events).unwrap_or(u64::MAX) }
+        TableReading { mark: table.mark(), events: table.open_rows() }
     }
 
     /// A person decides about a dead letter.
@@ -67,10 +66,32 @@ impl SimulatedPostgres {
         event_of(&self.history, self.version, id)
     }
 
-    /// The history was cut: takes the table back, too. Events that are open again, or whose row is
-    /// gone, may come after what followed them.
+    /// The history was cut: takes the table back, too.
     pub(super) fn restore_held_table(&mut self, to: u64) {
         self.held.take_back(to);
+        self.note_restored_table();
+    }
+
+    /// Somebody deletes the row of an event.
+    pub fn remove_held_row(&mut self, id: EventId) {
+        Rc::make_mut(&mut self.held.table).remove(id);
+        self.commit_replaced_table();
+    }
+
+    /// Somebody restores the table to a state that it had before.
+    pub fn replace_held_table(&mut self, older: Rc<CountedTable>) {
+        self.held.table = older;
+        self.commit_replaced_table();
+    }
+
+    fn commit_replaced_table(&mut self) {
+        self.commit_held_table(&[]);
+        self.note_restored_table();
+    }
+
+    /// The table is in an earlier state, or lacks rows. Events that are open again, or whose row is
+    /// gone, may come after what followed them.
+    fn note_restored_table(&mut self) {
         let Self { history, held, version, .. } = self;
         let mut states = vec![(None, false); history.events.len()];
         for row in held.table.rows() {

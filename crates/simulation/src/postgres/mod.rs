@@ -13,6 +13,7 @@ use crate::{
 };
 
 mod connection;
+mod counted_table;
 mod held;
 mod held_table;
 mod histories;
@@ -23,6 +24,7 @@ mod stopping;
 mod walsender;
 
 pub use connection::{SimulatedConnection, SocketMessage};
+pub use counted_table::CountedTable;
 pub use held_table::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;

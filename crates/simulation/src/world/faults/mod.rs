@@ -88,6 +88,8 @@ impl World {
             Fault::UnroutableRow => {
                 self.write_bad_row(fault, RowKind::IllegalTopic, Self::write_an_illegal_topic)
             }
+            Fault::RemoveHeldRow => self.remove_a_held_row(),
+            Fault::RestoreHeldTable => self.restore_the_held_table(),
         }
     }
 
