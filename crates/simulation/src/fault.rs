@@ -82,6 +82,9 @@ faults! {
     /// The state topic is deleted, and re-created later.
     DeleteState = "delete-state";
 
+    /// The topic of dead letters takes no record for a while.
+    RefuseLetters = "refuse-letters";
+
     /// The slot is dropped, and re-created later.
     DropSlot = "drop-slot";
     /// The slot is dropped and re-created at once.
@@ -114,6 +117,12 @@ faults! {
     PoisonRow = "poison-row";
     /// A row is larger than the router reads.
     OversizedRow = "oversized-row";
+    /// A row has no legal topic.
+    UnroutableRow = "unroutable-row";
+    /// Somebody deletes a row of the table of held events.
+    RemoveHeldRow = "remove-held-row";
+    /// Somebody restores the table of held events to an older state.
+    RestoreHeldTable = "restore-held-table";
 }
 
 impl Fault {
@@ -170,6 +179,9 @@ impl Fault {
             Self::RenameKeyColumn => &[Code::ColumnMissing],
             Self::PoisonRow => &[Code::KeyIsNull],
             Self::OversizedRow => &[Code::RowTooLarge],
+            Self::UnroutableRow => &[Code::TopicIllegal],
+            Self::RefuseLetters => &[Code::RecordRefused, Code::RecordTooLarge],
+            Self::RemoveHeldRow | Self::RestoreHeldTable => &[Code::HeldTableBehind],
         }
     }
 
@@ -185,7 +197,14 @@ impl Fault {
                 | Self::RestoreSnapshot
                 | Self::ExchangeServer
                 | Self::ExchangeKafka
+                | Self::RemoveHeldRow
+                | Self::RestoreHeldTable
         )
+    }
+
+    /// Whether it happens to the table of held events.
+    pub const fn needs_a_held_table(self) -> bool {
+        matches!(self, Self::RemoveHeldRow | Self::RestoreHeldTable)
     }
 
     /// Whether it ends only by a person's action: the router has to stop and to report why.
@@ -208,6 +227,9 @@ impl Fault {
                 | Self::RenameKeyColumn
                 | Self::PoisonRow
                 | Self::OversizedRow
+                | Self::UnroutableRow
+                | Self::RemoveHeldRow
+                | Self::RestoreHeldTable
         )
     }
 }

@@ -86,10 +86,13 @@ fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
 
 fn describe(plan: &Plan) {
     let Plan { seed, steps, version, routers, state_topic, window, .. } = plan;
-    let Plan { person, queue, partitions, faults, .. } = plan;
+    let Plan { person, queue, partitions, dead_letters, faults, .. } = plan;
     println!(
         "seed {seed}: {steps} steps, PostgreSQL {version:?}, {routers} routers, state topic {state_topic:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
     );
+    if let Some(letters) = dead_letters {
+        println!("  {letters:?}");
+    }
     for (number, planned) in faults.iter().enumerate() {
         println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());
     }

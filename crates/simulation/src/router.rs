@@ -15,8 +15,8 @@ use relay::{
 };
 
 use crate::{
-    kafka::SimulatedProducer,
-    plan::{DeadLetters, Plan, StateTopicSetting},
+    kafka::{LETTERS, SimulatedProducer},
+    plan::{DeadLetters, LettersTopic, Plan, StateTopicSetting},
     postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
@@ -161,10 +161,14 @@ pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
 
 /// The settings of dead letters.
 fn held(dead_letters: Option<DeadLetters>) -> HeldSettings {
-    dead_letters.map_or_else(HeldSettings::default, |dead_letters| {
-        let DeadLetters { policy, limits, hold_keys } = dead_letters;
-        HeldSettings { policy, limits, hold_keys, ..HeldSettings::default() }
-    })
+    let Some(DeadLetters { limits, policy, hold_keys, topic }) = dead_letters else {
+        return HeldSettings::default();
+    };
+    let topic = match topic {
+        LettersTopic::Used => TopicName::new(LETTERS).ok(),
+        LettersTopic::Unused => None,
+    };
+    HeldSettings { policy, hold_keys, topic, limits }
 }
 
 /// Under what the state topic keeps the witness: the same for every router.

@@ -105,7 +105,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  outbox-router run --config /etc/outbox-router/shop.toml\n  \
         outbox-router run --dry-run --records 10\n\n\
-        Exit code 1 of --dry-run: run would stop at a row, or wait for a topic."
+        Exit code 1 of --dry-run: run could not deliver a row, or would wait for a topic."
     )]
     Run(RunArgs),
     /// Everything that does its work and ends.
@@ -116,7 +116,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  outbox-router explain K010\n  \
         outbox-router explain --id 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \
         outbox-router explain --row \"$(psql -Atc 'select to_jsonb(o) from outbox o limit 1')\"\n\n\
-        --row needs no connection. Exit code 1: run would stop at the row, or wait for its\n\
+        --row needs no connection. Exit code 1: run could not deliver the row, or would wait for its\n\
         topic.")]
     Explain(ExplainArgs),
     /// Translate the configuration of another program into the router's, and check whether its slot

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use relay::Failure;
+use relay::{Failure, OnError};
 
 use crate::codes::hint;
 
@@ -12,5 +12,13 @@ pub(super) fn print_failure(out: &mut dyn io::Write, failure: &Failure) -> io::R
     match hint(failure) {
         Some(hint) => writeln!(out, "  hint: {hint}"),
         None => Ok(()),
+    }
+}
+
+/// What `run` does at a row that it cannot deliver, after "run would".
+pub(super) const fn would(policy: OnError) -> &'static str {
+    match policy {
+        OnError::Halt => "stop",
+        OnError::DeadLetter => "make it a dead letter",
     }
 }

@@ -94,8 +94,11 @@ const ON_MISMATCH: &[(&str, OnMismatch)] =
 const MISSING_COLUMNS: &[(&str, MissingColumns)] =
     &[("error", MissingColumns::Error), ("ignore", MissingColumns::Ignore)];
 const ON_UPDATE: &[(&str, OnUpdate)] = &[("ignore", OnUpdate::Ignore), ("error", OnUpdate::Error)];
-const ON_ERROR: &[(&str, OnError)] =
-    &[("halt", OnError::Halt), ("dead_letter", OnError::DeadLetter)];
+const ON_ERROR: &[(&str, OnError)] = &[named(OnError::Halt), named(OnError::DeadLetter)];
+
+const fn named(policy: OnError) -> (&'static str, OnError) {
+    (policy.as_str(), policy)
+}
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 

@@ -67,7 +67,7 @@ order-8  1             0       2026-01-01T04:00:00Z  R005  b1  outbox-router dea
     }
     let none = dead_letters(&server, "list --since 1h --code R003").await;
     assert_eq!(none.exit, Exit::Done, "{none:?}");
-    assert!(none.out.starts_with("nothing is held\n"), "{}", none.out);
+    assert!(none.out.starts_with("nothing that is held is selected\n"), "{}", none.out);
     let wrong = dead_letters(&server, "list --since soon").await;
     assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
     assert!(wrong.err.starts_with("error: --since: invalid input syntax"), "{}", wrong.err);
@@ -84,7 +84,7 @@ async fn list_is_json_for_programs_and_lists_events_when_asked() {
     let first = &list["keys"][0];
     assert_eq!((&first["key"], &first["at"]), (&"order-7".into(), &"0/1:0".into()));
     assert_eq!((&first["undecided"], &first["behind"]), (&0.into(), &2.into()));
-    assert_eq!(first["hint"], "nothing: the router delivers it");
+    assert_eq!(first["hint"], "nothing: the router delivers it when it runs");
     assert_eq!(list["keys"][2]["key"]["hex"], "ff01");
 
     let events = dead_letters(&server, "list --events --key order-7").await;
@@ -165,7 +165,7 @@ async fn thirty_thousand_keys_are_listed_and_counted_without_statistics() {
     let total = "\n30003 dead letters of 30003 keys, 30002 events held behind\n";
     assert!(list.out.contains(total), "{}", list.out.lines().last().unwrap_or_default());
     let drop = dead_letters(&server, "drop --all --dry-run").await;
-    assert!(drop.out.starts_with("drop 30003 dead letters, with 30002 events held behind\n"));
+    assert!(drop.out.starts_with("drop 30003 dead letters; behind: 30002 events\n"));
 }
 
 /// A key whose first event is decided, or no dead letter, is shown by what a person looks for.
@@ -288,7 +288,7 @@ async fn requeue_changes_what_is_selected_and_says_who_and_why() {
     let requeued = dead_letters(&server, line).await;
     assert_eq!((requeued.exit, requeued.err.as_str()), (Exit::Done, ""), "{requeued:?}");
     assert!(
-        requeued.out.starts_with("requeue 2 dead letters, with 2 events held behind\n"),
+        requeued.out.starts_with("requeue 2 dead letters; behind: 2 events\n"),
         "{}",
         requeued.out
     );
@@ -308,11 +308,70 @@ async fn requeue_changes_what_is_selected_and_says_who_and_why() {
     let again = dead_letters(&server, "drop --key order-7 --yes").await;
     assert_eq!((again.exit, again.out.as_str()), (Exit::Failure, ""), "{again:?}");
     assert!(
-        again.err.starts_with("error: no undecided dead letter is selected\n"),
+        again.err.starts_with(
+            "error: no undecided dead letter is selected\n  \
+             a1 is requeued (requeue by ann as operator at 2"
+        ),
         "{}",
         again.err
     );
+    assert!(again.err.contains("\n  a2 is held behind\n"), "{}", again.err);
     assert_eq!(server.sql("select count(*) from outbox_router.decision"), "2");
+}
+
+#[tokio::test]
+async fn ids_of_no_undecided_dead_letter_are_named_and_the_others_are_decided_about() {
+    let server = held();
+    let first = dead_letters(&server, "requeue --id c1 --yes --by ann").await;
+    assert_eq!(first.exit, Exit::Done, "{first:?}");
+    let line = "drop --id a1 --id a2 --id c1 --id o1 --id a.9 --yes --by bob";
+    let dropped = dead_letters(&server, line).await;
+    assert_eq!(dropped.exit, Exit::Failure, "{dropped:?}");
+    assert!(dropped.out.contains("\ndropped 1 dead letter\n"), "{}", dropped.out);
+    let told: Vec<&str> = dropped.err.lines().collect();
+    assert_eq!(told[0], "error: left out, since it is no undecided dead letter:");
+    assert_eq!(told[1], "  a2 is held behind");
+    assert!(told[2].starts_with("  c1 is requeued (requeue by ann as operator at 2"), "{told:?}");
+    assert_eq!(told[3], "  o1 is no event of this pipeline that is or was held");
+    assert_eq!(told[4], "  a.9 is no event of this pipeline that is or was held");
+    assert_eq!(told.len(), 5, "{told:?}");
+    let json = dead_letters(&server, "drop --id b1 --id c1 --id a.9 --dry-run --json").await;
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["selected"], &json["left_out"][0]["id"]), (&1.into(), &"c1".into()));
+    let decision = json["left_out"][0]["decision"].as_str().unwrap();
+    assert!(decision.starts_with("requeue by ann as operator at 2"), "{decision}");
+    assert_eq!(json["left_out"][1], serde_json::json!({ "id": "a.9", "state": null }));
+}
+
+#[tokio::test]
+async fn a_list_of_nothing_says_whether_anything_was_left_out() {
+    let server = held();
+    for line in ["list --code R001", "list --key nobody --events"] {
+        let none = dead_letters(&server, line).await;
+        let told = "nothing that is held is selected\n";
+        assert!(none.exit == Exit::Done && none.out.starts_with(told), "{none:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_behind_a_refused_dead_letter_is_not_counted() {
+    let server = held();
+    server.sql(
+        "update outbox_router.held set code = 'R005' where event_id = 'a1' and pipeline <> 'other'",
+    );
+    let dry = dead_letters(&server, "requeue --all --dry-run").await;
+    assert!(dry.out.starts_with("requeue 1 dead letter; behind: 0 events\n"), "{}", dry.out);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_was_refused_again_says_so() {
+    let server = held();
+    let requeued = dead_letters(&server, "requeue --id a1 --yes").await;
+    assert_eq!(requeued.exit, Exit::Done, "{requeued:?}");
+    server.sql("update outbox_router.held set state = 'held' where event_id = 'a1'");
+    let shown = dead_letters(&server, "show --id a1").await;
+    let state = "\nstate      undecided, refused again after it was requeued, held since ";
+    assert!(shown.out.contains(state), "{}", shown.out);
 }
 
 #[tokio::test]

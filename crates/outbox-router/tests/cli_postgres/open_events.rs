@@ -10,7 +10,7 @@ use crate::{
     held::hold_events,
     kafka::StateCluster,
     server::{CommandOutput, Server, run_command_at},
-    status::no_router,
+    status::{no_router, router},
     take_over::{CONNECTOR, step},
 };
 
@@ -102,6 +102,19 @@ async fn status_shows_what_is_held_while_no_router_answers() {
 }
 
 #[tokio::test]
+async fn status_names_other_pipelines_while_a_router_answers_too() {
+    let server = holding().await;
+    let says = r#"{"state":"streaming","held":{"keys":3,"events":5,"oldest_seconds":7.0}}"#;
+    let (address, request) = router(says);
+    let line = ["status", "--set", &format!("admin.listen={address}")];
+    let status = server.run_command(&line).await;
+    request.join().unwrap();
+    let own = format!("\nheld      {OWN}, the oldest for ");
+    assert!(status.out.contains(&own), "{}", status.out);
+    assert!(status.out.contains(&format!("\nheld      {OTHER}\n")), "{}", status.out);
+}
+
+#[tokio::test]
 async fn status_says_nothing_of_a_table_that_is_empty_or_that_its_role_may_not_read() {
     let server = holding().await;
     server.sql("update outbox_router.held set state = 'delivered'");
@@ -130,12 +143,12 @@ async fn who_tears_down_is_told_what_was_never_delivered_before_and_after() {
     let server = holding().await;
     let refused = server.run_command_answering(&["teardown", "--apply"], "no\n").await;
     assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, "nothing was dropped\n"));
-    let told = format!("{OWN} are held, and were never delivered: outbox-router dead-letters list");
+    let told = format!("{OWN} are held, and not delivered: outbox-router dead-letters list");
     let (before, _) = refused.out.split_once("type outbox_router to drop it").expect("a question");
     assert!(before.contains(&told), "{before}");
     let dropped = server.run_command(&["teardown", "--apply", "--yes"]).await;
     assert_eq!(dropped.exit, Exit::Done, "{dropped:?}");
-    let left = format!("\ntable outbox_router.held: left, with {OWN} that were never delivered\n");
+    let left = format!("\ntable outbox_router.held: left, with {OWN} that are not delivered\n");
     assert!(dropped.out.contains(&left), "{}", dropped.out);
     assert!(dropped.out.contains(&format!("\ntable outbox_router.held: {OTHER}\n")), "{dropped:?}");
     assert_eq!(server.sql("select count(*) from outbox_router.held where state = 'held'"), "6");
@@ -155,11 +168,19 @@ async fn teardown_keeps_the_witness_while_events_are_held_unless_they_are_forgot
     let kept = run(&["teardown", "--apply", "--yes"]).await;
     assert_eq!(kept.exit, Exit::Done, "{kept:?}");
     let why = format!(
-        "witness: kept, so that this is not forgotten: {OWN} are held, and were never delivered\n"
+        "witness: kept, so that this is not forgotten: {OWN} are held, and not delivered\n"
     );
     assert!(kept.out.contains(&why), "{}", kept.out);
     assert!(!kept.out.contains("insert the missing rows again"), "{}", kept.out);
     assert!(kafka.record().await.is_some());
+    // A router that ran before would write down that it found the publication after the slot.
+    let again = run(&["setup", "--apply", "--dead-letters"]).await;
+    assert_eq!(again.exit, Exit::Done, "{again:?}");
+    let unused =
+        "\nnote: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered ";
+    assert!(again.out.contains(unused), "{}", again.out);
+    let next = "\nnext: outbox-router accept, and only then: outbox-router run\n";
+    assert!(again.out.ends_with(next), "{}", again.out);
     let forgotten = run(&["teardown", "--apply", "--yes", "--forget"]).await;
     assert_eq!(forgotten.exit, Exit::Done, "{forgotten:?}");
     assert_eq!(kafka.record().await, None, "{}", forgotten.out);

@@ -43,6 +43,8 @@ note: no router of this slot answers at admin.listen
 The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
 event is needed, insert a corrected row under a new id.
 recorded: the router skips the row with id e-1 when it stands there
+to withdraw it before that: delete from outbox_router.decision where action = 'skip' and \
+commit_lsn = '0/16B3748';
 ";
     assert_eq!(written.out, expected);
     let row = "outbox-router outbox_router 0/16B3748 null e-1 skip test ann as operator";
@@ -50,8 +52,7 @@ recorded: the router skips the row with id e-1 when it stands there
 
     let again = skip(&server, "--id e-1 --yes --by bob").await;
     assert_eq!((again.exit, again.err.as_str()), (Exit::Done, ""), "{again:?}");
-    let told =
-        "to skip the row with id e-1 at 0/16B3748 is decided already, by ann as operator at ";
+    let told = "the row with id e-1 at 0/16B3748 is skipped already, by ann as operator at ";
     assert!(again.out.starts_with(told), "{}", again.out);
     assert!(again.out.ends_with("Z: test\nnothing was changed\n"), "{}", again.out);
     assert_eq!(decisions(&server), row);
@@ -68,7 +69,11 @@ recorded: the router skips the row with id e-1 when it stands there
     );
     assert_eq!(decisions(&server), expected);
     let again = skip(&server, "--yes").await;
-    assert!(again.out.starts_with("to skip the row without an id at "), "{}", again.out);
+    assert!(
+        again.out.starts_with("the row without an id at 0/16B3748 is skipped already"),
+        "{}",
+        again.out
+    );
 }
 
 /// Both wait for the lock of the row that they skip.
@@ -130,8 +135,8 @@ async fn what_the_router_stands_at_is_shown() {
             "\nthe router stands there: R009: the row with id e-1 of outbox: no\n",
         ),
         (
-            r#"{"state":"failed","reason":{"code":"R009","message":"the row with id e-1 of outbox: no","lsn":"0/16"}}"#,
-            "\nnote: the router does not stand at 0/16B3748, it is failed at 0/16: R009: the row ",
+            r#"{"state":"failed","reason":{"code":"P004","message":"no password","lsn":"0/16"}}"#,
+            "\nnote: the router does not stand at 0/16B3748, it is failed at 0/16: P004: no pass",
         ),
         (
             r#"{"state":"streaming","reason":null}"#,
@@ -167,6 +172,23 @@ async fn a_row_at_which_the_router_does_not_stand_is_refused() {
         let (address, request) = router(AT_10);
         let listen = format!("admin.listen={address}");
         let output = skip_answering(&server, &listen, &format!("{id} --yes"), "").await;
+        request.join().unwrap();
+        assert_eq!((output.exit, output.out.as_str()), (Exit::Failure, ""), "{output:?}");
+        assert!(output.err.starts_with(refused), "{}", output.err);
+    }
+    for (status, refused) in [
+        (
+            r#"{"state":"failed","reason":{"code":"R009","message":"the row with id e-1 of outbox: no","lsn":"0/16"}}"#,
+            "error: nothing was decided: the router does not stand at 0/16B3748, but at the row with id e-1 at 0/16: R009: ",
+        ),
+        (
+            r#"{"state":"streaming","reason":{"code":"K013","message":"the broker refuses a record","lsn":"0/16B3748"}}"#,
+            "error: nothing was decided: a record that the broker refuses cannot be skipped, ",
+        ),
+    ] {
+        let (address, request) = router(status);
+        let listen = format!("admin.listen={address}");
+        let output = skip_answering(&server, &listen, "--id e-1 --yes", "").await;
         request.join().unwrap();
         assert_eq!((output.exit, output.out.as_str()), (Exit::Failure, ""), "{output:?}");
         assert!(output.err.starts_with(refused), "{}", output.err);

@@ -12,6 +12,16 @@ pub enum OnError {
     DeadLetter,
 }
 
+impl OnError {
+    /// As it is written in `[on_error]`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Halt => "halt",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+}
+
 /// Why an event cannot be delivered, as `[on_error]` tells it apart. A missing topic, a missing
 /// right and a broker that is down are none of these: they pass, and concern more than one event.
 /// Neither is a table that does not fit its configuration, since every row of it would fail alike.

@@ -26,11 +26,14 @@ impl InvariantChecker {
                         format!("event {number} is produced from the stream, and is in the table: {state:?}")
                     });
                 }
+                if !self.holds_keys() {
+                    return;
+                }
                 let earlier = history.by_key[event.key].iter().copied();
                 let mut earlier = earlier.take_while(|earlier| *earlier < number);
                 let held = earlier.find(|earlier| {
                     let earlier = &history.events[*earlier];
-                    earlier.is_open() && !earlier.is_reopened && !earlier.is_alone
+                    earlier.is_open() && !earlier.is_reopened
                 });
                 if let Some(held) = held {
                     self.report_violation(Invariant::S12Held, || {
@@ -59,9 +62,33 @@ impl InvariantChecker {
         }
     }
 
-    /// A released event was refused: when it is released again, it may go anywhere.
+    /// What is released again goes to the partition where it went before, although the topic may
+    /// have more of them: its batch was never closed.
+    pub(super) fn check_released_partition(
+        &mut self,
+        number: usize,
+        before: Option<i32>,
+        partition: i32,
+    ) {
+        if let Some(before) = before.filter(|before| *before != partition) {
+            self.report_violation(Invariant::S3Order, || {
+                format!(
+                    "event {number} is released again, to partition {partition} instead of {before}"
+                )
+            });
+        }
+    }
+
+    /// What the routers know of partitions is lost.
+    pub fn forget_released(&mut self) {
+        self.released_to.clear();
+    }
+
+    /// A released event was refused. The batch that is closed now ends with it, so when it is
+    /// released again, it may go anywhere, and so may what an earlier batch had behind it.
     pub fn note_refused_again(&mut self, number: usize) {
-        self.released.remove(&number);
+        self.released.clear();
+        self.released_to.clear();
         for session in &mut self.sessions {
             session.released.remove(&number);
         }

@@ -1,16 +1,19 @@
 //! Checks the invariants after every step: compares what reached Kafka and what was confirmed with
 //! what was committed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use relay::HoldKeys;
 
 use crate::{
     history::{CommitHistory, CommittedEvent, IDS, KEYS, TYPES},
     invariant::{Invariant, Violation},
     kafka::{ProducedRecord, SimulatedKafka, SimulatedTopic, partition},
-    plan::StateTopicSetting,
+    plan::{DeadLetters, LettersTopic, StateTopicSetting},
 };
 
 mod held;
+mod letters;
 mod order;
 mod positions;
 
@@ -88,11 +91,19 @@ pub struct InvariantChecker {
     interruptions: u64,
     /// Held events that were released and not refused since.
     released: BTreeSet<usize>,
+    /// Where held events went that were released since a batch of them was last cut short.
+    released_to: BTreeMap<usize, i32>,
+    /// What becomes of events that cannot be delivered.
+    dead_letters: Option<DeadLetters>,
 }
 
 impl InvariantChecker {
-    /// For routers with this window.
-    pub fn new(window: u64, state_topic: StateTopicSetting) -> Self {
+    /// For routers with these settings.
+    pub fn new(
+        window: u64,
+        state_topic: StateTopicSetting,
+        dead_letters: Option<DeadLetters>,
+    ) -> Self {
         Self {
             violation: None,
             sessions: Vec::new(),
@@ -106,7 +117,19 @@ impl InvariantChecker {
             window,
             interruptions: 0,
             released: BTreeSet::new(),
+            released_to: BTreeMap::new(),
+            dead_letters,
         }
+    }
+
+    /// Whether the later events of a dead letter's key are held behind it.
+    pub fn holds_keys(&self) -> bool {
+        self.dead_letters.is_some_and(|letters| letters.hold_keys == HoldKeys::Yes)
+    }
+
+    /// Whether dead letters are written to a topic.
+    pub fn has_letters_topic(&self) -> bool {
+        self.dead_letters.is_some_and(|letters| letters.topic == LettersTopic::Used)
     }
 
     /// Reports that an invariant does not hold. Only the first violation is kept.
@@ -231,6 +254,15 @@ impl InvariantChecker {
         }
         if let Some(number) = produced.event.filter(|_| event.is_real) {
             self.check_against_table(history, (session, origin), (number, event));
+            // A process that had the slot before may know another count than its latest holder.
+            let own = self.sessions.get(session);
+            let is_pinned = own.is_some_and(|own| own.partition_counts[topic].is_some());
+            let is_checked = is_pinned && fewest.is_none() && self.is_newest(session);
+            if origin == Origin::Release {
+                let before = self.released_to.insert(number, produced.partition);
+                let before = before.filter(|_| is_checked && !event.is_reopened);
+                self.check_released_partition(number, before, produced.partition);
+            }
         }
         self.check_window(history, (session, origin), (produced.event, event));
     }

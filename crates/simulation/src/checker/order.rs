@@ -20,8 +20,14 @@ impl InvariantChecker {
         let Some(event) = history.events.get_mut(number) else { return };
         let key = event.key;
         let index = event.index_in_key;
+        let (is_free, was_stored) = (event.is_free, event.is_stored);
         if stored_by == StoredBy::ClusterRetry {
             self.duplicates += 1;
+            return;
+        }
+        if is_free {
+            self.duplicates += u64::from(was_stored);
+            event.is_stored = true;
             return;
         }
         if !event.has_order() || event.is_reopened {
@@ -53,7 +59,6 @@ impl InvariantChecker {
             return;
         }
         self.check_replay_is_complete(history, key, session, index);
-        // Events that the next ones pass were written meanwhile.
         self.advance_past_settled(history, key);
         let Some(event) = history.events.get_mut(number) else { return };
         let first = self.stored[key];
@@ -85,7 +90,13 @@ impl InvariantChecker {
     ) {
         let has_lost_the_slot = session + 1 < self.sessions.len();
         let next = match self.tail[key] {
-            Some((newest, _)) if session < newest => return,
+            Some((newest, last)) if session < newest => {
+                // It lies where the replay ends, so nothing has to send it again.
+                if index == last + 1 {
+                    self.tail[key] = Some((newest, index));
+                }
+                return;
+            }
             Some((_, last)) if has_lost_the_slot && index <= last => return,
             Some((_, last)) => last + 1,
             None => 0,
@@ -96,7 +107,7 @@ impl InvariantChecker {
             history.events.get(*number)
         });
         let is_passed_over = |event: &CommittedEvent| {
-            event.is_accepted || event.is_to_be_dropped() || event.is_reopened || event.is_alone
+            event.is_accepted || event.is_to_be_dropped() || event.is_reopened || event.is_free
         };
         if between.any(|event| !is_passed_over(event)) {
             self.report_violation(Invariant::S3Order, || {
@@ -127,7 +138,7 @@ impl InvariantChecker {
 }
 
 /// Whether nothing lies between two events of a key but what a person has decided to drop, or has
-/// accepted as missing, or what later events pass.
+/// accepted as missing, or what binds no later event.
 fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
     // What was held before a gap is released by the session that begins behind the gap.
     let is_in_gap = |event: &CommittedEvent| history.has_held_events() && event.is_accepted;
@@ -137,7 +148,7 @@ fn follows(history: &CommitHistory, key: usize, last: u64, index: u64) -> bool {
         // What an earlier session has produced may arrive after the history was taken back.
         let is_passed = |event: &CommittedEvent| {
             let is_lost = event.is_row_lost || event.is_drop_lost;
-            event.is_to_be_dropped() || is_in_gap(event) || is_lost || event.is_alone
+            event.is_to_be_dropped() || event.is_free || is_in_gap(event) || is_lost
         };
         event.is_some_and(is_passed)
     };

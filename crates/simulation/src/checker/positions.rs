@@ -37,6 +37,7 @@ impl InvariantChecker {
                         format!("{to} is confirmed, and event {number} before it is not in Kafka")
                     });
                 }
+                self.check_letter_record(number, event, to);
             }
         }
         if self.state_topic == StateTopicSetting::Used && to > from.max(self.witness_position) {

@@ -2,17 +2,22 @@
 
 use super::*;
 use crate::{
-    history::{CatalogState, Holds, RowKind},
+    history::{CatalogState, RowKind},
     kafka::TopicPartition,
     plan::VersionGroup,
     random::Random,
 };
+use relay::{Code, ErrorPolicy, HeldLimits, OnError, testing::HeldState};
 
 const TOPIC_PARTITION: TopicPartition = TopicPartition { topic: 0, partition: 0 };
 
 /// Three transactions of two events each.
 fn three_transactions() -> (CommitHistory, InvariantChecker) {
-    let mut history = CommitHistory::new(VersionGroup::V18, Holds::Nothing);
+    with_dead_letters(None)
+}
+
+fn with_dead_letters(dead_letters: Option<DeadLetters>) -> (CommitHistory, InvariantChecker) {
+    let mut history = CommitHistory::new(VersionGroup::V18, dead_letters);
     let catalog = CatalogState::NEW;
     let mut random = Random::new(7);
     for _ in 0..3 {
@@ -24,7 +29,14 @@ fn three_transactions() -> (CommitHistory, InvariantChecker) {
         event.index_in_key = event.serial;
     }
     history.recount();
-    (history, InvariantChecker::new(4, StateTopicSetting::Unused))
+    (history, InvariantChecker::new(4, StateTopicSetting::Unused, dead_letters))
+}
+
+/// Of unusable values alone, with a topic.
+fn letters(hold_keys: HoldKeys) -> Option<DeadLetters> {
+    let policy = ErrorPolicy { bad_row: OnError::DeadLetter, ..ErrorPolicy::default() };
+    let (limits, topic) = (HeldLimits::default(), LettersTopic::Used);
+    Some(DeadLetters { limits, policy, hold_keys, topic })
 }
 
 /// An event with this number is stored by this session, whose producer is not closed.
@@ -130,7 +142,7 @@ fn producing_after_the_end_of_the_session_violates_s7() {
 #[test]
 fn confirming_a_position_past_the_acknowledged_witness_violates_s2() {
     let (mut history, _) = three_transactions();
-    let mut checker = InvariantChecker::new(4, StateTopicSetting::Used);
+    let mut checker = InvariantChecker::new(4, StateTopicSetting::Used, None);
     let session = checker.begin_session(&history, 0, 0);
     for number in 0..6 {
         store(&mut checker, &mut history, (number, session));
@@ -179,8 +191,8 @@ fn producing_an_event_again_to_another_partition_after_the_topic_grew_violates_s
 
 #[test]
 fn producing_an_event_whose_key_is_held_violates_s12() {
-    let (mut history, mut checker) = three_transactions();
-    history.events[1].held = Some(relay::testing::HeldState::Held);
+    let (mut history, mut checker) = with_dead_letters(letters(HoldKeys::Yes));
+    history.events[1].held = Some(HeldState::Held);
     let session = checker.begin_session(&history, 0, 0);
     let from = (session, Origin::Stream);
     checker.check_against_table(&history, from, (0, &history.events[0]));
@@ -192,7 +204,7 @@ fn producing_an_event_whose_key_is_held_violates_s12() {
 #[test]
 fn releasing_what_was_dropped_violates_s12_and_releasing_twice_s4() {
     let (mut history, mut checker) = three_transactions();
-    history.events[0].held = Some(relay::testing::HeldState::Requeued);
+    history.events[0].held = Some(HeldState::Requeued);
     let session = checker.begin_session(&history, 0, 0);
     let from = (session, Origin::Release);
     checker.check_against_table(&history, from, (0, &history.events[0]));
@@ -201,9 +213,61 @@ fn releasing_what_was_dropped_violates_s12_and_releasing_twice_s4() {
     assert_eq!(violated(&checker), Some(Invariant::S4Duplicates));
 
     let (mut history, mut checker) = three_transactions();
-    history.events[0].held = Some(relay::testing::HeldState::Dropped);
+    history.events[0].held = Some(HeldState::Dropped);
     let session = checker.begin_session(&history, 0, 0);
     let from = (session, Origin::Release);
     checker.check_against_table(&history, from, (0, &history.events[0]));
     assert_eq!(violated(&checker), Some(Invariant::S12Held));
+}
+
+#[test]
+fn where_keys_are_not_held_a_dead_letter_binds_no_later_event_and_others_do() {
+    let (mut history, mut checker) = with_dead_letters(letters(HoldKeys::No));
+    history.note_cause(1, Code::IdIsNull);
+    history.events[1].held = Some(HeldState::Held);
+    let session = checker.begin_session(&history, 0, 0);
+    store(&mut checker, &mut history, (0, session));
+    checker.check_against_table(&history, (session, Origin::Stream), (2, &history.events[2]));
+    store(&mut checker, &mut history, (2, session));
+    store(&mut checker, &mut history, (1, session));
+    store(&mut checker, &mut history, (3, session));
+    assert_eq!(checker.violation(), None);
+    history.note_cause(4, Code::TopicIllegal);
+    store(&mut checker, &mut history, (5, session));
+    assert_eq!(violated(&checker), Some(Invariant::S3Order), "its class makes no dead letters");
+}
+
+#[test]
+fn what_a_session_stores_after_it_lost_the_slot_may_end_the_replay_of_the_next_one() {
+    let replayed = |late: usize| {
+        let (mut history, mut checker) = three_transactions();
+        let first = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (0, first));
+        checker.note_interruption();
+        let second = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (0, second));
+        (1..=late).for_each(|event| store(&mut checker, &mut history, (event, first)));
+        let third = checker.begin_session(&history, 0, 0);
+        store(&mut checker, &mut history, (2, third));
+        violated(&checker)
+    };
+    assert_eq!(replayed(1), None);
+    assert_eq!(replayed(0), Some(Invariant::S3Order));
+}
+
+#[test]
+fn confirming_a_position_past_a_dead_letter_without_its_record_violates_s2() {
+    let confirm = |has_record: bool, state: HeldState| {
+        let (mut history, mut checker) = with_dead_letters(letters(HoldKeys::Yes));
+        for event in &mut history.events[..2] {
+            event.held = Some(state);
+        }
+        (history.events[0].is_letter, history.events[0].has_letter_record) = (true, has_record);
+        let to = history.transactions[0].end_lsn;
+        checker.check_confirmed(&history, 0, 0, to);
+        violated(&checker)
+    };
+    assert_eq!(confirm(true, HeldState::Held), None, "what is held behind it needs none");
+    assert_eq!(confirm(false, HeldState::Held), Some(Invariant::S2NeverAhead));
+    assert_eq!(confirm(false, HeldState::Dropped), None, "a person has decided");
 }

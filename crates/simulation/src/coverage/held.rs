@@ -19,6 +19,14 @@ pub struct HeldCounts {
     pub dropped: u64,
     /// Events that the server sent again, and that were in the table.
     pub known: u64,
+    /// Records of dead letters that were produced to their topic.
+    pub letter_records: u64,
+    /// Batches that the topic of dead letters refused.
+    pub letters_refused: u64,
+    /// Events that were produced behind an open dead letter of their key, where keys are not held.
+    pub overtakes: u64,
+    /// Times at which a router that makes dead letters was seen at a row whose class halts.
+    pub halts: u64,
     /// Batches that the broker refused because of one record.
     pub refusals: u64,
 }
@@ -32,6 +40,10 @@ impl HeldCounts {
         self.refused_again += other.refused_again;
         self.dropped += other.dropped;
         self.known += other.known;
+        self.letter_records += other.letter_records;
+        self.letters_refused += other.letters_refused;
+        self.overtakes += other.overtakes;
+        self.halts += other.halts;
         self.refusals += other.refusals;
     }
 
@@ -48,6 +60,10 @@ impl HeldCounts {
             ("refused again", self.refused_again),
             ("dropped", self.dropped),
             ("met again", self.known),
+            ("records of dead letters", self.letter_records),
+            ("records of them refused", self.letters_refused),
+            ("past one, keys not held", self.overtakes),
+            ("halted", self.halts),
             ("batches refused", self.refusals),
         ];
         let others = others.map(|(name, count)| (name.to_owned(), count));

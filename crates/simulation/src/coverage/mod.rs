@@ -88,7 +88,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 27] = [
+pub const CODES: [Code; 28] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -113,6 +113,7 @@ pub const CODES: [Code; 27] = [
     Code::ClusterChanged,
     Code::RecordTooLarge,
     Code::KeyIsNull,
+    Code::TopicIllegal,
     Code::RowTooLarge,
     Code::ColumnMissing,
     Code::HeldFull,

@@ -1,11 +1,94 @@
-//! A committed row, and what has become of it.
+//! A committed row, and what is known of its record.
 
-use relay::testing::HeldState;
-
-use super::row::{CatalogState, PublicationState, RowKind};
+use relay::{Code, testing::HeldState};
 
 /// [`CommittedEvent::index_in_key`] of an event that has no key.
 pub const NO_ORDER: u64 = u64::MAX;
+
+/// What the publication did with a row when the row was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublicationState {
+    /// The publication publishes it.
+    Complete,
+    /// The publication publishes no inserts: the server sends nothing.
+    WithoutInserts,
+    /// The publication does not have the table: the server sends nothing.
+    WithoutTable,
+    /// The publication does not exist: the server sends an error, or a warning.
+    Missing,
+}
+
+/// Whether a row can become a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowKind {
+    /// It can.
+    Valid,
+    /// Its key is NULL.
+    NullKey,
+    /// Its id is NULL.
+    NullId,
+    /// Its type makes an illegal topic name.
+    IllegalTopic,
+    /// It is larger than the router reads.
+    Oversized,
+    /// Its record is larger than its topic takes.
+    TooLarge,
+    /// The broker refuses its record, as long as nobody removes the cause.
+    Refused,
+}
+
+impl RowKind {
+    /// Those that cannot be delivered as they are.
+    pub const POISON: [Self; 6] = [
+        Self::NullKey,
+        Self::NullId,
+        Self::IllegalTopic,
+        Self::Oversized,
+        Self::TooLarge,
+        Self::Refused,
+    ];
+
+    /// The code of the failure of such a row; `None` for one that can become a record.
+    pub const fn code(self) -> Option<Code> {
+        match self {
+            Self::Valid => None,
+            Self::NullKey => Some(Code::KeyIsNull),
+            Self::NullId => Some(Code::IdIsNull),
+            Self::IllegalTopic => Some(Code::TopicIllegal),
+            Self::Oversized => Some(Code::RowTooLarge),
+            Self::TooLarge => Some(Code::RecordTooLarge),
+            Self::Refused => Some(Code::RecordRefused),
+        }
+    }
+}
+
+/// The name under which a row of the outbox is sent. The OID is the table's, except of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutboxName {
+    /// The name that the routers are configured with.
+    Configured,
+    /// Something else.
+    Changed,
+    /// That of a partition, since the publication was by leaf when the row was written.
+    Partition,
+}
+
+/// The state of the catalog when a row is written.
+#[derive(Debug, Clone, Copy)]
+pub struct CatalogState {
+    /// What the publication does with rows.
+    pub publication: PublicationState,
+    /// Shape of the table.
+    pub shape: usize,
+    /// Its name.
+    pub name: OutboxName,
+}
+
+impl CatalogState {
+    /// The catalog as set-up leaves it.
+    pub const NEW: Self =
+        Self { publication: PublicationState::Complete, shape: 0, name: OutboxName::Configured };
+}
 
 /// A committed row.
 #[derive(Debug, Clone)]
@@ -32,6 +115,13 @@ pub struct CommittedEvent {
     pub is_accepted: bool,
     /// The state of its row in the table of held events, if it has one.
     pub held: Option<HeldState>,
+    /// Whether its row in the table is, or was, a dead letter's.
+    pub is_letter: bool,
+    /// Whether the topic of dead letters has a record of it.
+    pub has_letter_record: bool,
+    /// Whether the order of its key does not bind it: it has, or had, a cause to become a dead
+    /// letter, and the routers hold no keys.
+    pub is_free: bool,
     /// Whether the server was restored to a state in which its row had not left the table, or was
     /// not decided about: then it comes again after what followed it.
     pub is_reopened: bool,
@@ -39,8 +129,6 @@ pub struct CommittedEvent {
     pub is_row_lost: bool,
     /// Whether the server was restored to a state in which nobody had decided yet to drop it.
     pub is_drop_lost: bool,
-    /// Whether it may be held alone, so that later events of its key pass it.
-    pub is_alone: bool,
 }
 
 impl CommittedEvent {
@@ -56,9 +144,9 @@ impl CommittedEvent {
     }
 
     /// Whether the later events of its key may be in Kafka: it is there itself, or never will be,
-    /// or they pass it.
+    /// or binds none of them.
     pub fn is_passed(&self) -> bool {
-        self.is_stored || self.is_accepted || self.is_to_be_dropped() || self.is_alone
+        self.is_stored || self.is_accepted || self.is_to_be_dropped() || self.is_free
     }
 
     /// Whether a person has decided to drop it.
@@ -73,6 +161,6 @@ impl CommittedEvent {
 
     /// Whether it belongs to the order of a key.
     pub fn has_order(&self) -> bool {
-        self.index_in_key != NO_ORDER && !self.is_alone
+        self.index_in_key != NO_ORDER
     }
 }

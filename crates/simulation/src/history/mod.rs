@@ -3,14 +3,17 @@
 //! that begin where the previous one ended.
 
 mod event;
-mod row;
 
 use std::ops::Range;
 
-use crate::{plan::VersionGroup, random::Random};
+use relay::Code;
 
-pub use event::{CommittedEvent, NO_ORDER};
-pub use row::{CatalogState, OutboxName, PublicationState, RowKind};
+use crate::{
+    plan::{DeadLetters, VersionGroup},
+    random::Random,
+};
+
+pub use event::{CatalogState, CommittedEvent, NO_ORDER, OutboxName, PublicationState, RowKind};
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -78,23 +81,15 @@ pub struct CommitHistory {
     xid: u32,
     writers: Vec<Writer>,
     version: VersionGroup,
-    holds: Holds,
-}
-
-/// What is held where an event cannot be delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
-    /// Nothing: a router stops at it, and nothing of any key passes it.
-    Nothing,
-    /// Its key; where its key is NULL, it alone.
-    Keys,
-    /// It alone: later events of its key pass it.
-    Events,
+    /// What becomes of events that cannot be delivered; `None` if they stop the routers.
+    dead_letters: Option<DeadLetters>,
+    /// The topics whose limit was ever lowered.
+    lowered: [bool; TYPES.len()],
 }
 
 impl CommitHistory {
     /// An empty history.
-    pub fn new(version: VersionGroup, holds: Holds) -> Self {
+    pub fn new(version: VersionGroup, dead_letters: Option<DeadLetters>) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
@@ -106,7 +101,8 @@ impl CommitHistory {
             xid: 700,
             writers: vec![Writer::default(); WRITERS],
             version,
-            holds,
+            dead_letters,
+            lowered: [false; TYPES.len()],
         }
     }
 
@@ -138,9 +134,14 @@ impl CommitHistory {
         self.writers.pop();
     }
 
-    /// Commits a transaction of its own, some rows of which cannot be delivered, for one of these
-    /// reasons: more often those of a few keys.
-    pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState, kinds: &[RowKind]) {
+    /// Commits a transaction of its own, some rows of which become dead letters: more often those
+    /// of a few keys. Writes nothing if no row becomes one.
+    pub fn write_poison(&mut self, random: &mut Random, catalog: CatalogState) {
+        let kinds: Vec<RowKind> =
+            RowKind::POISON.into_iter().filter(|kind| !self.stops_at(*kind)).collect();
+        if kinds.is_empty() {
+            return;
+        }
         self.write_transaction(1 + random.below(4), random, catalog, RowKind::Valid);
         let Some(last) = self.transactions.last() else { return };
         for number in last.events.clone() {
@@ -150,15 +151,9 @@ impl CommitHistory {
             }
             if random.one_in(2) {
                 event.kind = kinds[random.index(kinds.len())];
-                event.is_alone = self.holds == Holds::Events;
             }
         }
         self.recount();
-    }
-
-    /// The broker refuses this event, which is not produced yet.
-    pub fn note_refused(&mut self, number: usize) {
-        self.events[number].is_alone = self.holds == Holds::Events;
     }
 
     /// WAL that holds no events: of another table, another database, a checkpoint.
@@ -176,6 +171,13 @@ impl CommitHistory {
     pub fn accept_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
             row.is_accepted |= row.catalog.publication != PublicationState::Complete;
+        }
+    }
+
+    /// Marks events whose row was taken out of the table of held events as accepted as missing.
+    pub fn accept_lost_rows(&mut self) {
+        for event in self.events.iter_mut().filter(|event| event.is_row_lost) {
+            event.is_accepted = true;
         }
     }
 
@@ -245,10 +247,12 @@ impl CommitHistory {
                 is_stored: false,
                 is_accepted,
                 held: None,
+                is_letter: false,
+                has_letter_record: false,
+                is_free: false,
                 is_reopened: false,
                 is_row_lost: false,
                 is_drop_lost: false,
-                is_alone: self.holds == Holds::Events && kind != RowKind::Valid,
             });
             if catalog.publication == PublicationState::Complete {
                 if is_ordered {
@@ -259,6 +263,7 @@ impl CommitHistory {
             }
         }
         let events = first..self.events.len();
+        events.clone().for_each(|number| self.set_free(number));
         let (xid, committed_at) = (self.xid, self.clock);
         self.transactions.push(CommittedTransaction {
             commit_lsn,
@@ -270,12 +275,46 @@ impl CommitHistory {
     }
 
     fn is_ordered(&self, kind: RowKind) -> bool {
-        kind != RowKind::NullKey || self.holds == Holds::Nothing
+        kind != RowKind::NullKey || self.dead_letters.is_none()
+    }
+
+    /// Whether nothing passes a row of this kind: its class makes no dead letters.
+    pub fn stops_at(&self, kind: RowKind) -> bool {
+        let Some(code) = kind.code() else { return false };
+        self.dead_letters.is_none_or(|letters| !letters.takes(code))
+    }
+
+    /// Whether an event with such a cause binds no later event of its key.
+    fn frees(&self, code: Code) -> bool {
+        self.dead_letters.is_some_and(|letters| letters.frees(code))
+    }
+
+    /// An event has, or will have, this cause to become a dead letter.
+    pub fn note_cause(&mut self, number: usize, code: Code) {
+        let is_free = self.frees(code);
+        self.events[number].is_free |= is_free;
+    }
+
+    /// A topic takes only small records, from now on or for a while.
+    pub fn note_lowered(&mut self, topic: usize) {
+        if let Some(lowered) = self.lowered.get_mut(topic) {
+            *lowered = true;
+        }
+        for number in 0..self.events.len() {
+            self.set_free(number);
+        }
+    }
+
+    fn set_free(&mut self, number: usize) {
+        let event = &self.events[number];
+        let of_kind = event.kind.code().is_some_and(|code| self.frees(code));
+        let is_lowered = self.lowered[event.key / IDS.len()] && self.frees(Code::RecordTooLarge);
+        self.events[number].is_free |= of_kind || is_lowered;
     }
 
     /// Whether any event was ever held: then events of a lost history may be left out.
     pub fn has_held_events(&self) -> bool {
-        self.holds != Holds::Nothing
+        self.dead_letters.is_some()
     }
 
     /// The transaction whose commit record starts at this position.
@@ -314,6 +353,7 @@ impl CommitHistory {
         self.next_in_key = [0; KEYS];
         self.serial = 0;
         for number in 0..self.events.len() {
+            self.set_free(number);
             let is_ordered = self.is_ordered(self.events[number].kind);
             let event = &mut self.events[number];
             if !event.is_real || !event.is_published() {

@@ -6,13 +6,20 @@ use relay::Code;
 use crate::history::TYPES;
 
 mod flight;
+mod letter;
 pub mod partition;
 mod producer;
 mod state;
 
-pub use flight::{LateBatch, PendingRecord, TopicPartition};
+pub use flight::{Carried, LateBatch, PendingRecord, TopicPartition};
+pub use letter::ProducedLetter;
 pub use producer::{FailedWrite, ProducedRecord, SimulatedProducer};
 pub use state::SimulatedStateTopic;
+
+/// The topic of dead letters.
+pub const LETTERS: &str = "outbox.dead-letters";
+/// Its index, where it is used.
+pub const LETTERS_INDEX: usize = TYPES.len();
 
 /// A topic.
 #[derive(Debug, Clone)]
@@ -39,9 +46,25 @@ pub struct SimulatedTopic {
     pub is_hidden: bool,
 }
 
+impl SimulatedTopic {
+    fn new(name: String, partitions: i32) -> Self {
+        Self {
+            name,
+            partitions: Some(partitions),
+            counts: vec![partitions],
+            fewest: None,
+            leaderless: 0,
+            is_hidden: false,
+            limit: None,
+            usual_limit: None,
+            was_lowered: false,
+        }
+    }
+}
+
 /// See the module's documentation.
 pub struct SimulatedKafka {
-    /// In the order of [`TYPES`].
+    /// In the order of [`TYPES`], and the topic of dead letters behind them, if it is used.
     pub topics: Vec<SimulatedTopic>,
     /// Whether any broker answers.
     pub is_up: bool,
@@ -53,6 +76,8 @@ pub struct SimulatedKafka {
     pub fails_producers: bool,
     /// The error code by which the next batch is refused.
     pub rejects: Option<Code>,
+    /// The error code by which the topic of dead letters refuses every batch, while it does.
+    pub refuses_letters: Option<Code>,
     /// Whether the next batch is stored twice.
     pub stores_twice: bool,
     /// How often the brokers' addresses were led to another cluster.
@@ -64,17 +89,7 @@ pub struct SimulatedKafka {
 impl SimulatedKafka {
     /// A cluster in which every topic exists.
     pub fn new(partitions: i32) -> Self {
-        let topic = |name: &&str| SimulatedTopic {
-            name: format!("outbox.event.{name}"),
-            partitions: Some(partitions),
-            counts: vec![partitions],
-            fewest: None,
-            leaderless: 0,
-            is_hidden: false,
-            limit: None,
-            usual_limit: None,
-            was_lowered: false,
-        };
+        let topic = |name: &&str| SimulatedTopic::new(format!("outbox.event.{name}"), partitions);
         Self {
             topics: TYPES.iter().map(topic).collect(),
             is_up: true,
@@ -82,10 +97,16 @@ impl SimulatedKafka {
             late_batches: Vec::new(),
             fails_producers: false,
             rejects: None,
+            refuses_letters: None,
             stores_twice: false,
             clusters: 0,
             state: SimulatedStateTopic::default(),
         }
+    }
+
+    /// From now on there is a topic of dead letters.
+    pub fn create_letters_topic(&mut self, partitions: i32) {
+        self.topics.push(SimulatedTopic::new(LETTERS.to_owned(), partitions));
     }
 
     /// Its cluster id.
@@ -124,6 +145,7 @@ impl SimulatedKafka {
         self.acks_pass = true;
         self.fails_producers = false;
         self.rejects = None;
+        self.refuses_letters = None;
         self.stores_twice = false;
         self.state.is_leaderless = false;
         self.state.is_deleted = false;

@@ -6,11 +6,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use relay::{
     Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef, Write,
+    held::EventId,
 };
 
-use super::flight::{LateBatch, PendingRecord, TopicPartition};
+use super::{
+    LETTERS_INDEX, ProducedLetter,
+    flight::{Carried, LateBatch, PendingRecord, TopicPartition},
+};
 use crate::{
-    history::{IDS, TYPES},
+    history::IDS,
     postgres::{self, EVENT_TYPE},
 };
 
@@ -56,6 +60,8 @@ pub struct SimulatedProducer {
     written: VecDeque<Write>,
     /// What was produced since the checker last emptied this list.
     pub produced: Vec<ProducedRecord>,
+    /// The same for dead letters.
+    pub letters: Vec<ProducedLetter>,
 }
 
 impl SimulatedProducer {
@@ -73,6 +79,7 @@ impl SimulatedProducer {
             writes: VecDeque::new(),
             written: VecDeque::new(),
             produced: Vec::new(),
+            letters: Vec::new(),
         }
     }
 
@@ -115,7 +122,7 @@ impl SimulatedProducer {
 
     /// The event that is stored next in a partition.
     pub fn next(&self, topic_partition: TopicPartition) -> Option<usize> {
-        self.waiting.get(&topic_partition)?.front().map(|pending| pending.event)
+        self.waiting.get(&topic_partition)?.front()?.carries.event()
     }
 
     /// The events of the next batch to a partition, of so many records at most.
@@ -125,7 +132,24 @@ impl SimulatedProducer {
         records: usize,
     ) -> impl Iterator<Item = usize> {
         let queue = self.waiting.get(&topic_partition);
-        queue.into_iter().flatten().take(records).map(|pending| pending.event)
+        queue.into_iter().flatten().take(records).filter_map(|pending| pending.carries.event())
+    }
+
+    /// Takes the dead letters that were produced since the last call, and finds the events of those
+    /// that are on their way.
+    pub fn take_letters(
+        &mut self,
+        event_of: impl Fn(EventId) -> Option<usize>,
+    ) -> Vec<ProducedLetter> {
+        let letters = std::mem::take(&mut self.letters);
+        if !letters.is_empty() {
+            for pending in self.waiting.values_mut().flatten() {
+                if let Carried::Letter(id, event @ None) = &mut pending.carries {
+                    *event = event_of(*id);
+                }
+            }
+        }
+        letters
     }
 
     /// The session whose record is stored next in a partition.
@@ -223,6 +247,23 @@ impl SimulatedProducer {
     }
 }
 
+impl SimulatedProducer {
+    fn take_letter(&mut self, record: &Record<'_>, ticket: Ticket) {
+        let letter = ProducedLetter::of(record);
+        self.in_flight += 1;
+        if let Some(id) = letter.id {
+            let (topic, partition) = (LETTERS_INDEX, record.partition);
+            self.enqueue(TopicPartition { topic, partition }, Carried::Letter(id, None), ticket);
+        }
+        self.letters.push(letter);
+    }
+
+    fn enqueue(&mut self, topic_partition: TopicPartition, carries: Carried, ticket: Ticket) {
+        let pending = PendingRecord { carries, session: self.session, ticket: Some(ticket) };
+        self.waiting.entry(topic_partition).or_default().push_back(pending);
+    }
+}
+
 impl RecordSink for SimulatedProducer {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
         if self.is_closed {
@@ -231,10 +272,14 @@ impl RecordSink for SimulatedProducer {
         if self.in_flight >= self.capacity {
             return Err(Refusal { ticket, reason: RefusalReason::Full });
         }
+        let topic = self.bound.get(record.topic.index()).copied().flatten();
+        if topic == Some(LETTERS_INDEX) {
+            self.take_letter(record, ticket);
+            return Ok(());
+        }
         let headers: Vec<_> = record.headers.iter().map(|one| (one.name, one.value)).collect();
         let id = headers.first().and_then(|(_, value)| std::str::from_utf8((*value)?).ok());
         let event = id.and_then(|id| id.parse().ok());
-        let topic = self.bound.get(record.topic.index()).copied().flatten();
         let index = IDS.iter().position(|id| id.as_bytes() == record.key);
         let is_intact = event.is_some_and(|event: usize| {
             let id = event.to_string();
@@ -245,13 +290,11 @@ impl RecordSink for SimulatedProducer {
             headers == expected && is_value
         });
         let key = topic.zip(index).map(|(topic, index)| topic * IDS.len() + index);
-        debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");
         let partition = record.partition;
         self.produced.push(ProducedRecord { event, key, topic, partition, is_intact });
         self.in_flight += 1;
         if let (Some(event), Some(topic)) = (event, topic) {
-            let pending = PendingRecord { event, session: self.session, ticket: Some(ticket) };
-            self.waiting.entry(TopicPartition { topic, partition }).or_default().push_back(pending);
+            self.enqueue(TopicPartition { topic, partition }, Carried::Event(event), ticket);
         }
         Ok(())
     }

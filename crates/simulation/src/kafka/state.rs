@@ -40,17 +40,15 @@ impl SimulatedStateTopic {
 
     /// The record that counts, by the product's rule, implemented a second time.
     pub fn best(&self) -> Option<Witness> {
-        let all = self.all();
+        let mut all = self.all();
         let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
-        let rank = |one: &&Witness| (one.generation, timeline(one), one.held, one.position);
-        let best = all.iter().max_by_key(rank)?;
-        let mut best = best.clone();
-        best.gaps.clear();
-        for same in all.into_iter().filter(|one| one.generation == best.generation) {
+        all.sort_by_key(|one| (one.generation, timeline(one), one.held, one.position));
+        let mut best = all.pop()?;
+        // The later holder first: its partition counts stay.
+        for same in all.into_iter().rev().filter(|one| one.generation == best.generation) {
             best.gaps.extend(same.gaps);
             for (topic, count) in same.partitions {
-                let known = best.partitions.entry(topic).or_insert(count);
-                *known = count.max(*known);
+                best.partitions.entry(topic).or_insert(count);
             }
             best.accepted.extend(same.accepted);
         }

@@ -4,11 +4,11 @@ use std::{mem, rc::Rc};
 
 use relay::{
     held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading},
-    testing::HeldState,
+    testing::{HeldRow, HeldState},
 };
 
 use super::{
-    SimulatedPostgres,
+    CountedTable, SimulatedPostgres,
     rows::{self, NextRow},
 };
 use crate::{history::CommitHistory, plan::VersionGroup};
@@ -37,8 +37,7 @@ impl SimulatedPostgres {
     /// What the routers have in the table.
     pub fn read_held_table(&self) -> TableReading {
         let table = &self.held.table;
-        let events = table.rows().filter(|row| row.is_open()).count();
-        TableReading { mark: table.mark(), events: u64::try_from(events).unwrap_or(u64::MAX) }
+        TableReading { mark: table.mark(), events: table.open_rows() }
     }
 
     /// A person decides about a dead letter.
@@ -52,10 +51,11 @@ impl SimulatedPostgres {
         self.history.end_of_wal += COMMIT;
         self.held.past.push((self.history.end_of_wal, Rc::clone(&self.held.table)));
         for id in ids {
-            let state = self.held.table.row(*id).map(|row| row.state);
+            let row = self.held.table.row(*id);
+            let (state, is_letter) = (row.map(|row| row.state), row.is_some_and(is_letter));
             if let Some(number) = self.event_of(*id) {
                 let event = &mut self.history.events[number];
-                event.held = state;
+                (event.held, event.is_letter) = (state, is_letter);
                 event.is_row_lost &= state.is_none();
             }
         }
@@ -66,20 +66,43 @@ impl SimulatedPostgres {
         event_of(&self.history, self.version, id)
     }
 
-    /// The history was cut: takes the table back, too. Events that are open again, or whose row is
-    /// gone, may come after what followed them.
+    /// The history was cut: takes the table back, too.
     pub(super) fn restore_held_table(&mut self, to: u64) {
         self.held.take_back(to);
+        self.note_restored_table();
+    }
+
+    /// Somebody deletes the row of an event.
+    pub fn remove_held_row(&mut self, id: EventId) {
+        Rc::make_mut(&mut self.held.table).remove(id);
+        self.commit_replaced_table();
+    }
+
+    /// Somebody restores the table to a state that it had before.
+    pub fn replace_held_table(&mut self, older: Rc<CountedTable>) {
+        self.held.table = older;
+        self.commit_replaced_table();
+    }
+
+    fn commit_replaced_table(&mut self) {
+        self.commit_held_table(&[]);
+        self.note_restored_table();
+    }
+
+    /// The table is in an earlier state, or lacks rows. Events that are open again, or whose row is
+    /// gone, may come after what followed them.
+    fn note_restored_table(&mut self) {
         let Self { history, held, version, .. } = self;
-        let mut states = vec![None; history.events.len()];
+        let mut states = vec![(None, false); history.events.len()];
         for row in held.table.rows() {
             if let Some(number) = event_of(history, *version, row.event.id) {
-                states[number] = Some(row.state);
+                states[number] = (Some(row.state), is_letter(row));
             }
         }
-        for (event, state) in history.events.iter_mut().zip(states) {
+        for (event, (state, is_letter)) in history.events.iter_mut().zip(states) {
             let was_to_be_dropped = event.is_to_be_dropped();
             let was = mem::replace(&mut event.held, state);
+            event.is_letter = is_letter;
             event.is_reopened |= was != state;
             event.is_drop_lost |= was_to_be_dropped && !event.is_to_be_dropped();
             // A person had dropped it, so nobody misses it.
@@ -87,6 +110,10 @@ impl SimulatedPostgres {
             event.is_row_lost |= was.is_some() && state.is_none();
         }
     }
+}
+
+fn is_letter(row: &HeldRow) -> bool {
+    row.event.letter.is_some()
 }
 
 fn event_of(history: &CommitHistory, version: VersionGroup, id: EventId) -> Option<usize> {

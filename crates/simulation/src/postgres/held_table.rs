@@ -2,18 +2,17 @@
 
 use std::rc::Rc;
 
-use relay::{
-    held::{HeldRequest, TableMark},
-    testing::HeldTable,
-};
+use relay::held::{HeldRequest, TableMark};
+
+use super::CountedTable;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct SimulatedHeldTable {
     /// What is committed.
-    pub table: Rc<HeldTable>,
+    pub table: Rc<CountedTable>,
     /// What was committed, each with the end of WAL after it.
-    pub(super) past: Vec<(u64, Rc<HeldTable>)>,
+    pub(super) past: Vec<(u64, Rc<CountedTable>)>,
     /// Requests that run although the connection that sent them is gone.
     pub orphans: Vec<HeldRequest>,
 }
@@ -28,6 +27,11 @@ impl SimulatedHeldTable {
                 >= recorded.version.map(|version| version.writes)
         };
         marks.filter(is_later).chain([recorded]).collect()
+    }
+
+    /// The states that the table had before, the latest last.
+    pub fn earlier(&self) -> impl DoubleEndedIterator<Item = &Rc<CountedTable>> {
+        self.past.iter().map(|(_, table)| table)
     }
 
     /// The database is taken back: the table is as it was when WAL ended here.

@@ -90,8 +90,7 @@ impl SimulatedPostgres {
             self.identity.timeline = latest + 1;
         }
         if to < self.history.end_of_wal {
-            self.epoch += 1;
-            self.history.cut(to);
+            self.begin_epoch(to);
             self.restore_held_table(to);
         }
         self.restore_points.retain(|past| past.end_of_wal <= to);
@@ -103,19 +102,30 @@ impl SimulatedPostgres {
     pub fn replace_cluster(&mut self, random: &mut Random, until: Moment) {
         self.take_down(until);
         let end = self.start + 8 * random.below(300);
-        self.history.cut(0);
+        self.begin_epoch(0);
         self.held.take_back(0);
         self.history.end_of_wal = end;
         let number = self.identity.system_id.parse::<u64>().expect("a number") + 1;
         self.identity = History { system_id: number.to_string(), timeline: 1 };
         self.timelines.clear();
         self.restore_points.clear();
-        self.epoch += 1;
         self.start = end;
         self.highest_confirmed = end;
         self.slot = Some(SimulatedSlot::at(end));
         self.publication_oid += 100;
         self.entry_oid += 100;
+    }
+
+    fn begin_epoch(&mut self, cut: u64) {
+        self.epoch += 1;
+        self.cuts.push(cut);
+        self.history.cut(cut);
+    }
+
+    /// Up to which position the history of an epoch is also the present one's.
+    pub fn common_with(&self, epoch: u64) -> u64 {
+        let epoch = usize::try_from(epoch).expect("a few");
+        self.cuts.iter().skip(epoch).copied().min().unwrap_or(u64::MAX)
     }
 
     fn take_down(&mut self, until: Moment) {

@@ -7,12 +7,13 @@ use std::{collections::VecDeque, time::Duration};
 use relay::{Code, Moment, source::History};
 
 use crate::{
-    history::{CatalogState, CommitHistory, Holds},
-    plan::VersionGroup,
+    history::{CatalogState, CommitHistory},
+    plan::{DeadLetters, VersionGroup},
     random::Random,
 };
 
 mod connection;
+mod counted_table;
 mod held;
 mod held_table;
 mod histories;
@@ -23,6 +24,7 @@ mod stopping;
 mod walsender;
 
 pub use connection::{SimulatedConnection, SocketMessage};
+pub use counted_table::CountedTable;
 pub use held_table::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;
@@ -79,6 +81,8 @@ pub struct SimulatedPostgres {
     /// Number of the history, increased by each change of it. Two histories of one number are the
     /// same, or one is the beginning of the other.
     pub epoch: u64,
+    /// Where each former history was cut, by its epoch.
+    cuts: Vec<u64>,
     /// How often the server was started or replaced: no connection survives that.
     pub starts: u64,
     /// The slot, if there is one.
@@ -112,14 +116,15 @@ pub struct SimulatedPostgres {
 
 impl SimulatedPostgres {
     /// An empty server with a slot.
-    pub fn new(version: VersionGroup, holds: Holds) -> Self {
-        let history = CommitHistory::new(version, holds);
+    pub fn new(version: VersionGroup, dead_letters: Option<DeadLetters>) -> Self {
+        let history = CommitHistory::new(version, dead_letters);
         let start = history.end_of_wal;
         Self {
             version,
             history,
             identity: History { system_id: "7001".to_owned(), timeline: 1 },
             epoch: 0,
+            cuts: Vec::new(),
             starts: 0,
             slot: Some(SimulatedSlot::at(start)),
             catalog: CatalogState::NEW,

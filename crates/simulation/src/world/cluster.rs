@@ -2,14 +2,14 @@
 
 use std::num::NonZeroI32;
 
-use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
+use relay::{Acks, Code, Failure, Input, Name, TopicFacts, TopicId};
 
 use super::World;
 use crate::{
     checker::StoredBy,
     history::CommittedEvent,
     invariant::Invariant,
-    kafka::{PendingRecord, TopicPartition},
+    kafka::{Carried, LETTERS_INDEX, PendingRecord, TopicPartition},
 };
 
 impl World {
@@ -48,6 +48,10 @@ impl World {
         if !self.kafka.has(topic_partition) {
             return Some(Code::TopicMissing);
         }
+        if topic_partition.topic == LETTERS_INDEX && self.kafka.refuses_letters.is_some() {
+            self.coverage.held.letters_refused += 1;
+            return self.kafka.refuses_letters;
+        }
         let next = self.routers[router]
             .producer
             .as_ref()
@@ -66,29 +70,38 @@ impl World {
 
     fn store_next(&mut self, router: usize, topic_partition: TopicPartition) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(PendingRecord { event, session, .. }) =
-            producer.and_then(|one| one.store(topic_partition))
-        else {
-            return;
-        };
-        self.trace(|| {
-            let CommittedEvent { key, index_in_key, .. } = self.server.history.events[event];
-            format!("event {event} ({index_in_key} of key {key}) of session {session} is stored in {topic_partition:?}")
-        });
-        self.checker.check_stored(
-            &mut self.server.history,
-            (event, session),
-            topic_partition,
-            StoredBy::OpenProducer,
-        );
+        let stored = producer.and_then(|one| one.store(topic_partition));
+        let Some(PendingRecord { carries, session, .. }) = stored else { return };
+        self.note_stored((carries, session), topic_partition, StoredBy::OpenProducer);
         if std::mem::take(&mut self.kafka.stores_twice) {
-            let again = (event, session);
-            self.checker.check_stored(
-                &mut self.server.history,
-                again,
-                topic_partition,
-                StoredBy::ClusterRetry,
-            );
+            self.note_stored((carries, session), topic_partition, StoredBy::ClusterRetry);
+        }
+    }
+
+    /// A partition has another record.
+    fn note_stored(
+        &mut self,
+        (carries, session): (Carried, usize),
+        topic_partition: TopicPartition,
+        stored_by: StoredBy,
+    ) {
+        match carries {
+            Carried::Event(event) => {
+                self.trace(|| {
+                    let CommittedEvent { key, index_in_key, .. } =
+                        self.server.history.events[event];
+                    format!("event {event} ({index_in_key} of key {key}) of session {session} is stored in {topic_partition:?}")
+                });
+                let record = (event, session);
+                let history = &mut self.server.history;
+                self.checker.check_stored(history, record, topic_partition, stored_by);
+            }
+            Carried::Letter(id, event) => {
+                self.trace(|| format!("a record of the dead letter {id} ({event:?}) is stored"));
+                if let Some(event) = event {
+                    self.server.history.events[event].has_letter_record = true;
+                }
+            }
         }
     }
 
@@ -105,14 +118,9 @@ impl World {
         if self.kafka.takes(late_batch.topic_partition)
             && self.kafka.has(late_batch.topic_partition)
         {
-            for PendingRecord { event, session, .. } in late_batch.records {
-                let record = (event, session);
-                self.checker.check_stored(
-                    &mut self.server.history,
-                    record,
-                    late_batch.topic_partition,
-                    StoredBy::ClosedProducer,
-                );
+            for PendingRecord { carries, session, .. } in late_batch.records {
+                let topic_partition = late_batch.topic_partition;
+                self.note_stored((carries, session), topic_partition, StoredBy::ClosedProducer);
             }
         }
     }
@@ -145,14 +153,15 @@ impl World {
 
     fn fail(&mut self, router: usize, topic_partition: TopicPartition, code: Code) {
         self.checker.note_interruption();
-        if code != Code::RecordRefused {
+        if code != Code::RecordRefused || topic_partition.topic == LETTERS_INDEX {
             // The router now isolates the transaction that failed here, not the one of the refused
             // record.
             self.reset_refused_process();
         }
         let producer = self.routers[router].producer.as_mut();
         let transaction = producer.and_then(|producer| producer.fail(topic_partition));
-        let failure = Failure::new(code, "failed");
+        let topic = &self.kafka.topics[topic_partition.topic].name;
+        let failure = Failure::new(code, "failed").naming(Name::Topic, topic);
         self.input(router, Input::DeliveryFailed { transaction, failure });
     }
 

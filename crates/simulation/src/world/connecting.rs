@@ -127,17 +127,21 @@ impl World {
     /// Reports to the checker what the session will send again. Returns the session's number.
     fn begin_session(&mut self) -> usize {
         let confirmed = self.server.confirmed();
-        let covered = self.kafka.state.best().map(|best| best.position.as_u64());
+        let best = self.kafka.state.best();
+        let covered = best.as_ref().map(|best| best.position.as_u64());
         if let Some(covered) = covered {
             self.checker.note_witness_ack(covered);
         }
         // If the state topic was deleted, a router that held the slot later than the writer of the
         // remaining record may have acknowledged more.
-        let from = confirmed.max(covered.filter(|_| !self.is_state_topic_lost).unwrap_or(0));
+        let is_kept = !self.is_state_topic_lost;
+        // What precedes the position of an acceptance is recognised by its last transaction alone.
+        let has_last = best.is_some_and(|best| best.last.is_some());
+        let from = confirmed.max(covered.filter(|_| is_kept && has_last).unwrap_or(0));
         // Without a witness that was kept all the time, what was confirmed before a crash, or in a
         // status update that was lost, may be sent again.
         let known = match covered {
-            Some(_) if !self.is_state_topic_lost => self.late_witness_position,
+            Some(_) if is_kept => self.late_witness_position,
             Some(_) | None => {
                 let confirmed_before = self.server.highest_confirmed.max(self.lost_status_update);
                 confirmed_before

@@ -182,8 +182,7 @@ impl World {
     fn missing_before_bad_row(&self) -> Option<(usize, usize)> {
         let events = &self.server.history.events;
         let is_bad = |event: &CommittedEvent| {
-            event.kind.class().is_some_and(|class| !self.takes(class))
-                || event.catalog.shape >= crate::postgres::RENAMED
+            self.history().stops_at(event.kind) || event.catalog.shape >= crate::postgres::RENAMED
         };
         let bad = events.iter().position(is_bad)?;
         let missing = self.server.history.missing().next()?;

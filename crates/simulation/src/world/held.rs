@@ -2,15 +2,15 @@
 //! an answer, and what the routers produce of what is released.
 
 use relay::{
-    Code, ErrorClass, Failure, HoldKeys, Input,
+    Code, Failure, Input,
     held::{HeldAnswer, HeldRequest},
 };
 
 use super::World;
 use crate::{
     checker::Origin,
+    history::RowKind,
     kafka::TopicPartition,
-    plan::DeadLetters,
     postgres::ServerPhase,
     router::{PendingHeld, SimulatedRouter},
 };
@@ -25,31 +25,15 @@ impl World {
         self.plan.dead_letters.is_some()
     }
 
-    /// Whether events of this class become dead letters.
-    pub(super) fn takes(&self, class: ErrorClass) -> bool {
-        self.plan.dead_letters.is_some_and(|letters| letters.takes(class))
-    }
-
-    /// Whether later events of a dead letter's key pass it.
-    pub(super) fn holds_events_alone(&self) -> bool {
-        self.plan.dead_letters.is_some_and(|letters| letters.hold_keys == HoldKeys::No)
-    }
-
     pub(super) fn begin_dead_letters(&mut self) {
-        let Some(DeadLetters { limits, .. }) = self.plan.dead_letters else { return };
+        let Some(letters) = self.plan.dead_letters else { return };
+        if self.has_letters_topic() {
+            self.kafka.create_letters_topic(self.plan.partitions);
+        }
         self.kafka.limit_topics(TOPIC_LIMIT);
-        let of_letters = [
-            Code::KeyIsNull,
-            Code::IdIsNull,
-            Code::TopicIllegal,
-            Code::RowTooLarge,
-            Code::RecordTooLarge,
-            Code::RecordRefused,
-        ];
-        let is_taken = |code: &Code| ErrorClass::of(*code).is_some_and(|class| self.takes(class));
-        let taken: Vec<Code> = of_letters.into_iter().filter(is_taken).collect();
-        self.causes.extend(taken);
-        if limits != relay::HeldLimits::default() {
+        let codes = RowKind::POISON.into_iter().filter_map(RowKind::code);
+        self.causes.extend(codes.filter(|code| letters.takes(*code)));
+        if letters.limits != relay::HeldLimits::default() {
             self.causes.insert(Code::HeldFull);
         }
     }

@@ -11,6 +11,9 @@ pub(super) struct HeldFacts {
     for_now: BTreeSet<usize>,
     /// Events that it has ever refused.
     pub(super) ever_refused: BTreeSet<usize>,
+    /// Whether a row was written at which a router may stop for good: unless it is held behind a
+    /// dead letter of its key.
+    pub(super) may_stop: bool,
     /// Whether the faults are over, so that the person decides about everything.
     pub(super) is_over: bool,
 }

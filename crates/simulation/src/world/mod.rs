@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use relay::{Code, HoldKeys, Moment, Now, PgTimestamp};
+use relay::{Code, Moment, Now, PgTimestamp};
 
 use crate::{
     checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::{CommitHistory, Holds},
+    history::CommitHistory,
     invariant::{Invariant, Violation},
     kafka::SimulatedKafka,
     plan::{Plan, Trace},
@@ -26,6 +26,7 @@ mod faults;
 mod held;
 mod held_facts;
 mod injection;
+mod letters;
 mod monitor;
 mod operators;
 mod reading;
@@ -92,18 +93,13 @@ impl World {
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
         coverage::disarm();
-        let holds = match plan.dead_letters.map(|letters| letters.hold_keys) {
-            Some(HoldKeys::Yes) => Holds::Keys,
-            Some(HoldKeys::No) => Holds::Events,
-            None => Holds::Nothing,
-        };
         let mut world = Self {
             random,
             at,
-            server: SimulatedPostgres::new(plan.version, holds),
+            server: SimulatedPostgres::new(plan.version, plan.dead_letters),
             kafka: SimulatedKafka::new(plan.partitions),
             routers,
-            checker: InvariantChecker::new(plan.window, plan.state_topic),
+            checker: InvariantChecker::new(plan.window, plan.state_topic, plan.dead_letters),
             coverage: Coverage::default(),
             repairs: Vec::new(),
             discarded_wal_end: 0,

@@ -29,6 +29,9 @@ impl World {
         }
         let condition = self.routers[router].relay.condition(self.at);
         self.coverage.state(condition.state);
+        if condition.state == State::Failed {
+            condition.reason.iter().for_each(|reason| self.count_halt(reason.code));
+        }
         if condition.state == State::Failed
             && let Some(reason) = condition.reason
             && reason.class() == Class::Gap

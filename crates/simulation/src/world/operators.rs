@@ -1,8 +1,8 @@
 //! People who decide about dead letters, and who remove their causes or not.
 
 use relay::{
-    Code, ErrorClass,
-    held::{Decision, EventId, HeldRequest, Letter, Outcome},
+    Code,
+    held::{Decision, EventId, HeldRequest, KeyHash, Letter, Outcome},
 };
 
 use super::World;
@@ -30,14 +30,12 @@ impl World {
 
     /// Rows are written some of which cannot be delivered.
     pub(super) fn write_poison(&mut self) {
-        let is_taken = |kind: &RowKind| kind.class().is_some_and(|class| self.takes(class));
-        let kinds: Vec<RowKind> = RowKind::POISON.into_iter().filter(is_taken).collect();
         if self.server.phase != ServerPhase::Up {
             return;
         }
         let first = self.server.history.events.len();
         let catalog = self.server.catalog;
-        self.server.history.write_poison(&mut self.random, catalog, &kinds);
+        self.server.history.write_poison(&mut self.random, catalog);
         for (number, event) in self.server.history.events.iter().enumerate().skip(first) {
             if event.kind == RowKind::Refused {
                 self.held.refuse(number);
@@ -74,7 +72,7 @@ impl World {
         }
     }
 
-    fn decide_about(&mut self, id: EventId, decision: Decision) {
+    pub(super) fn decide_about(&mut self, id: EventId, decision: Decision) {
         self.trace(|| format!("a person decides about {id}: {decision:?}"));
         self.server.decide(id, decision);
         self.checker.advance_past_accepted(&self.server.history);
@@ -116,7 +114,10 @@ impl World {
     fn is_deliverable(&self, number: usize) -> bool {
         let event = &self.server.history.events[number];
         match event.kind {
-            RowKind::Valid | RowKind::Refused => !self.held.refused.contains(&number),
+            RowKind::Valid | RowKind::Refused => {
+                let refused = self.refused_event.map(|(refused, _)| refused);
+                !self.held.refused.contains(&number) && refused != Some(number)
+            }
             RowKind::TooLarge => self.kafka.topics[event.key / IDS.len()].limit.is_none(),
             RowKind::NullKey | RowKind::NullId | RowKind::IllegalTopic | RowKind::Oversized => {
                 false
@@ -160,7 +161,11 @@ impl World {
         let id = (event.kind != RowKind::NullId).then(|| number.to_string());
         let key = IDS[event.key % IDS.len()].as_bytes();
         let key = (event.kind != RowKind::NullKey).then_some(key);
-        if held.event_id != id || held.key.as_deref() != key {
+        let hash = match key.filter(|_| self.checker.holds_keys()) {
+            Some(key) => KeyHash::of_key(key),
+            None => KeyHash::of_event(held.id),
+        };
+        if held.event_id != id || held.key.as_deref() != key || held.hash != hash {
             self.checker.report_violation(Invariant::S6Fidelity, || {
                 format!("event {number} is held as {held:?}")
             });
@@ -168,18 +173,16 @@ impl World {
         let is_new = self.server.held.table.row(held.id).is_none();
         match &held.letter {
             Some(letter) => {
-                self.check_letter(number, letter);
-                self.check_policy(number, letter);
+                self.check_cause(number, letter);
+                self.check_class_is_taken(number, letter.code);
                 *self.coverage.held.letters.entry(letter.code).or_default() += u64::from(is_new);
             }
-            None => {
-                if self.holds_events_alone() {
-                    self.checker.report_violation(Invariant::S12Held, || {
-                        format!("event {number} is held behind another, and keys are not held")
-                    });
-                }
-                self.coverage.held.followers += u64::from(is_new);
+            None if !self.checker.holds_keys() => {
+                self.checker.report_violation(Invariant::S12Held, || {
+                    format!("event {number} is held behind a dead letter, and keys are not held")
+                });
             }
+            None => self.coverage.held.followers += u64::from(is_new),
         }
     }
 
@@ -197,7 +200,9 @@ impl World {
             }
             Outcome::Dropped => {
                 self.coverage.held.dropped += 1;
-                if !event.is_to_be_dropped() {
+                // Somebody deleted the row after the session read its decision: nothing is dropped.
+                let is_gone = event.is_row_lost && event.is_drop_lost;
+                if !event.is_to_be_dropped() && !is_gone {
                     self.checker.report_violation(Invariant::S1Complete, || {
                         format!("event {number} is dropped, and nobody has decided so")
                     });
@@ -206,24 +211,26 @@ impl World {
             Outcome::Refused(letter) => {
                 self.coverage.held.refused_again += 1;
                 self.checker.note_refused_again(number);
-                self.check_letter(number, letter);
+                self.check_cause(number, letter);
+                self.check_released_letter(number);
             }
         }
     }
 
-    /// An event of the stream becomes a dead letter only if it is to be one. What waits in the
-    /// table, and cannot be delivered when its turn comes, has nothing to halt.
-    fn check_policy(&mut self, number: usize, letter: &Letter) {
-        if !ErrorClass::of(letter.code).is_some_and(|class| self.takes(class)) {
-            self.checker.report_violation(Invariant::S11Reporting, || {
-                format!("event {number} becomes a dead letter, and is to halt: {letter:?}")
+    /// An event that was held behind a dead letter is one itself now. The record of one that was a
+    /// dead letter before may still be on its way: the position waits for it.
+    fn check_released_letter(&mut self, number: usize) {
+        let event = &self.server.history.events[number];
+        if self.has_letters_topic() && !event.is_letter && !event.has_letter_record {
+            self.checker.report_violation(Invariant::S2NeverAhead, || {
+                format!("event {number} stays in the table as a dead letter, and the topic of dead letters has no record of it")
             });
         }
     }
 
     /// An event becomes a dead letter for a cause that it has.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other code makes dead letters here")]
-    fn check_letter(&mut self, number: usize, letter: &Letter) {
+    pub(super) fn check_cause(&mut self, number: usize, letter: &Letter) {
         let event = &self.server.history.events[number];
         let has_cause = match letter.code {
             Code::KeyIsNull => event.kind == RowKind::NullKey,

@@ -40,6 +40,7 @@ impl World {
                         let Some(producer) = producer else { return FrameOutcome::NotTaken };
                         relay.oversized(ROW_BYTES + prefix.len(), &prefix, now, producer)
                     });
+                    self.check_produced_records(router, Origin::Stream);
                     let Some(step) = step else { return };
                     if step == FrameOutcome::NotTaken
                         && let Some(connection) = self.server.connection(id)
@@ -99,6 +100,7 @@ impl World {
     }
 
     pub(super) fn check_produced_records(&mut self, router: usize, origin: Origin) {
+        self.check_produced_letters(router);
         let SimulatedRouter { producer: Some(producer), session, .. } = &mut self.routers[router]
         else {
             return;
@@ -108,6 +110,9 @@ impl World {
         for produced in &produced {
             let from = (session, origin);
             self.checker.check_produced(&self.server.history, &self.kafka, from, produced);
+            if self.has_dead_letters() && !self.checker.holds_keys() {
+                self.count_overtaking(origin, produced);
+            }
         }
         if !produced.is_empty()
             && self.plan.state_topic == StateTopicSetting::Used

@@ -23,6 +23,8 @@ pub(super) enum Repair {
     Decoding,
     /// The record is no longer refused.
     Record,
+    /// The topic of dead letters takes records.
+    Letters,
     /// The outbox has its own name again.
     TableName,
     /// Somebody creates a new slot.

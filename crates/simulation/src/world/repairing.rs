@@ -74,6 +74,7 @@ impl World {
                 self.refused_event = None;
                 self.held.accept_again();
             }
+            Repair::Letters => self.kafka.refuses_letters = None,
             Repair::TableName => self.server.catalog.name = OutboxName::Configured,
             Repair::Slot => {
                 let here = self.server.history.end_of_wal;

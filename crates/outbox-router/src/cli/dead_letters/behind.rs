@@ -7,8 +7,10 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     args::Place,
+    decision::Decision,
     selection::{MATCHES, Places, Selection},
     table::{OF_PIPELINE, OPEN, Table, UNDECIDED, place, place_at},
+    wording::CUT,
 };
 use crate::cli::TaskError;
 
@@ -44,17 +46,26 @@ impl Table<'_> {
     /// What is held behind the selected dead letters. All that is held is read once, and joined by
     /// hashing: a server without statistics expects one row of each side, and would look through
     /// all that is held for each key.
-    pub(super) async fn behind(&self, selection: &Selection) -> Result<Behind, TaskError> {
+    pub(super) async fn behind(
+        &self,
+        selection: &Selection,
+        decision: Decision,
+    ) -> Result<Behind, TaskError> {
+        // What cannot be decided about holds what is behind it as before.
+        let decided = match decision {
+            Decision::Requeue => format!("code <> '{CUT}'"),
+            Decision::Drop(_) => "true".to_owned(),
+        };
         let query = format!(
             "with selected as materialized ( \
                select distinct on (key_hash) key_hash as of, commit_lsn as first_lsn, \
                  event_index as first_index \
-               from outbox_router.held where {OF_PIPELINE} and {UNDECIDED} and {MATCHES} \
+               from outbox_router.held where {OF_PIPELINE} and {UNDECIDED} and {decided} and {MATCHES} \
                order by key_hash, commit_lsn, event_index) \
              select of, first_lsn::text, first_index, \
                max(array[commit_lsn - '0/0'::pg_lsn, event_index])::text[], \
                count(*) filter (where code is null), \
-               count(*) filter (where code is not null and ({MATCHES}) is not true) \
+               count(*) filter (where code is not null and ({decided} and {MATCHES}) is not true) \
              from selected join outbox_router.held on key_hash = of \
              where {OF_PIPELINE} and {OPEN} and state = 'held' \
                and (commit_lsn, event_index) >= (first_lsn, first_index) \

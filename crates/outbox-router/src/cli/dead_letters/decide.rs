@@ -12,6 +12,7 @@ use super::{
     behind::Behind,
     connected::with_table,
     decision::Decision,
+    left_out::LeftOut,
     selection::Selection,
     table::Event,
     wording::columns,
@@ -43,13 +44,15 @@ struct Plan {
     behind: Behind,
     /// Where nothing can be decided about: a selected event, and the dead letter that it waits for.
     waiting: Option<(Place, Place)>,
+    /// What was named, or selected, and is no dead letter to decide about.
+    left_out: LeftOut,
 }
 
 impl Plan {
     fn new(decision: Decision, undecided: Vec<Event>, behind: Behind) -> Self {
         let is_refused = |event: &Event| decision == Decision::Requeue && event.is_cut();
         let (refused, events) = undecided.into_iter().partition(is_refused);
-        Self { decision, events, refused, behind, waiting: None }
+        Self { decision, events, refused, behind, waiting: None, left_out: LeftOut::default() }
     }
 }
 
@@ -77,7 +80,10 @@ pub(super) async fn decide(
         };
         let selection = Selection::of(&args.select, since);
         let undecided = table.undecided(&selection).await?;
-        let mut plan = Plan::new(decision, undecided, table.behind(&selection).await?);
+        let ids = &args.select.named.ids;
+        let left_out = LeftOut::read(ids, &selection, &undecided, table).await?;
+        let behind = table.behind(&selection, decision).await?;
+        let mut plan = Plan { left_out, ..Plan::new(decision, undecided, behind) };
         if plan.events.is_empty() && plan.refused.is_empty() {
             plan.waiting = table.waiting(&selection).await?;
         }
@@ -113,12 +119,12 @@ pub(super) async fn decide(
 }
 
 fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
-    let Plan { decision, events, refused, behind, .. } = plan;
+    let Plan { decision, events, refused, behind, left_out, .. } = plan;
     let verb = decision.verb();
     if !events.is_empty() {
         let number = i64::try_from(events.len()).unwrap_or(i64::MAX);
         let letters = count(number, "dead letter");
-        writeln!(terminal.out, "{verb} {letters}, {}", behind_text(*decision, behind))?;
+        writeln!(terminal.out, "{verb} {letters}{}", behind_text(*decision, behind))?;
         listed(events, terminal.out)?;
         writeln!(terminal.out, "\n{}", decision.consequence())?;
     }
@@ -129,17 +135,25 @@ fn show(plan: &Plan, terminal: &mut Terminal<'_>) -> io::Result<()> {
         listed(refused, terminal.err)?;
         writeln!(terminal.err, "  hint: {CUT_HINT}")?;
     }
+    if !events.is_empty() && !left_out.is_empty() {
+        writeln!(terminal.err, "error: left out, since it is no undecided dead letter:")?;
+        left_out.text(terminal.err)?;
+    }
     Ok(())
 }
 
 /// What is held behind the dead letters, and whether it is decided about with them.
 fn behind_text(decision: Decision, behind: &Behind) -> String {
     let events = count(behind.events(), "event");
-    if !decision.is_with_behind() {
-        return format!("with {events} held behind");
+    if decision.is_with_behind() {
+        let letters = count(behind.letters(), "more dead letter");
+        return format!(", and what is held behind: {letters} and {events}");
     }
-    let letters = count(behind.letters(), "more dead letter");
-    format!("and what is held behind: {letters} and {events}")
+    let letters = match behind.letters() {
+        0 => String::new(),
+        letters => format!(", and {} of the same keys", count(letters, "more dead letter")),
+    };
+    format!("; behind: {events}{letters}")
 }
 
 fn listed(events: &[Event], out: &mut (dyn io::Write + Send)) -> io::Result<()> {
@@ -171,7 +185,8 @@ fn report(
         Ending::Dry => !plan.events.is_empty(),
         Ending::Changed(changed) => changed.chosen > 0,
     };
-    Ok(if is_done && plan.refused.is_empty() { Exit::Done } else { Exit::Failure })
+    let is_all = plan.refused.is_empty() && plan.left_out.is_empty();
+    Ok(if is_done && is_all { Exit::Done } else { Exit::Failure })
 }
 
 fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::Result<()> {
@@ -181,7 +196,9 @@ fn report_text(plan: &Plan, ending: Ending, terminal: &mut Terminal<'_>) -> io::
         Ending::Dry if plan.events.is_empty() && plan.refused.is_empty() => {
             write!(terminal.err, "error: no undecided dead letter is selected")?;
             let Some((event, letter)) = plan.waiting else {
-                return writeln!(terminal.err, "\n  hint: outbox-router dead-letters list");
+                writeln!(terminal.err)?;
+                plan.left_out.text(terminal.err)?;
+                return writeln!(terminal.err, "  hint: outbox-router dead-letters list");
             };
             writeln!(
                 terminal.err,
@@ -242,6 +259,7 @@ fn document(plan: &Plan, effect: Effect, ending: Ending) -> Value {
         "changed_behind": changed.behind,
         "events": events,
         "refused": plan.refused.iter().map(refused).collect::<Vec<_>>(),
+        "left_out": plan.left_out.json(),
     })
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn list(
     let others = OpenEvents::others(table.client, config).await?;
     match args.form {
         Form::Text => {
-            for line in text(&keys, &others) {
+            for line in text(&keys, &selection, &others) {
                 writeln!(terminal.out, "{line}")?;
             }
         }
@@ -51,8 +51,13 @@ const fn exit(undecided: i64) -> Exit {
     if undecided > 0 { Exit::Failure } else { Exit::Done }
 }
 
-fn text(keys: &[KeyLine], others: &[OpenEvents]) -> Vec<String> {
-    let mut text = if keys.is_empty() { vec!["nothing is held".to_owned()] } else { table(keys) };
+/// That there is nothing to list.
+const fn nothing(selection: &Selection) -> &'static str {
+    if selection.is_all() { "nothing is held" } else { "nothing that is held is selected" }
+}
+
+fn text(keys: &[KeyLine], selection: &Selection, others: &[OpenEvents]) -> Vec<String> {
+    let mut text = if keys.is_empty() { vec![nothing(selection).to_owned()] } else { table(keys) };
     if !others.is_empty() {
         text.push(String::new());
         text.extend(others.iter().map(OpenEvents::of_other));
@@ -108,8 +113,8 @@ fn hint(line: &KeyLine) -> String {
         return line.first.command("show");
     }
     match line.first.state() {
-        "dropping" => "nothing: the router drops it".to_owned(),
-        _ => "nothing: the router delivers it".to_owned(),
+        "dropping" => "nothing: the router drops it when it runs".to_owned(),
+        _ => "nothing: the router delivers it when it runs".to_owned(),
     }
 }
 
@@ -223,7 +228,7 @@ async fn events(
     table.client.batch_execute("commit").await?;
     match (form, after) {
         (Form::Json, _) => {}
-        (Form::Text, None) => writeln!(terminal.out, "nothing is held")?,
+        (Form::Text, None) => writeln!(terminal.out, "{}", nothing(selection))?,
         (Form::Text, Some(_)) => {
             let (letters, behind) = (count(letters, "dead letter"), count(behind, "event"));
             writeln!(terminal.out, "\n{letters}, {behind} held behind")?;
@@ -246,12 +251,13 @@ mod tests {
 
     #[test]
     fn each_key_has_a_line_that_says_what_to_type() {
-        let text = text(&[line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")], &[]);
+        let lines = [line(1, 0, "held"), line(0, 1, "requeued"), line(0, 1, "dropping")];
+        let text = text(&lines, &Selection::default(), &[]);
         let show = "order-7  1             2       2026-01-01T00:00:00Z  R003  7   \
                     outbox-router dead-letters show --id 7";
         assert_eq!(text[1], show);
-        assert!(text[2].ends_with("  nothing: the router delivers it"), "{}", text[2]);
-        assert!(text[3].ends_with("  nothing: the router drops it"), "{}", text[3]);
+        assert!(text[2].ends_with("  nothing: the router delivers it when it runs"), "{}", text[2]);
+        assert!(text[3].ends_with("  nothing: the router drops it when it runs"), "{}", text[3]);
         assert_eq!(text[5], "3 dead letters (2 decided) of 3 keys, 6 events held behind");
     }
 

@@ -42,9 +42,12 @@
 //! ```json
 //! {"action": "requeue", "dry_run": false, "selected": 3, "changed": 1, "decided_meanwhile": 1,
 //!  "behind": 2, "letters_behind": 0, "with_behind": false, "changed_behind": 0,
-//!  "events": [{…}], "refused": [{…, "why": "…"}]}
+//!  "events": [{…}], "refused": [{…, "why": "…"}], "left_out": [{…, "decision": "…"}]}
 //! ```
-//! where `events` are the selected ones to change, and `refused` those that cannot be requeued.
+//! where `events` are the selected ones to change, `refused` those that cannot be requeued, and
+//! `left_out` what was named, or selected where nothing is to be changed, and is no undecided dead
+//! letter: with the last decision about it, or only `id`, and `state` null, where there is no such
+//! event.
 //! `letters_behind` are dead letters behind the selected ones that are not selected themselves;
 //! with `drop --with-behind`, `changed_behind` counts what was dropped besides the selected ones.
 //! `adopt --json` prints one object:
@@ -60,6 +63,7 @@ mod connected;
 mod decide;
 mod decision;
 mod keys;
+mod left_out;
 mod list;
 mod of_event;
 mod relation_oid;

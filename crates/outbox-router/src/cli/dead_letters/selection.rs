@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::ToSql;
 
-use super::args::{NamedArgs, Place, SelectArgs};
+use super::args::{EventRef, NamedArgs, Place, SelectArgs};
 
 /// Parameters for [`MATCHES`]; what is absent selects everything.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,14 +28,24 @@ impl Selection {
     pub(super) fn named(args: &NamedArgs) -> Self {
         let typed = args.keys.iter().map(|key| key.as_bytes().to_vec());
         let keys: Vec<_> = typed.chain(args.hex_keys.iter().map(|key| key.0.clone())).collect();
-        let ids: Vec<_> = args.ids.iter().map(|id| id.text.clone()).collect();
+        Self { keys: (!keys.is_empty()).then_some(keys), ..Self::of_ids(&args.ids) }
+    }
+
+    /// By id; without ids, everything.
+    pub(super) fn of_ids(ids: &[EventRef]) -> Self {
+        let texts: Vec<_> = ids.iter().map(|id| id.text.clone()).collect();
         Self {
-            keys: (!keys.is_empty()).then_some(keys),
-            ids: (!ids.is_empty()).then_some(ids),
-            places: args.ids.iter().filter_map(|id| id.place).collect(),
+            keys: None,
+            ids: (!texts.is_empty()).then_some(texts),
+            places: ids.iter().filter_map(|id| id.place).collect(),
             since: None,
             codes: None,
         }
+    }
+
+    /// Whether everything is selected.
+    pub(super) const fn is_all(&self) -> bool {
+        self.keys.is_none() && self.ids.is_none() && self.since.is_none() && self.codes.is_none()
     }
 
     /// By everything; `since` was read by PostgreSQL.

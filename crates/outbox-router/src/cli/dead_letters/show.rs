@@ -85,7 +85,7 @@ fn text(whole: &Whole, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     let bytes = event.key.as_deref().map(|key| format!(" ({})", bytes_text(key.len())));
     writeln!(out, "key        {}{}", event.key(), bytes.unwrap_or_default())?;
     writeln!(out, "committed  {}", event.committed_at)?;
-    writeln!(out, "state      {}, {}", event.state(), times(whole))?;
+    writeln!(out, "state      {}{}, {}", event.state(), refused_again(whole), times(whole))?;
     if let Some(code) = &event.code {
         let error = whole.error.as_deref().unwrap_or_default();
         writeln!(out, "why        {code}: {}", shown_bytes::text(error.as_bytes(), VALUE_MAX))?;
@@ -111,6 +111,16 @@ fn text(whole: &Whole, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         writeln!(out, "{label}{line}")?;
     }
     Ok(())
+}
+
+/// That the router has tried what was decided, and could not.
+fn refused_again(whole: &Whole) -> &'static str {
+    let was_requeued = whole.decisions.iter().any(|decided| decided.action == "requeue");
+    if whole.event.is_undecided() && was_requeued {
+        ", refused again after it was requeued"
+    } else {
+        ""
+    }
 }
 
 fn bytes_text(bytes: usize) -> String {
@@ -168,10 +178,10 @@ fn hint(whole: &Whole) -> Vec<String> {
         }
         ("held", None) => match whole.waits_for {
             Some(place) => vec!["nothing about this event".to_owned(), before(place)],
-            None => vec!["nothing: the router delivers it".to_owned()],
+            None => vec!["nothing: the router delivers it when it runs".to_owned()],
         },
-        ("requeued", _) => vec!["nothing: the router delivers it".to_owned()],
-        ("dropping", _) => vec!["nothing: the router drops it".to_owned()],
+        ("requeued", _) => vec!["nothing: the router delivers it when it runs".to_owned()],
+        ("dropping", _) => vec!["nothing: the router drops it when it runs".to_owned()],
         _ => vec!["nothing".to_owned()],
     }
 }
@@ -250,8 +260,14 @@ mod tests {
         assert!(cut.contains("dead-letters drop --id 7") && !cut.contains("dead-letters requeue"));
         let behind = hint(&Whole { waits_for: Some(first), ..whole(None, "held") });
         assert!(behind[1].ends_with("show --id 0/1:0"), "{behind:?}");
-        assert_eq!(hint(&whole(Some("R003"), "requeued")), ["nothing: the router delivers it"]);
-        assert_eq!(hint(&whole(Some("R003"), "dropping")), ["nothing: the router drops it"]);
+        assert_eq!(
+            hint(&whole(Some("R003"), "requeued")),
+            ["nothing: the router delivers it when it runs"]
+        );
+        assert_eq!(
+            hint(&whole(Some("R003"), "dropping")),
+            ["nothing: the router drops it when it runs"]
+        );
         assert_eq!(hint(&whole(Some("R003"), "delivered")), ["nothing"]);
     }
 

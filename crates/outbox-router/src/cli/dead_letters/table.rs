@@ -68,7 +68,7 @@ pub(super) const EVENT: &str = concat!(
 );
 pub(super) const OF_PIPELINE: &str = "pipeline = $1 and slot = $2";
 /// Names the table, since an unqualified `commit_lsn` would be the text of the output.
-const IN_ORDER: &str = "order by held.commit_lsn, held.event_index";
+pub(super) const IN_ORDER: &str = "order by held.commit_lsn, held.event_index";
 pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
 /// A dead letter about which nobody has decided.
 pub(super) const UNDECIDED: &str = "state = 'held' and code is not null";

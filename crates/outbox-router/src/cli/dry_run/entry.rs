@@ -2,11 +2,11 @@
 
 use std::io;
 
-use relay::{Failure, Lsn, PgTimestamp, Record, Transaction, wording::utc};
+use relay::{Failure, Lsn, OnError, PgTimestamp, Record, Transaction, wording::utc};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{form::Form, shown_bytes},
+    cli::{form::Form, print_failure::would, shown_bytes},
     codes::hint,
     owned_record::OwnedRecord,
 };
@@ -93,7 +93,7 @@ fn time(at: PgTimestamp) -> String {
     utc(at).map(|at| format!("{at} ")).unwrap_or_default()
 }
 
-/// Prints a row at which `run` would stop.
+/// Prints a row that `run` could not deliver, and what it would do then.
 ///
 /// # Errors
 /// Fails when `out` cannot be written.
@@ -101,6 +101,7 @@ pub(super) fn write_refused(
     failure: &Failure,
     id: Option<&[u8]>,
     commit_lsn: Option<Lsn>,
+    policy: OnError,
     form: Form,
     out: Out<'_>,
 ) -> io::Result<()> {
@@ -108,7 +109,7 @@ pub(super) fn write_refused(
     match form {
         Form::Text => {
             let at = commit_lsn.map(|lsn| format!(" at {lsn}")).unwrap_or_default();
-            writeln!(out, "run would stop{at}: {failure:#}")?;
+            writeln!(out, "run would {}{at}: {failure:#}", would(policy))?;
             hint.map_or(Ok(()), |hint| writeln!(out, "    hint: {hint}"))
         }
         Form::Json => {
@@ -116,6 +117,7 @@ pub(super) fn write_refused(
                 "code": failure.code.as_str(),
                 "message": failure.message_with_causes(),
                 "hint": hint,
+                "policy": policy.as_str(),
             });
             let line = json!({
                 "refused": refused,
@@ -193,16 +195,20 @@ mod tests {
     #[test]
     fn a_refused_row_has_code_message_and_hint() {
         let failure = Failure::new(Code::KeyIsNull, "the row with id 7 has no key");
-        let written = |form| {
+        let written = |policy, form| {
             let mut out = Vec::new();
-            write_refused(&failure, Some(b"7"), Some(Lsn::from_u64(1)), form, &mut out).unwrap();
+            let (id, lsn) = (Some(&b"7"[..]), Some(Lsn::from_u64(1)));
+            write_refused(&failure, id, lsn, policy, form, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let text = written(Form::Text);
+        let text = written(OnError::Halt, Form::Text);
         let code = failure.code.as_str();
         assert!(text.starts_with("run would stop at 0/1: "), "{text}");
         assert!(text.contains(code) && text.contains("\n    hint: "), "{text}");
-        let line: Value = serde_json::from_str(&written(Form::Json)).unwrap();
+        let line: Value = serde_json::from_str(&written(OnError::Halt, Form::Json)).unwrap();
         assert_eq!((&line["refused"]["code"], &line["id"]), (&json!(code), &json!("7")));
+        assert_eq!(line["refused"]["policy"], "halt");
+        let text = written(OnError::DeadLetter, Form::Text);
+        assert!(text.starts_with("run would make it a dead letter at 0/1: "), "{text}");
     }
 }

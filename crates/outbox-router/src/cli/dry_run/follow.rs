@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use relay::{DryFrame, Lsn, Name, Record, TopicId, TopicName};
+use relay::{DryFrame, ErrorPolicy, Lsn, Name, Record, TopicId, TopicName};
 
 use super::entry::{Entry, write_refused};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         print_failure::print_failure,
         topic_lookups::{Topic, TopicLookups},
     },
+    config::Config,
     owned_record::OwnedRecord,
     shell::DryStream,
 };
@@ -55,9 +56,11 @@ pub(super) struct Reading {
     pub(super) stream: DryStream,
     pub(super) topics: TopicLookups,
     pub(super) form: Form,
-    /// `kafka.bootstrap_servers`, for the remedies of rows at which `run` would stop: the core does
-    /// not know how the cluster is reached.
+    /// `kafka.bootstrap_servers`, for the remedies of rows that `run` could not deliver: the core
+    /// does not know how the cluster is reached.
     pub(super) brokers: String,
+    /// `[on_error]`.
+    pub(super) policy: ErrorPolicy,
     pub(super) counts: Counts,
     /// How many topics there are at which `run` would wait for a person.
     pub(super) unusable: usize,
@@ -70,10 +73,11 @@ impl Reading {
         stream: DryStream,
         topics: TopicLookups,
         form: Form,
-        brokers: String,
+        config: &Config,
     ) -> Self {
+        let (brokers, policy) = (config.kafka.bootstrap_servers.clone(), config.on_error);
         let (counts, uncounted) = (Counts::default(), HashSet::new());
-        Self { stream, topics, form, brokers, counts, unusable: 0, uncounted }
+        Self { stream, topics, form, brokers, policy, counts, unusable: 0, uncounted }
     }
 
     /// Reads until the end, and prints every row.
@@ -136,7 +140,9 @@ impl Reading {
                     self.counts.refused += 1;
                     failure.names.set(Name::Brokers, self.brokers.clone());
                     let commit_lsn = self.stream.transaction().map(|open| open.commit_lsn);
-                    write_refused(&failure, id.as_deref(), commit_lsn, self.form, terminal.out)?;
+                    let policy = self.policy.of(failure.code);
+                    let id = id.as_deref();
+                    write_refused(&failure, id, commit_lsn, policy, self.form, terminal.out)?;
                 }
                 DryFrame::Passed(_) | DryFrame::Other => {}
             }

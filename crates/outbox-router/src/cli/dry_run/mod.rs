@@ -2,6 +2,9 @@
 //! temporary copy of the slot, so the slot stays where it is, even while another process streams
 //! from it.
 //!
+//! Of a row that becomes a dead letter, it says so. What `run` would hold behind it, or behind what
+//! is held already, is printed like any other record, since the table is not read.
+//!
 //! The witness is not read. So events are printed, too, that the slot would send again and that a
 //! router would not produce again.
 
@@ -29,8 +32,8 @@ use crate::{
     shell::{Source, SourceReading},
 };
 
-/// Prints every record. A row at which `run` would stop gives exit code 1, and so does a topic that
-/// is missing or refused: `run` would wait for a person there.
+/// Prints every record. A row that `run` could not deliver gives exit code 1, and so does a topic
+/// that is missing or refused: `run` would wait for a person there.
 pub(super) async fn dry_run(
     args: &DryRunArgs,
     config: &Config,
@@ -46,8 +49,7 @@ pub(super) async fn dry_run(
         None => Until::Position(found.server.wal_end),
     };
     let from = stream.begins_at();
-    let mut reading =
-        Reading::new(stream, topics, args.form, config.kafka.bootstrap_servers.clone());
+    let mut reading = Reading::new(stream, topics, args.form, config);
     let ended = reading.follow(until, terminal).await?;
     terminal.out.flush()?;
     let unusable = reading.unusable;

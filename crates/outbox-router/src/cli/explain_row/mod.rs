@@ -44,8 +44,8 @@ struct Unexplained {
 /// The OID of the table of a row that is not read from PostgreSQL.
 const OID_OF_JSON_ROW: u32 = 1;
 
-/// Prints what the router makes of a row. A row at which `run` would stop gives exit code 1, and so
-/// does one whose topic is missing or refused: `run` would wait for a person there.
+/// Prints what the router makes of a row. A row that `run` could not deliver gives exit code 1, and
+/// so does one whose topic is missing or refused: `run` would wait for a person there.
 pub(super) async fn explain_row(
     args: &RowArgs,
     config: &Config,
@@ -74,9 +74,10 @@ pub(super) async fn explain_row(
     if let Outcome::Refused(failure) = &mut explained.outcome {
         failure.names.set(Name::Brokers, config.kafka.bootstrap_servers.clone());
     }
+    let policy = config.on_error;
     match args.form {
-        Form::Text => render::text(&explained, terminal.out)?,
-        Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained))?,
+        Form::Text => render::text(&explained, policy, terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained, policy))?,
     }
     if let Some(Topic::Unusable(failure)) = &explained.topic {
         print_failure(terminal.err, failure)?;

@@ -2,14 +2,17 @@
 
 use std::io;
 
-use relay::{Format, PgTimestamp, wording::utc};
+use relay::{ErrorPolicy, Format, PgTimestamp, wording::utc};
 use serde_json::{Value, json};
 
 use super::{
     explained::{Explained, Outcome, Partition, Produced, TimeSource},
     origins::source,
 };
-use crate::{cli::shown_bytes, codes::hint};
+use crate::{
+    cli::{print_failure::would, shown_bytes},
+    codes::hint,
+};
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
@@ -17,7 +20,7 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 const SHOWN_MAX: usize = 200;
 
 /// Prints it for people.
-pub(super) fn text(explained: &Explained, out: Out<'_>) -> io::Result<()> {
+pub(super) fn text(explained: &Explained, policy: ErrorPolicy, out: Out<'_>) -> io::Result<()> {
     write!(out, "table      {}", explained.table)?;
     match &explained.rules {
         Some(rules) => {
@@ -29,7 +32,7 @@ pub(super) fn text(explained: &Explained, out: Out<'_>) -> io::Result<()> {
         Outcome::Produced(produced) => produced_text(explained, produced, out),
         Outcome::FilteredOut => writeln!(out, "outcome    no event: filtered by `where`"),
         Outcome::Refused(failure) => {
-            writeln!(out, "outcome    run would stop: {failure:#}")?;
+            writeln!(out, "outcome    run would {}: {failure:#}", would(policy.of(failure.code)))?;
             hint(failure).map_or(Ok(()), |hint| writeln!(out, "           hint: {hint}"))
         }
     }
@@ -91,7 +94,7 @@ fn partition(partition: &Partition) -> String {
 }
 
 /// Prints it for programs.
-pub(super) fn json(explained: &Explained) -> Value {
+pub(super) fn json(explained: &Explained, policy: ErrorPolicy) -> Value {
     let rules = explained.rules.as_ref();
     let mut shown = json!({
         "table": explained.table,
@@ -111,6 +114,7 @@ pub(super) fn json(explained: &Explained) -> Value {
                 "code": failure.code.as_str(),
                 "message": failure.message_with_causes(),
                 "hint": hint(failure),
+                "policy": policy.of(failure.code).as_str(),
             },
         }),
     };

@@ -5,7 +5,10 @@
 
 use std::io;
 
-use relay::{Case, Code, Failure, TopicName, witness::Witness};
+use relay::{
+    Case, Code, Failure, TopicName,
+    witness::{OpenFinding, Witness},
+};
 
 use super::slot::SlotOrigin;
 use crate::{
@@ -22,6 +25,15 @@ use crate::{
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
+/// What to type after `setup`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Run,
+    /// Something is open. A router that runs before it is accepted writes down where it found the
+    /// publication, and from then on the slot looks older than the publication.
+    AcceptFirst,
+}
+
 /// Creates the first witness, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
@@ -29,30 +41,27 @@ pub(super) async fn record(
     config: &Config,
     access: Access<'_>,
     out: Out<'_>,
-) -> Result<(), TaskError> {
+) -> Result<Next, TaskError> {
     let topic = match (part, &config.kafka.state_topic) {
         (RecordPart::Skip, _) => {
             writeln!(out, "witness: left out; the router begins without one, and warns (K022)")?;
-            return Ok(());
+            return Ok(Next::Run);
         }
         (RecordPart::Include, None) => {
             writeln!(out, "witness: none is kept, since kafka.state_topic is empty")?;
-            return Ok(());
+            return Ok(Next::Run);
         }
         (RecordPart::Include, Some(topic)) => topic,
     };
     let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
-    let Some((records, reading, stored)) = found else { return Ok(()) };
+    let Some((records, reading, stored)) = found else { return Ok(Next::Run) };
     match &stored.witness {
         Some(known) => {
-            report_existing(
-                &witness::with_gaps_found(config, known, &stored.cluster, &reading),
-                out,
-            )?;
+            let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
+            Ok(report_existing(&known, out)?)
         }
-        None => make(&records, &stored, made, config, reading, out).await?,
+        None => make(&records, &stored, made, config, reading, out).await,
     }
-    Ok(())
 }
 
 async fn find(
@@ -77,7 +86,7 @@ async fn make(
     config: &Config,
     reading: SourceReading,
     out: Out<'_>,
-) -> Result<(), TaskError> {
+) -> Result<Next, TaskError> {
     let topic = records.topic();
     let baseline = witness::baseline(config, reading, &[]).map_err(|failure| {
         // A router that streams advances the slot meanwhile, and writes a witness of its own.
@@ -89,26 +98,27 @@ async fn make(
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
     writeln!(out, "witness: created in {topic}, everything after {} is noticed", first.position)?;
-    report_open(&first, out)?;
-    Ok(())
+    Ok(report_open(&first, out)?)
 }
 
 /// Reports the witness that exists, which stays as it is.
-fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
+fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<Next> {
     writeln!(out, "witness: exists already, everything before {} is acknowledged", known.position)?;
     report_open(known, out)
 }
 
 /// Reports what is open, and what closes it.
-fn report_open(witness: &Witness, out: Out<'_>) -> io::Result<()> {
-    for open in witness.open_findings() {
-        let failure = witness::failure_of(&open);
+fn report_open(witness: &Witness, out: Out<'_>) -> io::Result<Next> {
+    let findings = witness.open_findings();
+    for open in &findings {
+        let failure = witness::failure_of(open);
         writeln!(out, "  {} is open: {}", open.name(), failure.message)?;
         if let Some(hint) = hint_of_open(&failure, &open.name()) {
             writeln!(out, "    hint: {hint}")?;
         }
     }
-    Ok(())
+    let has_gap = findings.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
+    Ok(if has_gap { Next::AcceptFirst } else { Next::Run })
 }
 
 /// PostgreSQL is set up, but the first witness could not be written.

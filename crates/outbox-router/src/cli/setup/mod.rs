@@ -25,6 +25,7 @@ use super::{
     sql,
 };
 use crate::config::Config;
+use first::Next;
 use slot::SlotOrigin;
 
 /// Prints the SQL, or runs it and creates the first witness.
@@ -94,8 +95,21 @@ async fn apply(
             SlotOrigin::Now
         }
     };
-    Box::pin(first::record(args.record, made, config, access, out)).await?;
-    writeln!(out, "next: outbox-router run")?;
+    let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
+    let unused = args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters();
+    if unused {
+        writeln!(
+            out,
+            "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered \
+             stops the router"
+        )?;
+    }
+    match next {
+        Next::Run => writeln!(out, "next: outbox-router run")?,
+        Next::AcceptFirst => {
+            writeln!(out, "next: outbox-router accept, and only then: outbox-router run")?;
+        }
+    }
     Ok(())
 }
 

@@ -78,8 +78,9 @@ pub(super) async fn skip(
     if let Some(decided) = before? {
         return report(args, &standing, &Ending::Before(decided), terminal);
     }
-    if let Standing::AnotherRow { row: other, says } = &standing {
-        return refuse(args, other, says, terminal);
+    if let Some((why, hint)) = useless(args, &standing) {
+        writeln!(terminal.err, "error: nothing was decided: {why}\n  hint: {hint}")?;
+        return Ok(Exit::Failure);
     }
     if args.decision.form == Form::Text {
         show(args, &standing, terminal.out)?;
@@ -102,21 +103,28 @@ pub(super) async fn skip(
     report(args, &standing, &ending, terminal)
 }
 
-/// A decision about another row than the one at which the router stands would do nothing.
-fn refuse(
-    args: &SkipArgs,
-    other: &str,
-    says: &str,
-    terminal: &mut Terminal<'_>,
-) -> Result<Exit, TaskError> {
-    writeln!(
-        terminal.err,
-        "error: nothing was decided: the router stands at {other}, and not at {}: {}",
-        row(args),
-        shown_bytes::text(says.as_bytes(), SAYS_SHOWN_MAX)
-    )?;
-    writeln!(terminal.err, "  hint: the value of that row's id column after --id; none, no --id")?;
-    Ok(Exit::Failure)
+/// Why a decision would do nothing, and what to type instead.
+fn useless(args: &SkipArgs, standing: &Standing) -> Option<(String, &'static str)> {
+    let shown = |says: &str| shown_bytes::text(says.as_bytes(), SAYS_SHOWN_MAX);
+    match standing {
+        Standing::AnotherRow { row: other, says } => Some((
+            format!("the router stands at {other}, and not at {}: {}", row(args), shown(says)),
+            "the value of that row's id column after --id; none, no --id",
+        )),
+        Standing::AnotherTransaction(says) => Some((
+            format!("the router does not stand at {}, but at {}", args.lsn, shown(says)),
+            "the position that the router names after --lsn, and that row's id after --id",
+        )),
+        Standing::Refused(says) => Some((
+            format!(
+                "a record that the broker refuses cannot be skipped, since the router has to \
+                 produce it to know which one that is: {}",
+                shown(says)
+            ),
+            "set on_error.rejected = \"dead_letter\", restart the router, and drop the dead letter",
+        )),
+        Standing::There(_) | Standing::Elsewhere(_) | Standing::Unknown => None,
+    }
 }
 
 fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
@@ -157,15 +165,25 @@ fn report_text(
             Standing::There(_) => {
                 writeln!(out, "decided: the router skips {} within seconds", row(args))
             }
-            Standing::AnotherRow { .. } | Standing::Elsewhere(_) | Standing::Unknown => {
-                writeln!(out, "recorded: the router skips {} when it stands there", row(args))
+            Standing::AnotherRow { .. }
+            | Standing::AnotherTransaction(_)
+            | Standing::Refused(_)
+            | Standing::Elsewhere(_)
+            | Standing::Unknown => {
+                writeln!(out, "recorded: the router skips {} when it stands there", row(args))?;
+                writeln!(
+                    out,
+                    "to withdraw it before that: delete from outbox_router.decision \
+                     where action = 'skip' and commit_lsn = '{}';",
+                    args.lsn
+                )
             }
         },
         Ending::Before(Decided { at, by, reason }) => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             writeln!(
                 out,
-                "to skip {} at {} is decided already, by {by} at {at}{reason}\nnothing was changed",
+                "{} at {} is skipped already, by {by} at {at}{reason}\nnothing was changed",
                 row(args),
                 args.lsn
             )

@@ -16,6 +16,10 @@ pub(super) enum Standing {
         row: String,
         says: String,
     },
+    /// It stands at a row of another transaction, and says why.
+    AnotherTransaction(String),
+    /// The broker refuses the record, and no row can be skipped for that.
+    Refused(String),
     /// It does something else, and says what.
     Elsewhere(String),
     /// No router of this slot answers.
@@ -34,17 +38,27 @@ impl Standing {
         let code = text(reason, "code").unwrap_or_default();
         let lsn = text(reason, "lsn").and_then(|lsn| lsn.parse::<Lsn>().ok());
         let message = text(reason, "message").unwrap_or_default();
+        let says = format!("{code}: {message}");
+        let code = Code::parse(&code);
+        if code == Some(Code::RecordRefused) && lsn.is_none_or(|lsn| lsn == commit_lsn) {
+            return Self::Refused(says);
+        }
         // A gap has a position, too, and no row.
-        let is_of_row = Code::parse(&code).is_some_and(|code| code.class() == Class::Mendable);
-        if state == State::Failed.as_str() && is_of_row && lsn == Some(commit_lsn) {
-            let says = format!("{code}: {message}");
-            return match RowName::of(&message) {
-                Some(row) if !row.may_be(id) => Self::AnotherRow { row: row.to_string(), says },
-                Some(_) | None => Self::There(says),
-            };
+        let is_of_row = code.is_some_and(|code| code.class() == Class::Mendable);
+        if state == State::Failed.as_str() && is_of_row {
+            match (lsn, RowName::of(&message)) {
+                (Some(lsn), Some(row)) if lsn == commit_lsn && !row.may_be(id) => {
+                    return Self::AnotherRow { row: row.to_string(), says };
+                }
+                (Some(lsn), _) if lsn == commit_lsn => return Self::There(says),
+                (Some(lsn), Some(row)) => {
+                    return Self::AnotherTransaction(format!("{row} at {lsn}: {says}"));
+                }
+                (Some(_) | None, _) => {}
+            }
         }
         let at = lsn.map(|lsn| format!(" at {lsn}")).unwrap_or_default();
-        Self::Elsewhere(format!("{state}{at}: {code}: {message}"))
+        Self::Elsewhere(format!("{state}{at}: {says}"))
     }
 
     /// For people.
@@ -55,6 +69,10 @@ impl Standing {
             Self::AnotherRow { says, .. } => {
                 format!("the router stands at another row of this transaction: {says}")
             }
+            Self::AnotherTransaction(says) => {
+                format!("the router stands at another transaction: {says}")
+            }
+            Self::Refused(says) => format!("the broker refuses the record: {says}"),
             Self::Elsewhere(doing) => {
                 format!(
                     "note: the router does not stand at {commit_lsn}, it is {doing}\n      {anyway}"
@@ -69,7 +87,11 @@ impl Standing {
     /// For programs.
     pub(super) fn json(&self) -> Value {
         let says = match self {
-            Self::There(says) | Self::AnotherRow { says, .. } | Self::Elsewhere(says) => Some(says),
+            Self::There(says)
+            | Self::AnotherRow { says, .. }
+            | Self::AnotherTransaction(says)
+            | Self::Refused(says)
+            | Self::Elsewhere(says) => Some(says),
             Self::Unknown => None,
         };
         json!({ "stands_there": matches!(self, Self::There(_)), "says": says })
@@ -137,11 +159,9 @@ mod tests {
         let there = Standing::of(Some(&failed("R009", "0/16B3748")), LSN, Some("e-101"));
         let why = "R009: the row with id e-101 of public.outbox: wrong";
         assert_eq!(there, Standing::There(why.to_owned()));
-        for (code, lsn) in [("R009", "0/16B3749"), ("P010", "0/16B3748")] {
-            let elsewhere = Standing::of(Some(&failed(code, lsn)), LSN, None);
-            let Standing::Elsewhere(doing) = elsewhere else { panic!("{elsewhere:?}") };
-            assert!(doing.starts_with(&format!("failed at {lsn}: {code}: ")), "{doing}");
-        }
+        let elsewhere = Standing::of(Some(&failed("P010", "0/16B3748")), LSN, None);
+        let Standing::Elsewhere(doing) = elsewhere else { panic!("{elsewhere:?}") };
+        assert!(doing.starts_with("failed at 0/16B3748: P010: "), "{doing}");
         let streaming = json!({"state": "streaming", "reason": null});
         let streaming = Standing::of(Some(&streaming), LSN, None);
         assert_eq!(streaming, Standing::Elsewhere("streaming".to_owned()));
@@ -162,6 +182,30 @@ mod tests {
             text.starts_with("note: the router does not stand at 0/16B3748, it is streaming\n")
         );
         assert!(Standing::Unknown.text(LSN).starts_with("note: no router of this slot "));
+    }
+
+    #[test]
+    fn a_mistyped_position_is_another_transaction_where_the_router_names_its_row() {
+        let other = Standing::of(Some(&failed("R009", "0/16B3749")), LSN, Some("e-101"));
+        let Standing::AnotherTransaction(says) = other else { panic!("{other:?}") };
+        let expected = "the row with id e-101 at 0/16B3749: R009: the row with id e-101 of ";
+        assert!(says.starts_with(expected), "{says}");
+        // It waits for a person, and stands at no row.
+        let status = json!({"state": "failed", "reason":
+            {"code": "P004", "message": "no password", "lsn": "0/16B3749"}});
+        assert!(matches!(Standing::of(Some(&status), LSN, None), Standing::Elsewhere(_)));
+    }
+
+    #[test]
+    fn a_record_that_the_broker_refuses_cannot_be_skipped() {
+        for state in ["failed", "streaming", "starting"] {
+            for lsn in [json!("0/16B3748"), Value::Null] {
+                let reason = json!({"code": "K013", "message": "refused", "lsn": lsn});
+                let status = json!({"state": state, "reason": reason});
+                let standing = Standing::of(Some(&status), LSN, Some("e-101"));
+                assert_eq!(standing, Standing::Refused("K013: refused".to_owned()));
+            }
+        }
     }
 
     #[test]

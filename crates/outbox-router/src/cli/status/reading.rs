@@ -11,7 +11,7 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
-        open_events::AllOpen,
+        open_events::{AllOpen, OpenEvents},
         router_status,
     },
     config::Config,
@@ -25,8 +25,8 @@ pub(super) struct StatusReading {
     pub(super) router: Option<Value>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
-    /// What is held, as the table has it; nothing where a router answers, which knows it, and where
-    /// the table cannot be read.
+    /// What is held, as the table has it; of the own pipeline nothing where a router answers, which
+    /// knows it, and of none where the table cannot be read.
     pub(super) held: AllOpen,
 }
 
@@ -46,14 +46,19 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(TaskError::Failure(failure)) => Err(failure),
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
-    let held = match (&router, &sample) {
-        (None, Ok(_)) => {
+    let held = match &sample {
+        Err(_) => AllOpen::default(),
+        Ok(_) => {
+            let has_router = router.is_some();
             let read = with_connection(access, "status", async |client| {
+                if has_router {
+                    let others = OpenEvents::others(client, config).await?;
+                    return Ok(AllOpen { own: None, others });
+                }
                 AllOpen::read(client, config).await
             });
             Box::pin(read).await.unwrap_or_default()
         }
-        (Some(_), _) | (None, Err(_)) => AllOpen::default(),
     };
     Ok(StatusReading { sample, router, record, held })
 }

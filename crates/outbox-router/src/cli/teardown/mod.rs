@@ -99,7 +99,7 @@ async fn apply(
     if let Some(held) = OpenEvents::own(client, config).await? {
         writeln!(
             terminal.out,
-            "{}, and were never delivered: outbox-router dead-letters list",
+            "{}, and not delivered: outbox-router dead-letters list",
             held.are_held()
         )?;
     }
@@ -137,7 +137,7 @@ async fn apply(
         let counted = held.counted();
         writeln!(
             terminal.out,
-            "table outbox_router.held: left, with {counted} that were never delivered"
+            "table outbox_router.held: left, with {counted} that are not delivered"
         )?;
     }
     for other in others {

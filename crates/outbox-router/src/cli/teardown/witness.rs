@@ -120,7 +120,7 @@ impl Retiring {
 
 /// What keeps the witness.
 fn why(not_as_left: Option<&Failure>, held: Option<&OpenEvents>) -> String {
-    let held = held.map(|held| format!("{}, and were never delivered", held.are_held()));
+    let held = held.map(|held| format!("{}, and not delivered", held.are_held()));
     not_as_left
         .map(|failure| format!("{failure:#}"))
         .into_iter()

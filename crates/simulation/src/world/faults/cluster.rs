@@ -81,8 +81,9 @@ impl World {
 
     /// A producer reads the topics' limits when it is new.
     pub(super) fn lower_a_limit(&mut self) -> Injection {
-        let (_, topic) = self.some_topic();
+        let (index, topic) = self.some_topic();
         (topic.limit, topic.was_lowered) = (Some(60), true);
+        self.server.history.note_lowered(index);
         self.schedule_repair(AT_ONCE, Repair::Limits);
         self.fail_a_producer()
     }

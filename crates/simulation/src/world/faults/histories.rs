@@ -1,10 +1,13 @@
 //! Faults that replace the server's history, or the Kafka cluster.
 
+use std::time::Duration;
+
 use relay::{Code, Moment};
 
 use super::{AT_ONCE, person::PERSON_DELAY_MIN};
 use crate::{
     fault::Fault,
+    kafka::SimulatedProducer,
     postgres::{RestoredSlot, RestoredTimeline, ServerPhase},
     world::{World, injection::Injection, repair::Repair},
 };
@@ -56,14 +59,40 @@ impl World {
     /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and new
     /// WAL is written from there.
     pub(super) fn restore_a_snapshot(&mut self) -> Injection {
-        self.replace_the_history(Fault::RestoreSnapshot, |world, until| {
+        let injection = self.replace_the_history(Fault::RestoreSnapshot, |world, until| {
             let to = world.server.some_restore_point(&mut world.random)?;
             world.restore(to, RestoredSlot::Kept, RestoredTimeline::Same, until);
             for _ in 0..world.random.below(20) {
                 world.write_more();
             }
             Some(to)
-        })
+        });
+        if injection == Injection::Done && !self.expected_failure.is_required() {
+            self.fail_the_first_session();
+        }
+        injection
+    }
+
+    /// The first session on the server fails before its record is stored, and the server writes
+    /// past the WAL that it has lost: nothing shows the next session what the first has seen.
+    fn fail_the_first_session(&mut self) {
+        const STEP: Duration = Duration::from_millis(100);
+        self.causes.insert(Code::ProducerFatal);
+        let router = self.some_router();
+        for _ in 0..200 {
+            let process = &self.routers[router];
+            let has_write = process.producer.as_ref().is_some_and(SimulatedProducer::has_write);
+            if process.has_begun && process.connection.is_some() && has_write {
+                self.checker.note_interruption();
+                self.fail_producer(router);
+                break;
+            }
+            self.answer(router);
+            self.advance_clock(STEP);
+        }
+        while self.server.history.end_of_wal <= self.discarded_wal_end {
+            self.write_more();
+        }
     }
 
     /// The server's address leads to another database cluster.
@@ -138,6 +167,7 @@ impl World {
             // The state topic was not copied.
             self.kafka.state.clear();
             self.is_state_topic_lost = true;
+            self.checker.forget_released();
         }
         for router in 0..self.routers.len() {
             if let Some(producer) = &mut self.routers[router].producer {
@@ -166,6 +196,7 @@ impl World {
         self.checker.note_interruption();
         self.kafka.state.delete();
         self.is_state_topic_lost = true;
+        self.checker.forget_released();
         self.expected_failure.allow(&[Code::SlotMoved]);
         self.schedule_repair(AT_ONCE, Repair::State);
         Injection::Done

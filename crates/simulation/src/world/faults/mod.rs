@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{Code, ErrorClass};
+use relay::Code;
 
 use super::{World, injection::Injection, repair::Repair};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
 
 mod cluster;
 mod failpoints;
+mod held;
 mod histories;
 mod person;
 mod process;
@@ -55,13 +56,16 @@ impl World {
             Fault::FatalProducer => self.fail_producers(),
             Fault::MetadataFlap => self.hide_a_topic(),
             Fault::DeleteTopic => self.delete_a_topic(),
+            Fault::GrowTopic if self.has_dead_letters() && self.random.one_in(2) => {
+                self.grow_a_topic_amid_a_batch()
+            }
             Fault::GrowTopic => self.grow_a_topic(),
-            // It may refuse any event, so there would be no order to check.
-            Fault::LowerLimit if self.holds_events_alone() => Injection::NotApplicable,
             Fault::LowerLimit => self.lower_a_limit(),
             Fault::GrowWhileDown => self.grow_a_topic_while_down(),
             Fault::StateAway => self.make_the_state_topic_unavailable(),
             Fault::DeleteState => self.delete_the_state_topic(),
+
+            Fault::RefuseLetters => self.refuse_letters(),
 
             Fault::DropSlot => self.inject_for_person(fault, Self::drop_the_slot),
             Fault::RecreateSlot => self.inject_for_person(fault, Self::move_the_slot),
@@ -77,16 +81,15 @@ impl World {
             Fault::ExchangeServer => self.replace_the_server(),
             Fault::ExchangeKafka => self.replace_kafka(),
             Fault::RenameKeyColumn => self.inject_for_person(fault, Self::rename_the_key),
-            Fault::PoisonRow if self.takes(ErrorClass::BadRow) => {
-                self.write_transaction(3, RowKind::NullId)
+            Fault::PoisonRow => self.write_bad_row(fault, RowKind::NullKey, Self::write_a_null_key),
+            Fault::OversizedRow => {
+                self.write_bad_row(fault, RowKind::Oversized, Self::write_a_huge_row)
             }
-            Fault::OversizedRow if self.takes(ErrorClass::TooLarge) => {
-                self.write_transaction(3, RowKind::Oversized)
+            Fault::UnroutableRow => {
+                self.write_bad_row(fault, RowKind::IllegalTopic, Self::write_an_illegal_topic)
             }
-            // Its key may be held, and then it waits in the table instead of stopping a router.
-            Fault::OversizedRow if self.has_dead_letters() => Injection::NotApplicable,
-            Fault::PoisonRow => self.inject_for_person(fault, Self::write_a_null_key),
-            Fault::OversizedRow => self.inject_for_person(fault, Self::write_a_huge_row),
+            Fault::RemoveHeldRow => self.remove_a_held_row(),
+            Fault::RestoreHeldTable => self.restore_the_held_table(),
         }
     }
 
@@ -128,14 +131,15 @@ impl World {
         self.checker.note_interruption();
         let _written = self.write_transaction(3, RowKind::Valid);
         let number = self.server.history.events.len() - 2;
-        if self.takes(ErrorClass::Rejected) {
+        self.schedule_repair(AT_ONCE, Repair::Record);
+        if self.plan.dead_letters.is_some_and(|letters| letters.takes(Code::RecordRefused)) {
             self.held.refuse_for_now(number);
-            self.server.history.note_refused(number);
-            self.schedule_repair(AT_ONCE, Repair::Record);
+            self.server.history.note_cause(number, Code::RecordRefused);
             return Injection::Done;
         }
+        // Behind a dead letter of its key it is held, and may be one itself when it is released.
+        self.held.ever_refused.insert(number);
         self.refused_event = Some((number, None));
-        self.schedule_repair(AT_ONCE, Repair::Record);
         Injection::Done
     }
 }

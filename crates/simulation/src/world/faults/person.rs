@@ -39,7 +39,12 @@ impl World {
     /// missing.
     pub(super) fn is_noticeable(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_topic_lost;
-        is_witnessed && !self.expected_failure.is_required() && self.server.phase == ServerPhase::Up
+        is_witnessed && !self.is_person_awaited() && self.server.phase == ServerPhase::Up
+    }
+
+    /// Whether a router must ask for a person already, or may have stopped for good.
+    fn is_person_awaited(&self) -> bool {
+        self.expected_failure.is_required() || self.held.may_stop
     }
 
     /// From now on a router must ask for a person, for one of these reasons.
@@ -83,7 +88,7 @@ impl World {
 
     fn inject_while_streaming(&mut self, fault: Fault, action: fn(&mut Self)) -> Injection {
         crate::coverage::disarm();
-        if self.expected_failure.is_required() || !self.wait_until_streaming() {
+        if self.is_person_awaited() || !self.wait_until_streaming() {
             return Injection::NotApplicable;
         }
         self.require_failure(fault.causes());
@@ -160,6 +165,11 @@ impl World {
 
     pub(super) fn write_a_huge_row(&mut self) {
         let _written = self.write_transaction(3, RowKind::Oversized);
+        self.write_more();
+    }
+
+    pub(super) fn write_an_illegal_topic(&mut self) {
+        let _written = self.write_transaction(3, RowKind::IllegalTopic);
         self.write_more();
     }
 

@@ -1,9 +1,11 @@
 //! What a seed means: the configuration of the world and the faults that happen in it. Both are
 //! decided before the run, so that a failing run can be reduced by leaving faults out.
 
-use relay::{ErrorClass, ErrorPolicy, HeldLimits, HoldKeys, OnError};
+mod dead_letters;
 
 use crate::{fault::Fault, random::Random};
+
+pub use dead_letters::{DeadLetters, LettersTopic};
 
 /// Group of PostgreSQL's major versions, by what differs for a replication client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,24 +44,6 @@ pub enum Person {
     Accepts,
 }
 
-/// How dead letters are configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeadLetters {
-    /// Which events that cannot be delivered become dead letters.
-    pub policy: ErrorPolicy,
-    /// How much may be held.
-    pub limits: HeldLimits,
-    /// Whether later events of a dead letter's key are held.
-    pub hold_keys: HoldKeys,
-}
-
-impl DeadLetters {
-    /// Whether events of this class become dead letters.
-    pub fn takes(&self, class: ErrorClass) -> bool {
-        self.policy.of_class(class) == OnError::DeadLetter
-    }
-}
-
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedFault {
@@ -90,7 +74,7 @@ pub struct Plan {
     pub queue: usize,
     /// Partitions of each topic at the start.
     pub partitions: i32,
-    /// Where events that cannot be delivered become dead letters.
+    /// What becomes of events that cannot be delivered; `None` if they stop the routers.
     pub dead_letters: Option<DeadLetters>,
     /// In the order of their steps.
     pub faults: Vec<PlannedFault>,
@@ -125,7 +109,10 @@ impl Plan {
         // A router that has no witness cannot notice that the slot was moved.
         let is_noticed =
             |fault: &Fault| state_topic == StateTopicSetting::Used || !fault.needs_a_witness();
-        let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
+        let dead_letters = DeadLetters::of_seed(seed);
+        let is_possible = |fault: &Fault| dead_letters.is_some() || !fault.needs_a_held_table();
+        let for_a_person: Vec<Fault> =
+            for_a_person.filter(is_noticed).filter(is_possible).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
             .map(|_| passing[random.index(passing.len())])
             .collect();
@@ -173,7 +160,7 @@ impl Plan {
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
-            dead_letters: dead_letters(seed),
+            dead_letters,
             faults,
             trace: Trace::Off,
         }
@@ -185,28 +172,4 @@ impl Plan {
         let faults = indexes.iter().filter_map(|index| self.faults.get(*index).copied()).collect();
         Self { faults, ..self.clone() }
     }
-}
-
-/// In one plan of three there are dead letters. In a third of these little may be held, and in a
-/// fifth later events of the key pass. Now and then one class halts nevertheless.
-fn dead_letters(seed: u64) -> Option<DeadLetters> {
-    let random = &mut Random::new(seed ^ 0x0dea_d1e7_7e45);
-    if !random.one_in(3) {
-        return None;
-    }
-    let usual = HeldLimits::default();
-    let limits = if random.one_in(3) {
-        HeldLimits { keys: 2 + random.below(4), events: 3 + random.below(18), ..usual }
-    } else {
-        usual
-    };
-    let hold_keys = if random.one_in(5) { HoldKeys::No } else { HoldKeys::Yes };
-    let mut on_error = || if random.one_in(8) { OnError::Halt } else { OnError::DeadLetter };
-    let policy = ErrorPolicy {
-        bad_row: on_error(),
-        unroutable: on_error(),
-        too_large: on_error(),
-        rejected: on_error(),
-    };
-    policy.has_dead_letters().then_some(DeadLetters { policy, limits, hold_keys })
 }
