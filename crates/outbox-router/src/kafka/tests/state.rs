@@ -132,8 +132,11 @@ async fn a_failed_event_takes_the_state_record_in_flight_with_it() {
     let (cluster, mut sink) = with_state();
     let error = RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD;
     cluster.mock.request_errors(RDKafkaApiKey::Produce, &[error; 2]);
+    // Both are in flight before the broker can refuse the first.
+    cluster.mock.broker_down(-1).unwrap();
     number(&mut sink, 0, 0, ticket(1)).unwrap();
     sink.write_state(b"pipeline", Some(b"one"), 1).unwrap();
+    cluster.mock.broker_up(-1).unwrap();
     let mut acks = Acks::default();
     assert!(until(&mut sink, &mut acks, |_, _| false).await.is_some());
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
