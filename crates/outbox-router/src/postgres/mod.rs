@@ -44,7 +44,7 @@ pub use failure::{
 pub use link::Fill;
 pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
-pub use replication::{IdentifySystem, ReplicationConnection};
+pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection};
 pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
 pub use startup::VALUE_FORMS;

@@ -46,6 +46,26 @@ pub struct IdentifySystem {
     pub database: Option<String>,
 }
 
+/// The answer to `CREATE_REPLICATION_SLOT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedSlot {
+    /// Where the slot begins: every transaction whose commit record ends after it comes in its
+    /// stream.
+    pub consistent_point: String,
+    /// The name of a snapshot that sees every other transaction, and nothing else. It can be
+    /// imported (`SET TRANSACTION SNAPSHOT`) until the next command of the connection.
+    pub snapshot: String,
+}
+
+/// Whether standbys can keep a slot, too (PostgreSQL 17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failover {
+    /// They do not keep it.
+    Off,
+    /// They keep it, where they are set up for it.
+    On,
+}
+
 /// A session in replication mode that is ready for a command.
 #[derive(Debug)]
 pub struct ReplicationConnection {
@@ -111,6 +131,27 @@ impl ReplicationConnection {
             content
         });
         content.ok_or(CommandError::Protocol { command, source })
+    }
+
+    /// Creates a slot, and exports the snapshot that divides the rows of every table between what
+    /// is read from the table and what comes in the slot's stream. It waits until every transaction
+    /// has ended that was open.
+    ///
+    /// # Errors
+    /// The command fails, or its answer does not have the form that PostgreSQL's manual describes.
+    pub async fn create_slot(
+        &mut self,
+        slot: &str,
+        failover: Failover,
+    ) -> Result<CreatedSlot, CommandError> {
+        let command = "CREATE_REPLICATION_SLOT";
+        let rows = self.query(command, &create_slot_command(slot, failover)).await?;
+        let source = ProtocolError::Malformed { tag: 'D', doing: "reading the slot's position" };
+        let created = rows.into_iter().next().and_then(|row| {
+            let [_name, consistent_point, snapshot, _plugin] = row.try_into().ok()?;
+            Some(CreatedSlot { consistent_point: consistent_point?, snapshot: snapshot? })
+        });
+        created.ok_or(CommandError::Protocol { command, source })
     }
 
     /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns
@@ -224,6 +265,15 @@ impl ReplicationConnection {
 fn unexpected(command: &'static str, tag: char) -> CommandError {
     let source = ProtocolError::Unexpected { tag, doing: command };
     CommandError::Protocol { command, source }
+}
+
+/// The options in parentheses are known since PostgreSQL 15, and FAILOVER since 17.
+fn create_slot_command(slot: &str, failover: Failover) -> String {
+    let options = match failover {
+        Failover::Off => "EXPORT_SNAPSHOT",
+        Failover::On => "(SNAPSHOT 'export', FAILOVER true)",
+    };
+    format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {options}", quote_identifier(slot))
 }
 
 fn start_replication_command(slot: &str, publications: &[&str]) -> String {

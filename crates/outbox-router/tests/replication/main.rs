@@ -18,4 +18,6 @@ mod reader;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod snapshot;
+#[cfg(test)]
 mod streaming;

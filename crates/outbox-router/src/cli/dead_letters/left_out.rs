@@ -9,9 +9,12 @@ use tokio_postgres::Row;
 use super::{
     args::EventRef,
     selection::{MATCHES, Selection},
-    table::{EVENT, Event, IN_ORDER, OF_PIPELINE, Table, UNDECIDED, event, utc},
+    table::{EVENT, Event, IN_ORDER, OF_PIPELINE, Table, UNDECIDED, event},
 };
-use crate::cli::{TaskError, shown_bytes};
+use crate::{
+    cli::{TaskError, shown_bytes},
+    postgres::utc,
+};
 
 /// How many of them are read, and shown one by one.
 const SHOWN_MAX: i64 = 20;
