@@ -52,12 +52,11 @@ async fn each_row_is_in_the_snapshot_or_in_the_stream() {
     )
     .await;
     let (writer, connection) = connect_sql(&info, "writer").await.unwrap();
-    let driver = tokio::spawn(connection);
-    let open = "BEGIN; INSERT INTO public.divided VALUES (2, 'open')";
-    writer.batch_execute(open).await.unwrap();
-
+    let mut connection = pin!(connection);
     let mut creator = ReplicationConnection::connect(&info, &Options::default()).await.unwrap();
     let creation = async {
+        let open = "BEGIN; INSERT INTO public.divided VALUES (2, 'open')";
+        writer.batch_execute(open).await.unwrap();
         let created = creator.create_slot("divided", Failover::Off);
         let waits = async {
             let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted \
@@ -72,7 +71,10 @@ async fn each_row_is_in_the_snapshot_or_in_the_stream() {
         };
         tokio::join!(created, waits).0
     };
-    let created = creation.await.unwrap();
+    let created = tokio::select! {
+        created = creation => created.unwrap(),
+        ended = &mut connection => panic!("the writer's connection ended: {ended:?}"),
+    };
     sql(&info, "INSERT INTO public.divided VALUES (3, 'after')").await;
     assert_eq!(rows_of(&info, &created.snapshot, "divided").await, "before open");
     let begins = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'divided'";
@@ -83,8 +85,6 @@ async fn each_row_is_in_the_snapshot_or_in_the_stream() {
     let active = "SELECT active FROM pg_replication_slots WHERE slot_name = 'divided'";
     assert_eq!(value(&info, active).await, "t");
     assert_eq!(body(&mut stream).await, "after");
-    drop((stream, writer));
-    driver.abort();
 }
 
 #[tokio::test]
