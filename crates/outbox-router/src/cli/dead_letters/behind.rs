@@ -52,10 +52,8 @@ impl Table<'_> {
         decision: Decision,
     ) -> Result<Behind, TaskError> {
         // What cannot be decided about holds what is behind it as before.
-        let decided = match decision {
-            Decision::Requeue => format!("code <> '{CUT}'"),
-            Decision::Drop(_) => "true".to_owned(),
-        };
+        let decided =
+            if decision.needs_whole_row() { format!("code <> '{CUT}'") } else { "true".to_owned() };
         let query = format!(
             "with selected as materialized ( \
                select distinct on (key_hash) key_hash as of, commit_lsn as first_lsn, \

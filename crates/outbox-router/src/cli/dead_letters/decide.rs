@@ -50,7 +50,7 @@ struct Plan {
 
 impl Plan {
     fn new(decision: Decision, undecided: Vec<Event>, behind: Behind) -> Self {
-        let is_refused = |event: &Event| decision == Decision::Requeue && event.is_cut();
+        let is_refused = |event: &Event| decision.needs_whole_row() && event.is_cut();
         let (refused, events) = undecided.into_iter().partition(is_refused);
         Self { decision, events, refused, behind, waiting: None, left_out: LeftOut::default() }
     }

@@ -51,6 +51,11 @@ impl Decision {
         }
     }
 
+    /// Whether it needs the whole row, which did not arrive of one that is too large.
+    pub(super) const fn needs_whole_row(self) -> bool {
+        matches!(self, Self::Requeue)
+    }
+
     /// Whether it is about what is held behind the dead letters, too.
     pub(super) const fn is_with_behind(self) -> bool {
         matches!(self, Self::Drop(Extent::Behind))

@@ -47,21 +47,18 @@ impl LeftOut {
         undecided: &[Event],
         table: &Table<'_>,
     ) -> Result<Self, TaskError> {
-        let is_named = |event: &Event, id: &EventRef| {
-            event.event_id.as_ref() == Some(&id.text) || id.place == Some(event.place)
-        };
         if ids.is_empty() {
             let settled =
                 if undecided.is_empty() { table.settled(selection).await? } else { Vec::new() };
             return Ok(Self { settled, unknown: Vec::new() });
         }
-        let is_undecided = |id: &EventRef| undecided.iter().any(|event| is_named(event, id));
+        let is_undecided = |id: &EventRef| undecided.iter().any(|event| event.is_named(id));
         let left: Vec<EventRef> = ids.iter().filter(|id| !is_undecided(id)).cloned().collect();
         if left.is_empty() {
             return Ok(Self::default());
         }
         let settled = table.settled(&Selection::of_ids(&left)).await?;
-        let is_settled = |id: &&EventRef| settled.iter().any(|one| is_named(&one.event, id));
+        let is_settled = |id: &&EventRef| settled.iter().any(|one| one.event.is_named(id));
         let unknown = left.iter().filter(|id| !is_settled(id)).map(|id| id.text.clone()).collect();
         Ok(Self { settled, unknown })
     }

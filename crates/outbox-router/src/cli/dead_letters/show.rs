@@ -6,7 +6,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
-    args::{EventRef, Place, ShowArgs},
+    args::{Place, ShowArgs},
     columns::{self, Column},
     selection::Selection,
     table::{Event, Shown, Table, Whole},
@@ -59,12 +59,9 @@ fn missing(
     found: &[Event],
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let has_id = |event: &Event, id: &EventRef| {
-        event.event_id.as_ref() == Some(&id.text) || id.place == Some(event.place)
-    };
     let has_key = |event: &Event, key: &[u8]| event.key.as_deref() == Some(key);
     let named = &args.named;
-    let ids = named.ids.iter().filter(|id| !found.iter().any(|event| has_id(event, id)));
+    let ids = named.ids.iter().filter(|id| !found.iter().any(|event| event.is_named(id)));
     let typed = named.keys.iter().map(String::as_bytes);
     let keys = typed.chain(named.hex_keys.iter().map(|key| key.0.as_slice()));
     let keys = keys.filter(|key| !found.iter().any(|event| has_key(event, key)));

@@ -3,7 +3,7 @@
 use relay::Code;
 use serde_json::{Map, Value, json};
 
-use super::table::Event;
+use super::{args::EventRef, table::Event};
 use crate::{cli::shown_bytes, codes::ADMIN};
 
 /// How many bytes of a key, an id or an error are shown to people in one line.
@@ -22,6 +22,11 @@ impl Event {
             first && id.len() <= 2 * SHOWN_MAX && id.chars().all(is_plain)
         };
         self.event_id.as_ref().filter(is_plain).cloned().unwrap_or_else(|| self.place.to_string())
+    }
+
+    /// Whether a person has named it so, by its id or its place.
+    pub(super) fn is_named(&self, by: &EventRef) -> bool {
+        self.event_id.as_ref() == Some(&by.text) || by.place == Some(self.place)
     }
 
     /// What to type after `outbox-router dead-letters`.
