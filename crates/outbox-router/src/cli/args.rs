@@ -165,8 +165,8 @@ pub enum Task {
         status names the row and its LSN. It shows what it will do and asks; the router goes on\n\
         within seconds. It needs the tables of setup --apply --dead-letters.")]
     Skip(SkipArgs),
-    /// Remove delivered rows from the outbox tables once, as [retention] says; `run` does it beside
-    /// the stream
+    /// Remove delivered rows from the outbox tables once, as `[retention]` says; `run` does it
+    /// beside the stream
     #[command(after_help = "Examples:\n  outbox-router cleanup --dry-run\n  \
         outbox-router cleanup --yes --set retention.mode=delete --set retention.keep=1d\n\n\
         A row is removed only when the slot has confirmed its transaction (docs/retention.md).\n\

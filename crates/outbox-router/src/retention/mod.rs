@@ -10,9 +10,9 @@
 //! * its event is not open in `outbox_router.held`. The router puts an event there before its
 //!   position is confirmed, so whoever reads that table after the horizon is confirmed sees it.
 //!
-//! Read in this order: [`session`] (a connection for it), [`horizon`], [`target`] (a table, and
-//! what a sweep needs of it), [`rows`] (the statements), [`sweep`] and [`slow`]; [`task`] is what
-//! `run` does beside the stream.
+//! Read in this order: `session` (a connection for it), `horizon`, `target` (a table, and what a
+//! sweep needs of it), `rows` (the statements), `sweep` and `slow`; `task` is what `run` does
+//! beside the stream.
 
 pub(crate) mod abandoned;
 mod archive;
