@@ -2,14 +2,27 @@
 //! repeated as it is.
 
 use relay::{Case, Code, Failure, Name, source::quote_identifier};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, error::SqlState};
 
+use super::existence::exists;
 use crate::postgres::{ServerMessage, sql_failure};
 
-/// Whether the table, or its schema, does not exist.
-pub(super) fn is_absent(error: &tokio_postgres::Error) -> bool {
-    let code = error.code();
-    code == Some(&SqlState::UNDEFINED_TABLE) || code == Some(&SqlState::INVALID_SCHEMA_NAME)
+/// Whether a statement failed because this table, or its schema, does not exist. To a role that may
+/// not use the schema PostgreSQL does not say which; other commands make the schema, too, for a
+/// table of theirs.
+pub(super) async fn is_absent(
+    client: &Client,
+    table: &str,
+    error: &tokio_postgres::Error,
+) -> Result<bool, tokio_postgres::Error> {
+    let Some(code) = error.code() else { return Ok(false) };
+    if [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(code) {
+        return Ok(true);
+    }
+    if *code != SqlState::INSUFFICIENT_PRIVILEGE {
+        return Ok(false);
+    }
+    Ok(!exists(client, table).await?)
 }
 
 /// The failure of a request, made by this role.

@@ -70,8 +70,10 @@ pub(super) async fn load(
             version::check_cluster(read.version.as_ref(), &stream.history)?;
             read.loaded()
         }
-        Err(error) if is_absent(&error) => Ok(HeldAnswer::Absent),
-        Err(error) => Err(held_failure(error, &sql.backend.role)),
+        Err(error) => match is_absent(sql.client, "held", &error).await {
+            Ok(true) => Ok(HeldAnswer::Absent),
+            Ok(false) | Err(_) => Err(held_failure(error, &sql.backend.role)),
+        },
     }
 }
 

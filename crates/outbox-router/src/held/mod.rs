@@ -6,6 +6,7 @@
 //! at work; `load`, `insert`, `release`, `close` and `skip` are the requests.
 
 mod close;
+mod existence;
 mod failure;
 mod insert;
 mod load;
@@ -20,6 +21,7 @@ mod stream;
 mod values;
 mod version;
 
+pub(crate) use existence::exists;
 pub use pipeline::Pipeline;
 pub(crate) use reading::{is_table_readable, read_table};
 pub use store::{HeldStore, Keep};

@@ -27,8 +27,10 @@ pub(super) async fn read(
 ) -> Result<HeldAnswer, Failure> {
     match exists(&mut sql, pipeline, id, event_id).await {
         Ok(is_skipped) => Ok(HeldAnswer::Skipped(is_skipped)),
-        Err(error) if is_absent(&error) => Ok(HeldAnswer::Skipped(false)),
-        Err(error) => Err(held_failure(error, &sql.backend.role)),
+        Err(error) => match is_absent(sql.client, "decision", &error).await {
+            Ok(true) => Ok(HeldAnswer::Skipped(false)),
+            Ok(false) | Err(_) => Err(held_failure(error, &sql.backend.role)),
+        },
     }
 }
 

@@ -6,7 +6,10 @@ use tokio_postgres::Client;
 
 use crate::{
     cli::{SetupArgs, TaskError, connect::Access},
-    held::schema::{self, Statement},
+    held::{
+        self,
+        schema::{self, Statement},
+    },
 };
 
 /// The router's role, which gets the grants.
@@ -28,8 +31,7 @@ pub(super) async fn make(
     role: Option<&str>,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
-    const FOUND: &str = "select to_regclass('outbox_router.held') is not null";
-    let existed: bool = client.query_one(FOUND, &[]).await?.try_get(0)?;
+    let existed = held::exists(client, "held").await?;
     for Statement { sql, .. } in schema::statements(role) {
         client.batch_execute(&sql).await?;
     }
