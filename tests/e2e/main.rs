@@ -5,6 +5,7 @@
     reason = "functions of a test fail by panicking, as the test itself does"
 )]
 
+mod backfill;
 mod bad_rows;
 mod brokers;
 mod compare;
@@ -16,6 +17,7 @@ mod faults;
 mod gaps;
 mod kills;
 mod positions;
+mod recover;
 mod replay;
 mod retention;
 mod setup;

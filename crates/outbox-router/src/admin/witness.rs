@@ -1,6 +1,6 @@
 //! The witness in the state topic, as `/status.json` shows it.
 
-use relay::witness::{Acceptance, WitnessStore};
+use relay::witness::{Acceptance, Recovered, WitnessStore};
 use serde::Serialize;
 
 use super::{
@@ -48,6 +48,18 @@ pub struct AcceptedView {
     pub by: String,
     /// When it was accepted, in UTC.
     pub at: String,
+    /// What `recover` has sent before; left out where it was accepted otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<RecoveredView>,
+}
+
+/// What was sent of the rows of a gap.
+#[derive(Debug, Serialize)]
+pub struct RecoveredView {
+    /// Rows that were in no topic.
+    pub rows: u64,
+    /// Records that were sent for them.
+    pub records: u64,
 }
 
 impl WitnessView {
@@ -84,6 +96,9 @@ impl AcceptedView {
             name: format!("{}@{}", acceptance.code, acceptance.lsn),
             by: acceptance.by.clone(),
             at: acceptance.at.clone(),
+            recovered: acceptance
+                .recovered
+                .map(|Recovered { rows, records }| RecoveredView { rows, records }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
-use std::{ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::OnceLock};
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
@@ -12,19 +12,18 @@ use super::{
     dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
-    flags::{AdminArgs, DeadLetterTables, Overrides},
+    flags::{AdminArgs, Overrides},
     form::Form,
     gap_name::GapName,
     migrate::MigrateFrom,
     person,
+    recover::RecoverArgs,
     replay::ReplayArgs,
+    setup::SetupArgs,
     skip::SkipArgs,
     where_is::WhereArgs,
 };
-use crate::{
-    codes::{Explanation, typed_code},
-    config::parse_duration,
-};
+use crate::codes::{Explanation, typed_code};
 
 /// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
 #[derive(Debug, Parser)]
@@ -81,6 +80,7 @@ impl Cli {
             Command::Task(Task::Skip(args)) => &args.overrides,
             Command::Task(Task::Where(args)) => &args.overrides,
             Command::Task(Task::Replay(args)) => &args.overrides,
+            Command::Task(Task::Recover(args)) => &args.overrides,
             Command::Explain(args) => &args.overrides,
             // Its translation takes no keys; its checks take those before the command.
             Command::Migrate(_) => return self.overrides.set.clone(),
@@ -141,6 +141,14 @@ pub enum Task {
     /// in the state topic
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
+    /// Bring back what a gap has lost: make the slot anew, send the rows of the tables that are in no
+    /// topic, and close the gap
+    #[command(after_help = "Examples:\n  outbox-router status\n  \
+        outbox-router recover --dry-run --admin-url postgres://admin@db/shop\n  \
+        outbox-router recover --mend-publication --admin-url postgres://admin@db/shop\n\n\
+        It shows what it will do and asks. A router may stay up meanwhile: it goes on when the gap\n\
+        is closed. After a kill, the same command goes on (docs/recover.md).")]
+    Recover(RecoverArgs),
     /// Accept that rows may be missing: close the open gaps, so that the router continues
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
@@ -227,41 +235,6 @@ pub enum ExitOnFatal {
     Stay,
     /// End with exit code 79.
     Exit,
-}
-
-/// `setup`
-#[derive(Debug, Args)]
-pub struct SetupArgs {
-    /// Run the SQL instead of printing it; may be run again
-    #[arg(long = "apply", num_args = 0, default_value = "print")]
-    #[arg(default_missing_value = "apply")]
-    pub write: SqlMode,
-    /// Create the outbox table, too, where it does not exist
-    #[arg(long = "create-table", num_args = 0, default_value = "expect")]
-    #[arg(default_missing_value = "create")]
-    pub table: MissingTable,
-    /// Create the tables that `[on_error]` needs, too, and let the router's role use them
-    #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
-    #[arg(default_missing_value = "make")]
-    pub dead_letters: DeadLetterTables,
-    /// Create the role that the router runs as: it may log in, connect and replicate, and read no
-    /// table
-    #[arg(long, value_name = "NAME")]
-    pub role: Option<String>,
-    /// Do not write the witness to the state topic: the router then begins without it and warns
-    /// (K022)
-    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
-    #[arg(default_missing_value = "skip")]
-    pub record: RecordPart,
-    /// How long to wait for open transactions while the slot is created
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
-    pub wait: Duration,
-    /// Where to connect.
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// What was set after the command.
-    #[command(flatten)]
-    pub overrides: Overrides,
 }
 
 /// `teardown`

@@ -22,22 +22,28 @@ mod form;
 mod gap_name;
 mod http;
 mod migrate;
+mod new_slot;
 mod one_table;
 mod open_events;
 mod person;
 mod print_failure;
+mod recover;
 mod replay;
+mod republication;
 mod router_status;
 mod setup;
 mod shown_bytes;
 mod since;
 mod skip;
+mod slot_waits;
 mod sql;
 mod status;
 mod task_error;
 mod teardown;
 mod terminal;
 mod topic_lookups;
+mod topic_ranges;
+mod topic_template;
 mod where_is;
 mod witness;
 
@@ -48,7 +54,7 @@ use std::{
 
 pub use args::{
     AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, MissingTable, OpenGaps,
-    RecordPart, Repeat, RunArgs, SetupArgs, SqlMode, StatusArgs, Task, TeardownArgs,
+    RecordPart, Repeat, RunArgs, SqlMode, StatusArgs, Task, TeardownArgs,
 };
 pub use cleanup::{CleanupArgs, Pace};
 pub use compare::CompareArgs;
@@ -68,7 +74,9 @@ pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
+pub use recover::{PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
+pub use setup::{BackfillArgs, OlderRows, SetupArgs};
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
@@ -158,6 +166,7 @@ pub async fn execute(
         Task::Skip(args) => args.admin.admin_url.as_ref(),
         Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Replay(args) => args.admin.admin_url.as_ref(),
+        Task::Recover(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
@@ -171,6 +180,7 @@ pub async fn execute(
         }
         Task::Skip(args) => Box::pin(skip::skip(args, config, access, terminal)).await,
         Task::Replay(args) => Box::pin(replay::replay(args, config, access, terminal)).await,
+        Task::Recover(args) => Box::pin(recover::recover(args, config, access, terminal)).await,
         Task::Check(_) => {
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)

@@ -137,6 +137,13 @@ pub(super) fn is_held(reading: &SourceReading) -> bool {
     reading.slot_reading.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
 
+/// Takes the slot for free, where the command itself holds it by this walsender.
+pub(super) fn ignore_holder(reading: &mut SourceReading, holder: Option<i32>) {
+    if let Some(slot) = &mut reading.slot_reading.slot {
+        slot.active_pid.take_if(|pid| Some(*pid) == holder);
+    }
+}
+
 fn first(gaps: Vec<Gap>) -> Failure {
     let first = gaps.into_iter().next();
     first.map_or_else(|| Failure::new(Code::SlotMoved, "rows may be missing"), |gap| gap.failure)

@@ -12,6 +12,7 @@ mod explain;
 mod explanation;
 mod kafka;
 mod publication;
+mod recovery;
 mod retention;
 mod rows;
 mod server;
@@ -27,11 +28,12 @@ pub use explanation::{CaseRemedy, Explanation};
 pub use template::ADMIN;
 
 /// The tables, in the order in which they are documented.
-const TABLES: [&[Explanation]; 7] = [
+const TABLES: [&[Explanation]; 8] = [
     server::EXPLANATIONS,
     slot::EXPLANATIONS,
     publication::EXPLANATIONS,
     retention::EXPLANATIONS,
+    recovery::EXPLANATIONS,
     kafka::EXPLANATIONS,
     rows::EXPLANATIONS,
     configuration::EXPLANATIONS,

@@ -60,6 +60,27 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "name another one by postgres.slot, or, if nothing else uses it: select \
                  pg_drop_replication_slot('{slot}')",
             ),
+            case_remedy(
+                Case::BackfillTooLate,
+                "setup --backfill finds a slot that does not divide the rows",
+                "send the rows that were never sent by outbox-router replay --where; or, if no \
+                 event of this pipeline is to be sent before: outbox-router teardown --apply, \
+                 then outbox-router setup --apply --backfill",
+            ),
+            case_remedy(
+                Case::BackfillOfOtherRows,
+                "setup --backfill finds one of other rows that is not complete",
+                "complete it with the same --where, or give it up: update \
+                 outbox_router.republication set finished_at = now(), outcome = 'given up' where \
+                 id = {run}",
+            ),
+            case_remedy(
+                Case::BackfillUnfinished,
+                "setup finds a back-fill that is not complete",
+                "outbox-router setup --apply --backfill goes on with it; to give up the rows \
+                 that it has not sent: update outbox_router.republication set finished_at = \
+                 now(), outcome = 'given up' where id = {run}",
+            ),
         ],
     },
     Explanation {

@@ -29,6 +29,7 @@ use super::{
     parse,
     print::Lines,
     read::{Problems, Section},
+    recover::RecoverSection,
     retention::RetentionSection,
     secret::Secret,
     table::{DeclaredTable, tables},
@@ -156,6 +157,8 @@ tables! {
         /// confirmed its transaction, and never while its event is a dead letter or held
         /// (docs/retention.md).
         retention: RetentionSection = RetentionSection::defaults(), section();
+        /// How `outbox-router recover` sends rows that a gap has lost (docs/recover.md).
+        recover: RecoverSection = RecoverSection::defaults(), section();
         /// What may be in flight, and how long a shutdown may take.
         limits: LimitsSection = LimitsSection::defaults(), section();
         /// How often the slot is read, and from when on it is too far behind.

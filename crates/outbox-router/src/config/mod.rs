@@ -20,6 +20,7 @@ mod places;
 pub(crate) mod print;
 mod quantity;
 mod read;
+mod recover;
 mod retention;
 mod secret;
 mod source;
@@ -41,6 +42,7 @@ pub use keys::{
 pub use names::{PublicationName, SlotName, table_name};
 pub use places::Places;
 pub use quantity::{parse_duration, print_duration, print_size};
+pub use recover::RecoverSection;
 pub use retention::{RetentionMode, RetentionSection};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
 pub use source::Excerpt;

@@ -2,10 +2,14 @@
 //! One run of a pipeline at a time holds a lock.
 
 use relay::Failure;
+use serde_json::{Map, Value, json};
 use tokio_postgres::{Client, Row};
 
 use super::checkpoints::Position;
-use crate::postgres::{sql_failure, utc};
+use crate::{
+    held,
+    postgres::{sql_failure, utc},
+};
 
 /// The table. Whoever needs it first makes it, and owns it.
 const TABLE: &str = "\
@@ -38,16 +42,30 @@ pub(crate) struct Subject<'a> {
     pub(crate) selection: &'a str,
 }
 
-/// A run that is not finished.
+/// A run of an earlier process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unfinished {
+pub(crate) struct PastRun {
     pub(crate) id: i64,
     pub(crate) by: String,
     pub(crate) begun_at: String,
     pub(crate) selection: String,
     pub(crate) settled: i64,
-    /// `None`: nothing was settled.
-    pub(crate) position: Option<Position>,
+    /// How far it got: a [`Position`], or what a [frame](Run::in_frame) makes of it. `None`:
+    /// nothing was settled.
+    pub(crate) place: Option<Value>,
+    pub(crate) completeness: Completeness,
+}
+
+impl PastRun {
+    /// The place in the order up to which everything is settled.
+    pub(crate) fn position(&self) -> Option<Position> {
+        position(self.place.as_ref()?)
+    }
+}
+
+/// Reads a place in the order.
+pub(crate) fn position(place: &Value) -> Option<Position> {
+    serde_json::from_value(place.clone()).ok()
 }
 
 /// Who holds the lock.
@@ -104,9 +122,7 @@ pub(crate) async fn make(client: &Client) -> Result<(), Failure> {
 /// # Errors
 /// The connection breaks.
 pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
-    let query = "select to_regclass('outbox_router.republication') is not null";
-    let row = client.query_one(query, &[]).await.map_err(sql_failure)?;
-    row.try_get(0).map_err(sql_failure)
+    held::exists(client, "republication").await.map_err(sql_failure)
 }
 
 /// The unfinished runs of this command, the last one first.
@@ -116,37 +132,62 @@ pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
 pub(crate) async fn unfinished(
     client: &Client,
     subject: Subject<'_>,
-) -> Result<Vec<Unfinished>, Failure> {
+) -> Result<Vec<PastRun>, Failure> {
+    past(client, subject, "finished_at is null").await
+}
+
+/// The last run of this command.
+///
+/// # Errors
+/// The role may not read it, or the connection breaks.
+pub(crate) async fn last(
+    client: &Client,
+    subject: Subject<'_>,
+) -> Result<Option<PastRun>, Failure> {
+    Ok(past(client, subject, "true").await?.into_iter().next())
+}
+
+/// At most twenty runs, the last one first.
+async fn past(
+    client: &Client,
+    subject: Subject<'_>,
+    condition: &str,
+) -> Result<Vec<PastRun>, Failure> {
     let query = format!(
-        "select id, decided_by, {}, selection, settled, position \
+        "select id, decided_by, {}, selection, settled, position, finished_at is not null \
          from outbox_router.republication \
-         where pipeline = $1 and slot = $2 and command = $3 and finished_at is null \
+         where pipeline = $1 and slot = $2 and command = $3 and {condition} \
          order by id desc limit 20",
         utc!("begun_at")
     );
     let Subject { pipeline, slot, command, .. } = subject;
     let rows = client.query(&query, &[&pipeline, &slot, &command]).await.map_err(sql_failure)?;
-    rows.iter().map(read_unfinished).collect::<Result<_, _>>().map_err(sql_failure)
+    rows.iter().map(read_past).collect::<Result<_, _>>().map_err(sql_failure)
 }
 
-fn read_unfinished(row: &Row) -> Result<Unfinished, tokio_postgres::Error> {
-    let position: Option<&str> = row.try_get(5)?;
-    Ok(Unfinished {
+fn read_past(row: &Row) -> Result<PastRun, tokio_postgres::Error> {
+    let place: Option<&str> = row.try_get(5)?;
+    let is_finished: bool = row.try_get(6)?;
+    Ok(PastRun {
         id: row.try_get(0)?,
         by: row.try_get(1)?,
         begun_at: row.try_get(2)?,
         selection: row.try_get(3)?,
         settled: row.try_get(4)?,
-        position: position.and_then(|text| serde_json::from_str(text).ok()),
+        place: place.and_then(|text| serde_json::from_str(text).ok()),
+        completeness: if is_finished { Completeness::Complete } else { Completeness::Partial },
     })
 }
 
 /// A run that is being carried out.
+#[derive(Clone)]
 pub(crate) struct Run<'a> {
     client: &'a Client,
     id: i64,
-    /// Rows that an earlier process settled.
+    /// Rows that were settled before.
     before: i64,
+    /// What is written beside the place in the order, as its member `order`.
+    frame: Option<Map<String, Value>>,
 }
 
 impl<'a> Run<'a> {
@@ -168,12 +209,18 @@ impl<'a> Run<'a> {
             .query_one(query, &[&pipeline, &slot, &command, &selection, &by, &reason])
             .await
             .map_err(sql_failure)?;
-        Ok(Self { client, id: row.try_get(0).map_err(sql_failure)?, before: 0 })
+        Ok(Self { client, id: row.try_get(0).map_err(sql_failure)?, before: 0, frame: None })
     }
 
     /// Goes on with a run.
-    pub(crate) const fn resume(client: &'a Client, run: &Unfinished) -> Self {
-        Self { client, id: run.id, before: run.settled }
+    pub(crate) const fn resume(client: &'a Client, run: &PastRun) -> Self {
+        Self { client, id: run.id, before: run.settled, frame: None }
+    }
+
+    /// The same run, of whose rows `before` are settled, with more to write beside each place in
+    /// the order.
+    pub(crate) fn in_frame(&self, before: i64, frame: Map<String, Value>) -> Self {
+        Self { client: self.client, id: self.id, before, frame: Some(frame) }
     }
 
     /// Its number.
@@ -187,7 +234,7 @@ impl<'a> Run<'a> {
     /// The role may not write it, or the connection breaks.
     pub(crate) async fn reached(&mut self, rows: u64, position: &Position) -> Result<(), Failure> {
         let settled = self.before.saturating_add_unsigned(rows);
-        let position = (!position.is_empty()).then(|| serde_json::json!(position).to_string());
+        let position = self.place(position).map(|place| place.to_string());
         let query = "update outbox_router.republication \
              set settled = $2, position = coalesce($3, position) where id = $1";
         self.client
@@ -195,6 +242,23 @@ impl<'a> Run<'a> {
             .await
             .map(drop)
             .map_err(sql_failure)
+    }
+
+    /// Notes how far it is, in the form of a [frame](Self::in_frame).
+    ///
+    /// # Errors
+    /// The role may not write it, or the connection breaks.
+    pub(crate) async fn note(&self, place: &Value) -> Result<(), Failure> {
+        let query = "update outbox_router.republication set position = $2 where id = $1";
+        let noted = self.client.execute(query, &[&self.id, &place.to_string()]).await;
+        noted.map(drop).map_err(sql_failure)
+    }
+
+    fn place(&self, position: &Position) -> Option<Value> {
+        let order = (!position.is_empty()).then(|| json!(position));
+        let Some(mut frame) = self.frame.clone() else { return order };
+        frame.extend(order.map(|order| ("order".to_owned(), order)));
+        Some(Value::Object(frame))
     }
 
     /// Notes how it ended. A run that did not complete can be resumed.

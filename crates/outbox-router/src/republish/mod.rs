@@ -8,7 +8,7 @@
 //! * `sender`: the loop between the two; `pace`: how fast it may go.
 //! * `checkpoints`, `journal`: how far a run got, so that another goes on from there.
 
-mod checkpoints;
+pub(crate) mod checkpoints;
 mod copy_text;
 pub(crate) mod destination;
 pub(crate) mod journal;

@@ -65,6 +65,11 @@ impl Columns {
         }
     }
 
+    /// A column of the table.
+    pub(crate) fn named(table: &TableRow, name: &str) -> Option<OrderColumn> {
+        OrderColumn::of(table, name)
+    }
+
     /// The columns by which rows are put in order.
     pub(crate) fn order(&self) -> Vec<OrderColumn> {
         self.time.iter().chain(self.id.as_ref().ok()).cloned().collect()
@@ -124,6 +129,11 @@ impl Query {
     /// How many rows there are.
     pub(crate) fn count(&self) -> String {
         format!("select count(*) from {}", self.tail())
+    }
+
+    /// Each row, without its columns.
+    pub(crate) fn any(&self) -> String {
+        format!("select from {}", self.tail())
     }
 
     /// The statement for [`Rows`](super::rows::Rows).

@@ -194,11 +194,6 @@ impl<'a, D: Destination> Sender<'a, D> {
         self.counts
     }
 
-    /// The run that is written down.
-    pub(crate) const fn journal(&self) -> Option<&Run<'a>> {
-        self.journal.as_ref()
-    }
-
     /// How many records were sent to each topic.
     pub(crate) fn topics(&self) -> Vec<(String, u64)> {
         let records = self.destination.records.iter();

@@ -8,8 +8,9 @@ use relay::{
 use tokio::time::{Duration, Instant};
 
 use super::{
+    command_stream::CommandFrame,
     connect::{Source, SourceReading},
-    slot_copy::{CopyFrame, SlotCopy},
+    slot_copy::SlotCopy,
 };
 
 /// The server has decoded everything if it answers for so long that it is no further. Its answer
@@ -54,7 +55,7 @@ impl DryStream {
     /// The slot's `confirmed_flush_lsn` when it was read, shortly before it was copied; the copy
     /// may begin later. Nothing that was committed before it comes.
     pub fn begins_at(&self) -> Lsn {
-        self.copy.begins_at()
+        self.copy.begins_at
     }
 
     /// Everything before this position was read.
@@ -68,7 +69,7 @@ impl DryStream {
     /// # Errors
     /// The connection broke.
     pub async fn fill(&mut self, limit: Duration) -> Result<(), Failure> {
-        self.copy.fill(limit).await
+        self.copy.stream.fill(limit).await
     }
 
     /// The next frame that has arrived, or `None` until more arrives. After
@@ -77,10 +78,10 @@ impl DryStream {
     /// # Errors
     /// The server ended the stream or violates the protocol.
     pub fn next(&mut self, take: impl FnOnce(&Record<'_>)) -> Result<Option<DryFrame>, Failure> {
-        let frame = match self.copy.peek()? {
+        let frame = match self.copy.stream.peek()? {
             None => return Ok(None),
-            Some(CopyFrame::Whole(payload)) => self.run.frame(payload, take)?,
-            Some(CopyFrame::Oversized { announced, prefix }) => {
+            Some(CommandFrame::Whole(payload)) => self.run.frame(payload, take)?,
+            Some(CommandFrame::Oversized { announced, prefix }) => {
                 self.run.oversized(announced, prefix)?
             }
         };
@@ -89,14 +90,14 @@ impl DryStream {
             DryFrame::Passed(position) if position <= self.passed => self.answers += 1,
             DryFrame::Passed(position) => {
                 self.passed = position;
-                self.copy.pass(position);
+                self.copy.stream.pass(position);
                 self.restart_wait();
             }
             DryFrame::Event | DryFrame::FilteredOut | DryFrame::Refused(..) | DryFrame::Other => {
                 self.restart_wait();
             }
         }
-        self.copy.consume();
+        self.copy.stream.consume();
         Ok(Some(frame))
     }
 

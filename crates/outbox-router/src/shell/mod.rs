@@ -18,6 +18,7 @@
 mod announce;
 mod clock;
 mod coalesce;
+mod command_stream;
 mod connect;
 mod dry_stream;
 mod event;
@@ -29,6 +30,7 @@ mod parts;
 mod pass;
 mod ports;
 mod slot_copy;
+mod snapshot_slot;
 mod state_topic;
 #[cfg(test)]
 mod tests;
@@ -53,7 +55,6 @@ use tokio::{
     time::Instant,
 };
 
-pub(crate) use self::connect::SourceReading;
 use self::{
     announce::Announcer,
     coalesce::Coalesce,
@@ -69,6 +70,10 @@ pub use self::{
     dry_stream::DryStream,
     parts::{Parts, Running},
     ports::{HeldTable, Kafka, Postgres, Sink, Started, StateTopic, TopicClient},
+};
+pub(crate) use self::{
+    connect::SourceReading,
+    snapshot_slot::{SlotHolder, SnapshotSlot},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},

@@ -223,6 +223,7 @@ fn record() -> Witness {
             by: "ann".to_owned(),
             at: "2026-01-01T00:00:00Z".to_owned(),
             generation: 1,
+            recovered: None,
         }],
         began_without: Some(mark(1)),
         ..Witness::at(Lsn::from_u64(1 << 40))

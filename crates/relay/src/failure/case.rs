@@ -95,6 +95,12 @@ cases! {
     OtherDatabase = "other_database" of SlotUnsuitable,
     /// A slot of this name exists, and does not fit.
     SlotUnsuitable = "slot_unfit" of SlotUnsuitable,
+    /// The slot does not divide the rows of the tables for a back-fill.
+    BackfillTooLate = "backfill_too_late" of SlotUnsuitable,
+    /// A back-fill of other rows is not complete.
+    BackfillOfOtherRows = "backfill_of_other_rows" of SlotUnsuitable,
+    /// A back-fill is not complete.
+    BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 
@@ -167,6 +173,21 @@ cases! {
     RetentionOpen = "retention_open" of Retention,
     /// The slot does not reach the position that has to be confirmed.
     RetentionUnconfirmed = "retention_unconfirmed" of Retention,
+
+    /// It is not known from when on rows are missing.
+    RecoverSince = "recover_since" of Recovery,
+    /// The table has no column with the time at which a row was made.
+    RecoverTime = "recover_time" of Recovery,
+    /// The table has no index that begins with that column.
+    RecoverIndex = "recover_index" of Recovery,
+    /// The ids of rows cannot be compared with those of records.
+    RecoverId = "recover_id" of Recovery,
+    /// Records that have to be compared may be deleted, or cannot be read.
+    RecoverExpired = "recover_expired" of Recovery,
+    /// A column of `recover.order_by` does not exist.
+    RecoverOrder = "recover_order" of Recovery,
+    /// The publication does not exist.
+    RecoverPublication = "recover_publication" of Recovery,
 
     /// As many keys are held as may be.
     HeldKeysFull = "held_keys_full" of HeldFull,

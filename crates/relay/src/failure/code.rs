@@ -138,6 +138,8 @@ codes! {
     HeldTableBehind = "P037", Gap;
     /// Delivered rows cannot be removed from an outbox table.
     Retention = "P038", Note;
+    /// Which rows are missing cannot be told.
+    Recovery = "P039", Note;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

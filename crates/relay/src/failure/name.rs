@@ -49,6 +49,8 @@ names! {
     RouterDatabase = "router_database",
     /// The process id of a server process.
     Pid = "pid",
+    /// A run in `outbox_router.republication`, by its number.
+    Run = "run",
     /// A version of PostgreSQL.
     Version = "version",
     /// The server's own hint.

@@ -44,4 +44,4 @@ pub use combine::combine;
 pub use format::Unreadable;
 pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
 pub use key::WitnessKey;
-pub use record::{ACCEPTED_MAX, Acceptance, Former, Witness};
+pub use record::{ACCEPTED_MAX, Acceptance, Former, Recovered, Witness};

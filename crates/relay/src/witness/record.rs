@@ -86,6 +86,17 @@ pub struct Acceptance {
     /// The generation that the acceptance began, or, of an accepted beginning, the one it belongs
     /// to.
     pub generation: u64,
+    /// What was sent before; `None` where a person gave the rows up, or sent them by other means.
+    pub recovered: Option<Recovered>,
+}
+
+/// What was sent of the rows of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// Rows that were in no topic.
+    pub rows: u64,
+    /// Records that were sent for them.
+    pub records: u64,
 }
 
 /// How many acceptances a record keeps.

@@ -12,6 +12,7 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -133,6 +134,26 @@ pub async fn create_topic(
 }
 
 impl KafkaCluster {
+    /// Deletes the records of a partition before an offset, as retention does.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the broker refuses.
+    pub async fn delete_records(
+        &self,
+        topic: &str,
+        partition: i32,
+        before: i64,
+    ) -> anyhow::Result<()> {
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(topic, partition, Offset::Offset(before))?;
+        let deleted = client(&self.bootstrap())?.delete_records(&offsets, &options()).await?;
+        for partition in deleted.elements() {
+            partition.error()?;
+        }
+        Ok(())
+    }
+
     /// Makes a topic and returns when every partition has a leader.
     ///
     /// # Errors

@@ -8,6 +8,9 @@
 mod rows;
 mod show;
 
+pub(super) use rows::outbox_tables;
+pub(super) use show::{changed, keeps_none};
+
 use std::time::Duration;
 
 use relay::{
@@ -33,13 +36,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What an acceptance is made from.
-struct Facts {
+pub(super) struct Facts {
     stored: PipelineRecords,
     /// The witness as it is in Kafka.
-    recorded: Witness,
+    pub(super) recorded: Witness,
     /// The same, with the gaps that a router would find now and that are not in it yet.
-    witness: Witness,
-    reading: SourceReading,
+    pub(super) witness: Witness,
+    pub(super) reading: SourceReading,
 }
 
 /// Shows what is open, asks for confirmation, and writes the acceptance.
@@ -105,14 +108,14 @@ pub(super) async fn accept(
 /// Reads source and witness, and waits up to [`STOP_TIMEOUT`] until no router streams: a streaming
 /// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
 /// refused later.
-async fn read_when_idle(
+pub(super) async fn read_when_idle(
     config: &Config,
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
     let until = Instant::now() + STOP_TIMEOUT;
     loop {
-        let facts = read_facts(config, records, source).await?;
+        let facts = read_facts(config, records, source, None).await?;
         let must_wait = !facts.witness.gaps.is_empty() && witness::is_held(&facts.reading);
         if !must_wait || Instant::now() >= until {
             return Ok(facts);
@@ -121,12 +124,16 @@ async fn read_when_idle(
     }
 }
 
-async fn read_facts(
+/// Reads source and witness. A slot that the command itself holds by the walsender `holder` counts
+/// as free.
+pub(super) async fn read_facts(
     config: &Config,
     records: &Records,
     source: &Source,
+    holder: Option<i32>,
 ) -> Result<Facts, TaskError> {
-    let (reading, mut stored) = witness::read_together(records, source).await?;
+    let (mut reading, mut stored) = witness::read_together(records, source).await?;
+    witness::ignore_holder(&mut reading, holder);
     let Some(recorded) = stored.witness.take() else {
         return Err(show::no_record(records.topic()).into());
     };
@@ -165,11 +172,31 @@ fn decide(
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
     }
-    let baseline = witness::baseline(config, facts.reading, &facts.witness.open_findings())?;
-    let recorded = facts.recorded.open_findings();
-    let known: Vec<OpenFinding> =
-        chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
-    facts.witness.may_accept(&known, &baseline)?;
-    let begin = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
-    Ok(facts.witness.accept(chosen, begin, &by))
+    facts.closed(config, chosen, &by)
+}
+
+impl Facts {
+    /// The process that streams from the slot.
+    pub(super) fn holder(&self) -> Option<i32> {
+        self.reading.slot_reading.slot.as_ref()?.active_pid
+    }
+
+    /// The witness in which these gaps are closed: the router continues from the present state.
+    ///
+    /// # Errors
+    /// A stream could not start now, or would not be complete.
+    pub(super) fn closed(
+        self,
+        config: &Config,
+        chosen: &[OpenFinding],
+        by: &str,
+    ) -> Result<Witness, Failure> {
+        let baseline = witness::baseline(config, self.reading, &self.witness.open_findings())?;
+        let recorded = self.recorded.open_findings();
+        let known: Vec<OpenFinding> =
+            chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
+        self.witness.may_accept(&known, &baseline)?;
+        let begin = Witness::begin(&baseline, &self.stored.cluster, &config.outboxes());
+        Ok(self.witness.accept(chosen, begin, by))
+    }
 }

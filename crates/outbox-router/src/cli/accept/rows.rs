@@ -76,6 +76,11 @@ pub(super) async fn count(
     }
 }
 
+/// The names of the outbox tables.
+pub(in crate::cli) fn outbox_tables(config: &Config, catalog: &Catalog) -> Vec<TableName> {
+    tables(config, catalog).into_iter().map(|(_, name)| name).collect()
+}
+
 fn tables(config: &Config, catalog: &Catalog) -> Vec<(Oid, TableName)> {
     let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
     let mut named: Vec<(Oid, TableName)> =

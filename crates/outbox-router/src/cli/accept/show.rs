@@ -148,12 +148,12 @@ pub(super) fn nobody_to_ask(chosen: &[OpenFinding], out: Out<'_>) -> io::Result<
 }
 
 /// What is open has changed while the person answered.
-pub(super) fn changed() -> Failure {
-    Failure::of(Case::OpenChanged, "nothing was accepted: what is open has changed meanwhile")
+pub(in crate::cli) fn changed() -> Failure {
+    Failure::of(Case::OpenChanged, "nothing was closed: what is open has changed meanwhile")
 }
 
 /// There is no state topic to write the acceptance to.
-pub(super) fn keeps_none() -> Failure {
+pub(in crate::cli) fn keeps_none() -> Failure {
     Failure::of(
         Case::NoStateTopic,
         "kafka.state_topic is empty, so no witness keeps a gap: without a state topic every restart of \

@@ -132,7 +132,8 @@ fn topic(text: &str) -> Result<TopicName, String> {
     TopicName::new(text).map_err(|illegal| illegal.to_string())
 }
 
-fn rate(text: &str) -> Result<NonZeroU32, &'static str> {
+/// How many records a second.
+pub(in crate::cli) fn rate(text: &str) -> Result<NonZeroU32, &'static str> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     number.parse().map_err(|_| "write how many a second, such as 500")
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cli::{Exit, TaskError, Terminal, connect, print_failure::print_failure},
-    republish::journal::{self, Holder, Unfinished},
+    republish::journal::{self, Holder, PastRun},
 };
 
 impl Replay<'_> {
@@ -38,7 +38,7 @@ impl Replay<'_> {
         &self,
         selection: &mut Selection,
         terminal: &mut Terminal<'_>,
-    ) -> Result<Result<Option<Unfinished>, Early>, TaskError> {
+    ) -> Result<Result<Option<PastRun>, Early>, TaskError> {
         if self.args.audit == Audit::Omit {
             return Ok(Ok(None));
         }
@@ -67,7 +67,7 @@ impl Replay<'_> {
             (Start::Resume, None) => {
                 writeln!(terminal.err, "error: there is no unfinished run of these rows")?;
                 for run in &open {
-                    let Unfinished { id, begun_at, by, settled, selection, .. } = run;
+                    let PastRun { id, begun_at, by, settled, selection, .. } = run;
                     writeln!(
                         terminal.err,
                         "  run {id}, begun at {begun_at} by {by}, {settled} rows: {selection}"
@@ -78,7 +78,7 @@ impl Replay<'_> {
             (Start::Resume, Some(run)) => {
                 let run = run.clone();
                 let Chosen { query, .. } = &mut selection.chosen;
-                if let Some(condition) = run.position.as_ref().and_then(|at| query.from(at)) {
+                if let Some(condition) = run.position().and_then(|at| query.from(&at)) {
                     query.and(condition);
                     selection.plan.rows = match self.count_of(&selection.chosen).await? {
                         Ok(rows) => rows,

@@ -1,17 +1,14 @@
 //! Which rows a command line selects.
 
-use relay::{TableName, Timestamp};
+use relay::TableName;
 use serde_json::json;
 use tokio_postgres::{Client, error::SqlState};
 
 use super::args::{Marker, ReplayArgs};
 use crate::{
-    cli::{TaskError, dead_letters::Since, since},
+    cli::{TaskError, dead_letters::Since, republication::OutboxRows, since},
     postgres::{quote_literal, quote_table, sql_failure},
-    republish::{
-        selection::{Columns, CommitTimes, OrderColumn, Query, is_one_of, time_literal},
-        table_row::TableRow,
-    },
+    republish::selection::{Columns, OrderColumn, Query, is_one_of, time_literal},
 };
 
 /// The rows, and what is said about them.
@@ -26,34 +23,14 @@ pub(super) struct Chosen {
 /// A command line that does not fit the table, for people.
 pub(super) struct Unfit(pub(super) String);
 
-/// What is read before: how the server keeps times.
-pub(super) struct Server {
-    pub(super) commit_times: CommitTimes,
-    /// `server_encoding` as COPY is asked for it.
-    pub(super) encoding: &'static str,
-}
-
-impl Server {
-    pub(super) async fn read(client: &Client) -> Result<Self, TaskError> {
-        let query = "select current_setting('track_commit_timestamp') = 'on', \
-             current_setting('server_encoding') = 'SQL_ASCII'";
-        let row = client.query_one(query, &[]).await?;
-        let commit_times = if row.try_get(0)? { CommitTimes::Kept } else { CommitTimes::NotKept };
-        // Bytes of no known encoding are sent as they are, as in a stream.
-        let encoding = if row.try_get(1)? { "SQL_ASCII" } else { "UTF8" };
-        Ok(Self { commit_times, encoding })
-    }
-}
-
 /// The rows that `args` names.
 pub(super) async fn choose(
     client: &Client,
     args: &ReplayArgs,
-    table: &TableRow,
-    columns: &Columns,
-    (timestamp, commit_times): (Timestamp, CommitTimes),
+    rows: &OutboxRows,
 ) -> Result<Result<Chosen, Unfit>, TaskError> {
-    let mut query = Query::all(table, columns, timestamp, commit_times);
+    let (columns, table) = (&rows.columns, &rows.row.table);
+    let mut query = rows.all();
     let mut shown = Vec::new();
     if let Err(unfit) = by_texts(args, columns, &mut query, &mut shown) {
         return Ok(Err(unfit));
@@ -61,7 +38,7 @@ pub(super) async fn choose(
     let bounds = [("since", ">=", args.since.as_ref()), ("until", "<", args.until.as_ref())];
     for (flag, comparison, time) in bounds {
         let Some(time) = time else { continue };
-        let column = match time_column(columns, &table.table, flag) {
+        let column = match time_column(columns, table, flag) {
             Ok(column) => column,
             Err(unfit) => return Ok(Err(unfit)),
         };
@@ -78,7 +55,7 @@ pub(super) async fn choose(
         shown.push(format!("where: {condition}"));
     }
     let order: Vec<&str> = query.order.iter().map(|column| column.name.as_str()).collect();
-    let canonical = canonical(args, &table.table, &order);
+    let canonical = canonical(args, table, &order);
     Ok(Ok(Chosen { canonical, shown, query }))
 }
 
@@ -170,46 +147,6 @@ fn canonical(args: &ReplayArgs, table: &TableName, order: &[&str]) -> String {
         "order": order,
     })
     .to_string()
-}
-
-/// The events of a pipeline that are open in `outbox_router.held`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeldEvents<'a> {
-    pub(super) pipeline: &'a str,
-    pub(super) slot: &'a str,
-    pub(super) table: &'a TableName,
-}
-
-impl HeldEvents<'_> {
-    /// How many there are of the table; none where nothing is ever held.
-    pub(super) async fn count(self, client: &Client) -> Result<i64, TaskError> {
-        let query = "select to_regclass('outbox_router.held') is not null";
-        if !client.query_one(query, &[]).await?.try_get::<_, bool>(0)? {
-            return Ok(0);
-        }
-        let query = format!("select count(*) from outbox_router.held h where {}", self.open());
-        Ok(client.query_one(&query, &[]).await?.try_get(0)?)
-    }
-
-    /// Whether a row is none of them.
-    pub(super) fn none_of(self, query: &Query, id: &OrderColumn) -> String {
-        format!(
-            "not exists (select from outbox_router.held h where {} and h.event_id = {}::text)",
-            self.open(),
-            query.column(id)
-        )
-    }
-
-    fn open(self) -> String {
-        let Self { pipeline, slot, table } = self;
-        format!(
-            "h.pipeline = {} and h.slot = {} and h.table_name = {} \
-             and h.state in ('held', 'requeued', 'dropping')",
-            quote_literal(pipeline),
-            quote_literal(slot),
-            quote_literal(&table.to_string())
-        )
-    }
 }
 
 /// The ids of the command line that no row of the table has.

@@ -18,22 +18,23 @@
 mod args;
 mod bookkeeping;
 mod chosen;
-mod progress;
 mod report;
 mod select;
 mod work;
 
+pub(super) use args::rate;
 pub use args::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 use std::time::Duration;
 
-use relay::{Failure, TopicFacts, TopicName};
+use relay::{Failure, RepublishSettings, TopicFacts, TopicName};
 
 use super::{
-    Audience, Exit, Form, TaskError, Terminal,
+    Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
     decision_args::{Decider, Effect},
     one_table::one_table,
     print_failure::print_failure,
+    republication::{Republication, SESSION, Sent, place},
     topic_lookups::{Topic, TopicLookups},
 };
 use crate::{
@@ -41,14 +42,13 @@ use crate::{
     prepare,
     republish::{
         destination::{Cluster, Destination, Nowhere},
-        journal::{self, Completeness, Run, Unfinished},
-        rows::Rows,
-        sender::{BadRows, Counts, Ended, Sender, Settings},
+        journal::{self, PastRun, Run},
+        sender::{BadRows, Counts, Ended},
     },
 };
-use progress::{Place, Progress};
+use args::MARKER;
 use report::{Outcome, Plan};
-use work::{BEGIN, COMMAND, Early, Replay, SESSION, Selection};
+use work::{BEGIN, COMMAND, Early, Replay, Selection};
 
 /// Selects, counts, asks, sends and reports.
 pub(super) async fn replay(
@@ -129,7 +129,8 @@ impl Replay<'_> {
             Form::Text => writeln!(terminal.err, "nothing was sent: no row is selected")?,
             Form::Json => {
                 let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
-                let outcome = Outcome { counts, topics, ended, took: Duration::ZERO, run: None };
+                let sent = Sent { counts, topics, ended, took: Duration::ZERO };
+                let outcome = Outcome { sent, run: None };
                 writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
             }
         }
@@ -167,7 +168,7 @@ impl Replay<'_> {
     async fn send(
         &self,
         selection: &Selection,
-        resumed: Option<&Unfinished>,
+        resumed: Option<&PastRun>,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
         let subject = self.subject(&selection.chosen.canonical);
@@ -194,44 +195,31 @@ impl Replay<'_> {
         run: Option<Run<'_>>,
         terminal: &mut Terminal<'_>,
     ) -> Result<Outcome, TaskError> {
-        let Selection { row, chosen, plan, encoding } = selection;
-        let settings = Settings {
-            bad_rows: match (self.args.bad, self.args.decision.effect) {
+        let Self { args, config, reader, .. } = *self;
+        let Selection { rows, chosen, plan } = selection;
+        let effect = args.decision.effect;
+        let marker = (args.marker == Marker::Write).then(|| MARKER.to_owned());
+        reader.batch_execute(BEGIN).await?;
+        let republication = Republication {
+            config,
+            reader,
+            rows,
+            query: &chosen.query,
+            total: plan.rows,
+            bad_rows: match (args.bad, effect) {
                 (BadRow::Stop, Effect::Real) => BadRows::Stop,
                 (BadRow::Skip, _) | (_, Effect::Dry) => BadRows::LeaveOut,
             },
-            rate: self.args.rate.filter(|_| self.args.decision.effect == Effect::Real),
-            row_bytes: prepare::size(self.config.limits.row_bytes),
-            to_topic: self.args.to_topic.clone(),
-            order: chosen.query.order.iter().map(|column| column.place).collect(),
+            rate: args.rate.filter(|_| effect == Effect::Real),
+            different: RepublishSettings { to_topic: args.to_topic.clone(), marker },
         };
-        self.reader.batch_execute(BEGIN).await?;
-        let copy = chosen.query.copy(encoding);
-        let rows = Rows::begin(self.reader, &copy, row.oid).await;
-        let rows = rows.map_err(|failure| self.denied(failure.into()))?;
-        let place = match (terminal.audience, self.args.decision.form) {
-            (Audience::Person, Form::Text) => Place::Line,
-            (Audience::Person | Audience::Machine, Form::Text | Form::Json) => Place::Log,
-        };
-        let mut progress = Progress::new(terminal.err, place, plan.rows);
-        let mut sender = Sender::new(rows, self.republish(row)?, destination, settings, run);
-        let mut ended = sender.send(&mut progress).await;
-        report::with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
-        progress.close();
-        let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
-        if let Some(run) = sender.journal() {
-            let completeness = match ended {
-                Ended::Complete => Completeness::Complete,
-                Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::Partial,
-            };
-            let noted = run.end(&report::outcome(&ended, counts), completeness).await;
-            // What has stopped the run may be that PostgreSQL does not answer.
-            if matches!(ended, Ended::Complete) {
-                noted?;
-            }
+        let place = place(terminal.audience, args.decision.form);
+        let sent = republication.send(destination, run.clone(), (terminal.err, place)).await;
+        let sent = sent.map_err(|failure| self.denied(failure.into()))?;
+        if let Some(run) = &run {
+            sent.note_end(run).await?;
         }
-        let run = sender.journal().map(Run::id);
-        Ok(Outcome { counts, topics, ended, took, run })
+        Ok(Outcome { sent, run: run.map(|run| run.id()) })
     }
 
     fn report(
@@ -247,8 +235,8 @@ impl Replay<'_> {
                 writeln!(terminal.out, "{document:#}")?;
             }
         }
-        let is_all = matches!(outcome.ended, Ended::Complete)
-            && outcome.counts.left_out == 0
+        let is_all = matches!(outcome.sent.ended, Ended::Complete)
+            && outcome.sent.counts.left_out == 0
             && plan.unknown_ids.is_empty();
         Ok(if is_all { Exit::Done } else { Exit::Failure })
     }

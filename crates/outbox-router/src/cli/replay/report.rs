@@ -2,15 +2,17 @@
 
 use std::{io, time::Duration};
 
-use relay::{Failure, Name};
+use relay::Failure;
 use serde_json::{Value, json};
 
-use super::{
-    args::{MARKER, Marker, ReplayArgs},
-    progress::rate,
-};
+use super::args::{MARKER, Marker, ReplayArgs};
 use crate::{
-    cli::{decision_args::Effect, print_failure::print_failure, shown_bytes},
+    cli::{
+        decision_args::Effect,
+        print_failure::print_failure,
+        republication::{Sent, rate},
+        shown_bytes,
+    },
     codes::hint,
     republish::sender::{Counts, Ended},
     wording::roughly,
@@ -42,10 +44,7 @@ pub(super) struct Plan {
 
 /// What became of it.
 pub(super) struct Outcome {
-    pub(super) counts: Counts,
-    pub(super) topics: Vec<(String, u64)>,
-    pub(super) ended: Ended,
-    pub(super) took: Duration,
+    pub(super) sent: Sent,
     /// The number of the run in `outbox_router.republication`.
     pub(super) run: Option<i64>,
 }
@@ -114,7 +113,7 @@ pub(super) fn text(
     args: &ReplayArgs,
     (out, err): (Out<'_>, Out<'_>),
 ) -> io::Result<()> {
-    let Outcome { counts, topics, ended, took, run } = outcome;
+    let Outcome { sent: Sent { counts, topics, ended, took }, run } = outcome;
     let Counts { sent, filtered, left_out, in_flight, .. } = *counts;
     for (topic, records) in topics {
         writeln!(out, "  {topic}: {records} records")?;
@@ -160,7 +159,7 @@ pub(super) fn text(
 
 /// Prints what became of it, for programs.
 pub(super) fn document(plan: &Plan, outcome: &Outcome, args: &ReplayArgs) -> Value {
-    let Outcome { counts, topics, ended, took, run } = outcome;
+    let Outcome { sent: Sent { counts, topics, ended, took }, run } = outcome;
     let topics: serde_json::Map<String, Value> =
         topics.iter().map(|(topic, records)| (topic.clone(), json!(records))).collect();
     let (outcome, failure) = match ended {
@@ -189,26 +188,6 @@ pub(super) fn document(plan: &Plan, outcome: &Outcome, args: &ReplayArgs) -> Val
         "run": run,
         "resumed": plan.resumed.map(|(run, _)| run),
     })
-}
-
-/// The core does not know how the cluster is reached.
-pub(super) fn with_brokers(ended: &mut Ended, brokers: &str) {
-    if let Ended::AtRow(failure) | Ended::Failed(failure) = ended {
-        failure.names.set(Name::Brokers, brokers.to_owned());
-    }
-}
-
-/// How a run ended, as its row in `outbox_router.republication` says it.
-pub(super) fn outcome(ended: &Ended, counts: Counts) -> String {
-    let Counts { sent, filtered, left_out, .. } = counts;
-    let figures = format!("sent {sent}, filtered {filtered}, left out {left_out}");
-    let named = |failure: &Failure| format!("{figures}; {failure:#}");
-    match ended {
-        Ended::Complete => format!("complete: {figures}"),
-        Ended::Interrupted => format!("interrupted: {figures}"),
-        Ended::AtRow(failure) => format!("stopped at a row: {}", named(failure)),
-        Ended::Failed(failure) => format!("failed: {}", named(failure)),
-    }
 }
 
 fn failure_json(failure: &Failure) -> Value {

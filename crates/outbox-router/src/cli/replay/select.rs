@@ -1,42 +1,33 @@
 //! Which rows there are to send, and how many.
 
-use relay::{Case, Failure, source::Oid};
+use relay::{Case, Failure};
 
 use super::{
-    chosen::{Chosen, HeldEvents, Server, choose, refused, unknown_ids},
+    chosen::{Chosen, choose, refused, unknown_ids},
     report::Plan,
     work::{BEGIN, Early, Replay, Selection},
 };
 use crate::{
     cli::{
         TaskError,
-        explain_row::{dry_run_of, why_none_fits},
+        republication::{HeldEvents, OutboxRows},
     },
     postgres::{quote_identifier, quote_table},
-    prepare,
-    republish::{selection::Columns, table_row::TableRow},
+    republish::selection::Columns,
 };
 
 impl Replay<'_> {
     /// Finds out which rows there are, and counts them.
     pub(super) async fn select(&self) -> Result<Result<Selection, Early>, TaskError> {
         let Self { args, config, reader, table, .. } = *self;
-        let row = TableRow::describe(reader, table).await?;
-        let server = Server::read(reader).await?;
-        let outboxes = config.outboxes();
-        let row_bytes = prepare::size(config.limits.row_bytes);
-        let run = dry_run_of(&row, &outboxes, row_bytes)?;
-        let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) else {
-            return Err(why_none_fits(&row, &outboxes, row_bytes)?.into());
-        };
-        let columns = Columns::of(&row, mapping);
-        let times = (mapping.table().timestamp, server.commit_times);
+        let rows = OutboxRows::describe(reader, config, table).await?;
+        let columns = &rows.columns;
         let to = match &args.to_topic {
             Some(topic) => format!("topic {topic}"),
-            None => format!("the topics of the rows, {}", mapping.topic()),
+            None => format!("the topics of the rows, {}", rows.topic),
         };
         reader.batch_execute(BEGIN).await?;
-        let mut chosen = match choose(reader, args, &row, &columns, times).await? {
+        let mut chosen = match choose(reader, args, &rows).await? {
             Ok(chosen) => chosen,
             Err(unfit) => return Ok(Err(unfit.into())),
         };
@@ -48,7 +39,7 @@ impl Replay<'_> {
             Ok(unknown_ids) => unknown_ids,
             Err(unfit) => return Ok(Err(unfit.into())),
         };
-        let (rows, held) = match self.count(&mut chosen, &columns).await? {
+        let (count, held) = match self.count(&mut chosen, columns).await? {
             Ok(counted) => counted,
             Err(early) => return Ok(Err(early)),
         };
@@ -56,8 +47,9 @@ impl Replay<'_> {
         let order = chosen.query.order.iter().map(|column| column.name.clone()).collect();
         let conditions = chosen.shown.clone();
         let table = table.to_string();
-        let plan = Plan { table, conditions, order, to, rows, held, unknown_ids, resumed: None };
-        Ok(Ok(Selection { row, chosen, plan, encoding: server.encoding }))
+        let plan =
+            Plan { table, conditions, order, to, rows: count, held, unknown_ids, resumed: None };
+        Ok(Ok(Selection { rows, chosen, plan }))
     }
 
     /// How many rows there are to send, and how many are held and left out from here on.

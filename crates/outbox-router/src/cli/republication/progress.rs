@@ -32,6 +32,8 @@ pub(in crate::cli) struct Progress<'t> {
     err: &'t mut (dyn io::Write + Send),
     place: Place,
     total: u64,
+    /// What is counted, in the plural.
+    unit: &'static str,
     begun: Instant,
     told: Instant,
     named: u64,
@@ -42,9 +44,22 @@ pub(in crate::cli) struct Progress<'t> {
 }
 
 impl<'t> Progress<'t> {
-    pub(in crate::cli) fn new(err: &'t mut (dyn io::Write + Send), place: Place, total: u64) -> Self {
-        let now = Instant::now();
-        Self { err, place, total, begun: now, told: now, named: 0, waits_for: None, is_open: false }
+    pub(in crate::cli) fn new(
+        err: &'t mut (dyn io::Write + Send),
+        place: Place,
+        total: u64,
+    ) -> Self {
+        Self::of((total, "rows"), err, place)
+    }
+
+    /// The same for what are no rows.
+    pub(in crate::cli) fn of(
+        (total, unit): (u64, &'static str),
+        err: &'t mut (dyn io::Write + Send),
+        place: Place,
+    ) -> Self {
+        let (begun, told) = (Instant::now(), Instant::now());
+        Self { err, place, total, unit, begun, told, named: 0, waits_for: None, is_open: false }
     }
 
     /// Since it began.
@@ -68,7 +83,7 @@ impl<'t> Progress<'t> {
             _ if left == 0 => String::new(),
             rate => format!(", {} left", roughly(Duration::from_secs(left / rate))),
         };
-        format!("{done} of {} rows, {rate}/s{eta}", self.total)
+        format!("{done} of {} {}, {rate}/s{eta}", self.total, self.unit)
     }
 
     /// What is told about progress, is no part of the result; where it cannot be written, the work

@@ -10,7 +10,6 @@ use relay::{
     witness::{OpenFinding, Witness},
 };
 
-use super::slot::SlotOrigin;
 use crate::{
     cli::{
         RecordPart, TaskError,
@@ -34,10 +33,27 @@ pub(super) enum Next {
     AcceptFirst,
 }
 
+/// When the slot was created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotOrigin {
+    /// This command has created it.
+    Now,
+    /// It existed already: only a witness shows what happened to it before.
+    Before,
+}
+
+/// The slot that the witness is created for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) origin: SlotOrigin,
+    /// The walsender by which this command holds it.
+    pub(super) holder: Option<i32>,
+}
+
 /// Creates the first witness, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
-    made: SlotOrigin,
+    made: Slot,
     config: &Config,
     access: Access<'_>,
     out: Out<'_>,
@@ -54,7 +70,8 @@ pub(super) async fn record(
         (RecordPart::Include, Some(topic)) => topic,
     };
     let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
-    let Some((records, reading, stored)) = found else { return Ok(Next::Run) };
+    let Some((records, mut reading, stored)) = found else { return Ok(Next::Run) };
+    witness::ignore_holder(&mut reading, made.holder);
     match &stored.witness {
         Some(known) => {
             let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
@@ -82,7 +99,7 @@ async fn find(
 async fn make(
     records: &Records,
     stored: &PipelineRecords,
-    made: SlotOrigin,
+    made: Slot,
     config: &Config,
     reading: SourceReading,
     out: Out<'_>,
@@ -93,7 +110,7 @@ async fn make(
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
     let first = Witness {
-        began_without: (made == SlotOrigin::Before).then(|| baseline.beginning()),
+        began_without: (made.origin == SlotOrigin::Before).then(|| baseline.beginning()),
         ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;

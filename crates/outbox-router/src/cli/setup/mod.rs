@@ -6,6 +6,8 @@
 //! again: it checks what exists, and changes it only by adding a table to the publication. What
 //! does not fit is refused, with the statement that corrects it.
 
+mod args;
+mod backfill;
 mod dead_letters;
 mod first;
 mod preflight;
@@ -19,14 +21,49 @@ use relay::{Case, Failure, OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
-    DeadLetterTables, Exit, MissingTable, SetupArgs, SqlMode, TaskError, Terminal,
+    DeadLetterTables, Exit, MissingTable, SqlMode, TaskError, Terminal,
     connect::{Access, with_connection},
     open_events::OpenEvents,
     sql,
 };
-use crate::config::Config;
-use first::Next;
-use slot::SlotOrigin;
+use crate::{config::Config, shell::SlotHolder};
+pub use args::{BackfillArgs, OlderRows, SetupArgs};
+use backfill::{Backfill, Backfilled};
+use first::{Next, SlotOrigin};
+use slot::ExistingSlot;
+
+/// The version of a server that can have a slot.
+///
+/// # Errors
+/// It cannot.
+pub(super) async fn check_server(client: &Client) -> Result<i32, TaskError> {
+    preflight::server(client).await
+}
+
+/// Whether the publication exists.
+pub(super) async fn has_publication(
+    client: &Client,
+    name: &str,
+    version: i32,
+) -> Result<bool, TaskError> {
+    Ok(publication::find(client, name, version).await?.is_some())
+}
+
+/// Creates the publication, or adds the tables that it lacks.
+pub(super) async fn mend_publication(
+    client: &Client,
+    config: &Config,
+    (tables, version): (&[TableName], i32),
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), TaskError> {
+    let name = config.postgres.publication.as_str();
+    match publication::find(client, name, version).await? {
+        None => publication::create(client, name, tables, out).await,
+        Some(known) => {
+            publication::fit(client, name, &known, tables, &config.outboxes(), out).await
+        }
+    }
+}
 
 /// Prints the SQL, or runs it and creates the first witness.
 pub(super) async fn setup(
@@ -36,18 +73,21 @@ pub(super) async fn setup(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     match args.write {
-        SqlMode::Print => print::print(args, config, access, terminal.out)?,
-        SqlMode::Apply => Box::pin(apply(args, config, access, terminal.out)).await?,
+        SqlMode::Print => {
+            print::print(args, config, access, terminal.out)?;
+            Ok(Exit::Done)
+        }
+        SqlMode::Apply => Box::pin(apply(args, config, access, terminal)).await,
     }
-    Ok(Exit::Done)
 }
 
 async fn apply(
     args: &SetupArgs,
     config: &Config,
     access: Access<'_>,
-    out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let out = &mut *terminal.out;
     let outboxes = sql::outboxes(config);
     let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
     let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
@@ -58,6 +98,9 @@ async fn apply(
         let slot = slot::find(client, name).await?;
         if let Some(slot) = &slot {
             slot.check_fits(name)?;
+        }
+        if args.backfill.rows == OlderRows::Leave {
+            backfill::refuse_unfinished(client, config).await?;
         }
         let known = publication::find(client, publication, version).await?;
         if slot.is_some() && known.is_none() {
@@ -72,30 +115,22 @@ async fn apply(
         if args.dead_letters == DeadLetterTables::Make {
             dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
-        match known {
-            None => publication::create(client, publication, &tables, out).await?,
-            Some(known) => {
-                let outboxes = config.outboxes();
-                publication::fit(client, publication, &known, &tables, &outboxes, out).await?;
-            }
-        }
+        mend_publication(client, config, (&tables, version), out).await?;
         for other in OpenEvents::others(client, config).await? {
             writeln!(out, "table outbox_router.held: {}", other.of_other())?;
         }
         Ok((version, slot))
     });
     let (version, slot) = Box::pin(version).await?;
-    let made = match slot {
-        Some(slot) => {
-            writeln!(out, "slot {name}: exists already, at {}", slot.position)?;
-            SlotOrigin::Before
-        }
-        None => {
-            Box::pin(slot::create(access, name, version, args.wait, out)).await?;
-            SlotOrigin::Now
-        }
+    let slots = Slots { args, config, access, tables: &tables, version };
+    let Some((origin, holder)) = Box::pin(slots.make(slot, terminal)).await? else {
+        return Ok(Exit::Failure);
     };
+    let out = &mut *terminal.out;
+    let pid = holder.as_deref().and_then(SlotHolder::pid);
+    let made = first::Slot { origin, holder: pid };
     let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
+    drop(holder);
     let unused = args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters();
     if unused {
         writeln!(
@@ -110,7 +145,47 @@ async fn apply(
             writeln!(out, "next: outbox-router accept, and only then: outbox-router run")?;
         }
     }
-    Ok(())
+    Ok(Exit::Done)
+}
+
+/// What the slot is made from, where it does not exist.
+struct Slots<'a> {
+    args: &'a SetupArgs,
+    config: &'a Config,
+    access: Access<'a>,
+    tables: &'a [TableName],
+    version: i32,
+}
+
+impl Slots<'_> {
+    /// Makes the slot, and sends the older rows if it is told to; `None`: not all of them. A holder
+    /// keeps the slot from routers.
+    async fn make(
+        &self,
+        slot: Option<ExistingSlot>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Option<(SlotOrigin, Option<Box<SlotHolder>>)>, TaskError> {
+        let Self { args, config, access, tables, version } = *self;
+        let name = config.postgres.slot.as_str();
+        match (slot, args.backfill.rows) {
+            (slot, OlderRows::Send) => {
+                let backfill = Backfill { args, config, access, tables, version };
+                Ok(match Box::pin(backfill.carry_out(slot.as_ref(), terminal)).await? {
+                    Backfilled::Complete(holder) => Some((SlotOrigin::Now, holder)),
+                    Backfilled::Stopped => None,
+                })
+            }
+            (Some(slot), OlderRows::Leave) => {
+                writeln!(terminal.out, "slot {name}: exists already, at {}", slot.position)?;
+                Ok(Some((SlotOrigin::Before, None)))
+            }
+            (None, OlderRows::Leave) => {
+                let created = slot::create(access, name, version, args.wait, terminal.out);
+                Box::pin(created).await?;
+                Ok(Some((SlotOrigin::Now, None)))
+            }
+        }
+    }
 }
 
 async fn make_table(

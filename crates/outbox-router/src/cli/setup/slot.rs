@@ -1,28 +1,16 @@
-//! The slot: found to fit, or created. Creating a slot waits until every transaction that is open
-//! in the cluster has ended, without a limit and without a message. So it is done on a connection
-//! of its own with a `statement_timeout`, while another connection reports which transactions it
-//! waits for.
+//! The slot: found to fit, or created, on a connection of its own with a `statement_timeout`.
 
-use crate::wording;
-use std::{collections::BTreeSet, io, pin::pin, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use relay::{Case, Code, Failure, Name};
-use tokio_postgres::{Client, Row, error::SqlState};
+use tokio_postgres::{Client, error::SqlState};
 
 use super::TaskError;
 use crate::cli::{
     connect::{Access, failure, with_connection},
+    slot_waits::SlotWaits,
     sql,
 };
-
-/// When the slot was created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotOrigin {
-    /// This command has created it.
-    Now,
-    /// It existed already: only a witness shows what happened to it before.
-    Before,
-}
 
 /// A slot that exists.
 pub(super) struct ExistingSlot {
@@ -94,102 +82,26 @@ pub(super) async fn create(
         let watched = with_connection(access, "setup", async |watcher| {
             let statement = sql::create_slot(name, version);
             let mut creating = pin!(creator.query_one(&statement, &[]));
-            let mut reported = BTreeSet::new();
+            let mut waits = SlotWaits::default();
             loop {
                 tokio::select! {
                     biased;
-                    made = &mut creating => break Ok((made, reported)),
+                    made = &mut creating => break Ok((made, waits)),
                     () = tokio::time::sleep(Duration::from_secs(1)) => {
-                        report_blockers(watcher, pid, &mut reported, out).await?;
+                        waits.report(watcher, pid, out).await?;
                     }
                 }
             }
         });
-        let (made, reported) = Box::pin(watched).await?;
-        let row = made.map_err(|error| not_made(error, name, wait, &reported))?;
+        let (made, waits) = Box::pin(watched).await?;
+        let row = made.map_err(|error| match error.code() {
+            Some(&SqlState::QUERY_CANCELED) => waits.failure(name, wait),
+            Some(_) | None => failure(error),
+        })?;
         Ok(row.try_get::<_, String>(0)?)
     });
     let position = Box::pin(work).await?;
     let failover = if version >= sql::FAILOVER_SINCE { "; standbys can keep it too" } else { "" };
     writeln!(out, "slot {name}: created at {position}{failover}")?;
     Ok(())
-}
-
-/// Transactions that have been open for more than a second, those that the creating backend waits
-/// for at this moment, and prepared transactions.
-const BLOCKERS: &str = "\
-    select a.pid, nullif(a.application_name, ''), a.datname::text, \
-      extract(epoch from clock_timestamp() - a.xact_start)::int8, \
-      extract(epoch from clock_timestamp() - a.query_start)::int8, null::text \
-    from pg_stat_activity a \
-    where a.pid <> $1 and (a.pid = any (pg_blocking_pids($1)) \
-      or (a.backend_xid is not null and a.xact_start < clock_timestamp() - interval '1 second')) \
-    union all \
-    select null, null, p.database::text, extract(epoch from clock_timestamp() - p.prepared)::int8, \
-      null, p.gid from pg_prepared_xacts p \
-    order by 4 desc nulls last";
-
-async fn report_blockers(
-    watcher: &Client,
-    pid: i32,
-    reported: &mut BTreeSet<String>,
-    out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
-    for row in watcher.query(BLOCKERS, &[&pid]).await? {
-        let (who, remedy) = blocker(&row)?;
-        if !reported.contains(&remedy) {
-            if reported.is_empty() {
-                writeln!(out, "the slot waits for transactions that are open:")?;
-            }
-            writeln!(out, "  {who}")?;
-            out.flush()?;
-            reported.insert(remedy);
-        }
-    }
-    Ok(())
-}
-
-/// Who holds the transaction open, and the statement that ends it.
-fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
-    let age = |seconds: Option<i64>| {
-        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        seconds.map_or_else(
-            || "an unknown time".to_owned(),
-            |seconds| wording::roughly(Duration::from_secs(seconds)),
-        )
-    };
-    let database: Option<String> = row.try_get(2)?;
-    let database = database.unwrap_or_else(|| "unknown".to_owned());
-    let open = age(row.try_get(3)?);
-    if let Some(gid) = row.try_get::<_, Option<String>>(5)? {
-        let who = format!("prepared transaction {gid}, database {database}, since {open}");
-        return Ok((who, format!("rollback prepared {}", sql::literal(&gid))));
-    }
-    let pid: Option<i32> = row.try_get(0)?;
-    let pid = pid.unwrap_or_default();
-    let application: Option<String> = row.try_get(1)?;
-    let application = application.unwrap_or_else(|| "no application name".to_owned());
-    let query = age(row.try_get(4)?);
-    let who = format!(
-        "pid {pid}, {application}, database {database}, open for {open}, last statement {query} ago"
-    );
-    Ok((who, format!("select pg_terminate_backend({pid})")))
-}
-
-/// The slot was not created. PostgreSQL removes a slot whose creation did not complete.
-fn not_made(
-    error: tokio_postgres::Error,
-    name: &str,
-    wait: Duration,
-    remedies: &BTreeSet<String>,
-) -> Failure {
-    if error.code() != Some(&SqlState::QUERY_CANCELED) {
-        return failure(error);
-    }
-    let message = format!(
-        "the slot {name} was not created within {}: transactions that were open did not end",
-        wording::roughly(wait)
-    );
-    let remedies: Vec<&str> = remedies.iter().map(String::as_str).collect();
-    Failure::of(Case::SlotWaits, message).naming(Name::EndTransactions, remedies.join("; "))
 }

@@ -6,7 +6,7 @@ use std::{io, time::Duration};
 use relay::{
     Code, Failure,
     source::Interval,
-    witness::{OpenFinding, Witness},
+    witness::{OpenFinding, Recovered, Witness},
 };
 use serde_json::{Value, json};
 
@@ -84,6 +84,20 @@ pub(super) struct AcceptedEntry {
     name: String,
     by: String,
     at: String,
+    recovered: Option<Recovered>,
+}
+
+impl AcceptedEntry {
+    fn json(&self) -> Value {
+        let Self { name, by, at, recovered } = self;
+        match recovered {
+            None => json!({ "name": name, "by": by, "at": at }),
+            Some(Recovered { rows, records }) => {
+                let recovered = json!({ "rows": rows, "records": records });
+                json!({ "name": name, "by": by, "at": at, "recovered": recovered })
+            }
+        }
+    }
 }
 
 impl OpenEntry {
@@ -149,7 +163,11 @@ fn by_router(witness: &Value) -> Option<Recorded> {
     let accepted = each("accepted")
         .filter_map(|accepted| {
             let [name, by, at] = ["name", "by", "at"].map(|key| text(accepted, key));
-            Some(AcceptedEntry { name: name?, by: by?, at: at? })
+            let recovered = accepted.get("recovered").and_then(|recovered| {
+                let count = |key| recovered.get(key).and_then(Value::as_u64);
+                Some(Recovered { rows: count("rows")?, records: count("records")? })
+            });
+            Some(AcceptedEntry { name: name?, by: by?, at: at?, recovered })
         })
         .collect();
     let is_unwritten = witness.get("gaps_recorded").and_then(Value::as_bool) == Some(false);
@@ -176,6 +194,7 @@ impl ShownRecord {
             name: accepted.name(),
             by: accepted.by.clone(),
             at: accepted.at.clone(),
+            recovered: accepted.recovered,
         });
         Self {
             position: witness.position.to_string(),
@@ -217,8 +236,14 @@ impl Recorded {
                 if record.is_unwritten {
                     writeln!(out, "          not in the witness yet: a restart forgets it")?;
                 }
-                for AcceptedEntry { name, by, at } in &record.accepted {
+                for AcceptedEntry { name, by, at, recovered } in &record.accepted {
                     writeln!(out, "accepted  {name} by {by}, {at}")?;
+                    if let Some(Recovered { rows, records }) = recovered {
+                        writeln!(
+                            out,
+                            "          recovered: {rows} rows were missing, {records} records sent"
+                        )?;
+                    }
                 }
                 Ok(())
             }
@@ -241,10 +266,8 @@ impl Recorded {
             .open()
             .iter()
             .map(|open| json!({ "name": open.name, "message": open.message, "hint": open.hint }));
-        let accepted = record
-            .into_iter()
-            .flat_map(|record| &record.accepted)
-            .map(|AcceptedEntry { name, by, at }| json!({ "name": name, "by": by, "at": at }));
+        let accepted =
+            record.into_iter().flat_map(|record| &record.accepted).map(AcceptedEntry::json);
         json!({
             "known": known,
             "why": why,

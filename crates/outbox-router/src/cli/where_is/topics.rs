@@ -2,7 +2,7 @@
 
 use relay::TopicName;
 
-use crate::cli::explain_row::EventRows;
+use crate::cli::{explain_row::EventRows, topic_template::may_make};
 
 /// A topic, and the tables whose rows may go there.
 pub(super) struct TopicOf<'t> {
@@ -18,45 +18,4 @@ pub(super) fn topics_of(tables: &[EventRows], names: Vec<TopicName>) -> Vec<Topi
         (!tables.is_empty()).then_some(TopicOf { name, tables })
     };
     names.into_iter().filter_map(of).collect()
-}
-
-/// Whether a template makes this name, of some row: what stands between its placeholders is there,
-/// in its order.
-fn may_make(template: &str, name: &str) -> bool {
-    let mut texts = Vec::new();
-    let mut rest = template;
-    while let Some((text, after)) = rest.split_once("${") {
-        texts.push(text);
-        rest = after.split_once('}').map_or("", |(_, behind)| behind);
-    }
-    let Some((first, between)) = texts.split_first() else { return template == name };
-    let Some(mut name) = name.strip_prefix(first).and_then(|name| name.strip_suffix(rest)) else {
-        return false;
-    };
-    for text in between {
-        // A placeholder is filled with something.
-        let mut places = name.char_indices().skip(1).map(|(place, _)| place);
-        let Some(place) = places.find(|place| name[*place..].starts_with(text)) else {
-            return false;
-        };
-        name = &name[place + text.len()..];
-    }
-    !name.is_empty()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_template_makes_the_names_that_have_its_texts() {
-        assert!(may_make("orders", "orders") && !may_make("orders", "orders2"));
-        assert!(may_make("outbox.event.${aggregate_type}", "outbox.event.order"));
-        assert!(!may_make("outbox.event.${aggregate_type}", "outbox.event."));
-        assert!(!may_make("outbox.event.${aggregate_type}", "other.event.order"));
-        assert!(may_make("${tenant}.${aggregate_type}.v1", "a.b.v1"));
-        assert!(!may_make("${tenant}.${aggregate_type}.v1", "a.v1"));
-        assert!(!may_make("${tenant}.${aggregate_type}.v1", ".b.v1"));
-        assert!(may_make("${aggregate_type}", "anything"));
-    }
 }

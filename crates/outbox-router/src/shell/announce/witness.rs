@@ -177,7 +177,8 @@ mod tests {
 
     fn acceptance(code: &str, lsn: u64) -> Acceptance {
         let lsn = Lsn::from_u64(lsn);
-        Acceptance { code: code.into(), lsn, by: "ann".into(), at: "now".into(), generation: 2 }
+        let (by, at) = ("ann".into(), "now".into());
+        Acceptance { code: code.into(), lsn, by, at, generation: 2, recovered: None }
     }
 
     fn kept() -> WitnessReport {

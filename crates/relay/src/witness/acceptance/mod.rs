@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, Oid};
 
-use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Recovered, Witness};
 use crate::{
     failure::{Code, Failure},
     held::TableMark,
@@ -63,6 +63,7 @@ impl OpenFinding {
             by: by.to_owned(),
             at: at.to_owned(),
             generation,
+            recovered: None,
         }
     }
 
@@ -162,6 +163,15 @@ impl Witness {
         };
         next.close(closed, by, &at);
         next
+    }
+
+    /// This record, which says what was sent of the rows of the gaps that its acceptance closed.
+    #[must_use]
+    pub fn with_recovered(mut self, recovered: Recovered) -> Self {
+        let generation = self.generation;
+        let last = self.accepted.iter_mut().filter(|one| one.generation == generation);
+        last.for_each(|acceptance| acceptance.recovered = Some(recovered));
+        self
     }
 
     /// This record after a person has accepted that the pipeline began without a witness. Its

@@ -7,7 +7,7 @@ use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::catalog::{PublicationText, RelationText};
-use super::{Acceptance, Former, LastTransaction, Witness, record::PARTITIONS_MAX};
+use super::{Acceptance, Former, LastTransaction, Recovered, Witness, record::PARTITIONS_MAX};
 use crate::{
     failure::{Case, Code, Failure, Name},
     held::{TableMark, TableVersion},
@@ -126,6 +126,14 @@ struct AcceptanceText {
     at: String,
     #[serde(default)]
     generation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recovered: Option<RecoveredText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecoveredText {
+    rows: u64,
+    records: u64,
 }
 
 impl Witness {
@@ -323,12 +331,17 @@ impl AcceptanceText {
             by: acceptance.by.clone(),
             at: acceptance.at.clone(),
             generation: acceptance.generation,
+            recovered: acceptance
+                .recovered
+                .map(|Recovered { rows, records }| RecoveredText { rows, records }),
         }
     }
 
     fn read(self) -> Result<Acceptance, Unreadable> {
-        let Self { code, by, at, generation, .. } = self;
-        Ok(Acceptance { code, lsn: lsn(&self.lsn)?, by, at, generation })
+        let Self { code, by, at, generation, recovered, .. } = self;
+        let recovered =
+            recovered.map(|RecoveredText { rows, records }| Recovered { rows, records });
+        Ok(Acceptance { code, lsn: lsn(&self.lsn)?, by, at, generation, recovered })
     }
 }
 
@@ -382,6 +395,7 @@ mod tests {
                 by: "ann@desk".into(),
                 at: "2026-01-02T00:00:00Z".into(),
                 generation: 3,
+                recovered: Some(Recovered { rows: 5_000, records: 4_999 }),
             }],
             held_table: TableMark {
                 version: Some(TableVersion { origin: u128::MAX - 9, writes: 12 }),

@@ -1,0 +1,104 @@
+//! A new slot whose snapshot a command reads rows from, while it holds the slot.
+
+use std::{io, pin::pin, time::Duration};
+
+use relay::{Case, Code, Failure};
+use tokio::time::{Instant, sleep};
+use tokio_postgres::{Client, error::SqlState};
+
+use super::{
+    TaskError,
+    connect::{Access, denied, with_connection},
+    slot_waits::SlotWaits,
+    sql,
+};
+use crate::{
+    postgres::{Failover, quote_literal},
+    shell::{SlotHolder, SnapshotSlot, Source},
+};
+
+/// How long a process that was killed may take to free the slot.
+const FREED_WITHIN: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Drops the slot, as soon as a process that was killed has freed it. Returns whether there was
+/// one.
+pub(super) async fn drop_former(client: &Client, slot: &str) -> Result<bool, TaskError> {
+    let until = Instant::now() + FREED_WITHIN;
+    loop {
+        match client.query_one("select pg_drop_replication_slot($1)", &[&slot]).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => return Ok(false),
+            Err(error)
+                if error.code() == Some(&SqlState::OBJECT_IN_USE) && Instant::now() < until =>
+            {
+                sleep(POLL_INTERVAL).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Creates the slot, reports meanwhile which transactions it waits for, and gives up after `wait`.
+///
+/// # Errors
+/// The server refuses the slot, or transactions did not end.
+pub(super) async fn create(
+    (access, command): (Access<'_>, &str),
+    source: &Source,
+    version: i32,
+    wait: Duration,
+    out: &mut (dyn io::Write + Send),
+) -> Result<SnapshotSlot, TaskError> {
+    let failover = if version >= sql::FAILOVER_SINCE { Failover::On } else { Failover::Off };
+    let creator = source.slot_creator().await.map_err(refused)?;
+    let pid = creator.pid().unwrap_or_default();
+    let until = Instant::now() + wait;
+    let created = with_connection(access, command, async |watcher| {
+        let mut creating = pin!(creator.create(failover));
+        let mut waits = SlotWaits::default();
+        loop {
+            tokio::select! {
+                biased;
+                made = &mut creating => return Ok(made.map_err(refused)?),
+                () = sleep(Duration::from_secs(1)) => {}
+            }
+            if Instant::now() >= until {
+                // Its own timeouts do not end the wait, and neither does a closed connection.
+                watcher.query_one("select pg_terminate_backend($1)", &[&pid]).await?;
+                return match creating.await {
+                    Ok(made) => Ok(made),
+                    Err(_) => Err(waits.failure(&source.slot, wait).into()),
+                };
+            }
+            waits.report(watcher, pid, out).await?;
+        }
+    });
+    Box::pin(created).await
+}
+
+/// Begins a transaction that sees what the slot's stream leaves out, and nothing else, and holds
+/// the slot from then on.
+///
+/// # Errors
+/// The snapshot cannot be imported, or the slot cannot be held.
+pub(super) async fn import(reader: &Client, slot: SnapshotSlot) -> Result<SlotHolder, TaskError> {
+    let begin = format!(
+        "begin transaction isolation level repeatable read, read only; \
+         set transaction snapshot {}",
+        quote_literal(slot.snapshot())
+    );
+    reader.batch_execute(&begin).await?;
+    Ok(slot.hold().await?)
+}
+
+/// Where the role may not do it, the hint is that of a command.
+fn refused(failure: Failure) -> Failure {
+    if failure.code == Code::RoleLacksReplication {
+        return failure.with_case(Case::CommandMayNotReplicate);
+    }
+    if failure.code == Code::ServerFull {
+        return failure.with_case(Case::NoFreeSlot);
+    }
+    denied(failure)
+}

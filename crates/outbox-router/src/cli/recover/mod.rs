@@ -1,0 +1,129 @@
+//! `recover`: brings back what a gap has lost, as long as the rows are in the tables. It makes a
+//! new slot, compares the rows that the slot's snapshot sees with the records of the topics, sends
+//! the missing ones, and closes the gap with the figures; the router then goes on from the slot.
+//!
+//! Each run begins anew: while a gap is open no router streams, so nothing of the slot that an
+//! interrupted run has made was sent, and it can be made again. What such a run has sent is found
+//! in the topics.
+//!
+//! Read in this order: `work` (the steps), `since`, `table`, `topics` (what is compared with what),
+//! `slot`, `send`, `report`.
+//!
+//! # The JSON output
+//!
+//! Members are added, and never renamed or removed.
+//! ```json
+//! {"action": "recover", "dry_run": false, "gaps": ["P010@0/16B3748"],
+//!  "since": "2026-01-31 09:00:00+00", "compared": true,
+//!  "topics": 2, "records": 120000, "records_without_id": 0,
+//!  "tables": [{"table": "public.outbox", "rows": 125000, "missing": 5000, "decided": 0,
+//!              "without_row": 0, "oldest": "2026-01-24 00:00:00+00",
+//!              "outcome": "complete", "failure": null,
+//!              "sent": 5000, "filtered": 0, "left_out": 0}],
+//!  "slot_at": "0/2000000", "closed": true, "seconds": 9.5}
+//! ```
+//! where `rows` were made since `since`, `missing` of them are in no topic, `decided` of those were
+//! held or skipped and are left out, and `without_row` ids of records have no such row any more.
+//! `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`; null in a dry run.
+
+mod args;
+mod report;
+mod send;
+mod since;
+mod slot;
+mod table;
+mod topics;
+mod work;
+
+pub use args::{PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
+use relay::{
+    TableName,
+    source::Gap,
+    witness::{OpenFinding, Witness},
+};
+
+use super::{
+    Exit, TaskError, Terminal,
+    accept::{self, Facts},
+    connect::{Access, with_connection},
+    republication::SESSION,
+    witness::{self, Records},
+};
+use crate::{
+    config::Config,
+    prepare,
+    republish::journal::{self, Holder},
+};
+use work::Recovery;
+
+/// The name of the command in the audit, and of its connections.
+const COMMAND: &str = "recover";
+
+/// Compares, asks, sends, and closes the gaps.
+pub(super) async fn recover(
+    args: &RecoverArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let Some(records) = Records::of(config, access)? else {
+        return Err(accept::keeps_none().into());
+    };
+    let source = prepare::source(config, access.endpoint(COMMAND)?);
+    let done = with_connection(access, COMMAND, async |books| {
+        books.batch_execute(SESSION).await?;
+        // While one works, the slot is held, and what is open cannot be seen.
+        if let Err(holder) = journal::lock(books, &config.name).await? {
+            return refuse_second(&holder, terminal);
+        }
+        let facts = accept::read_when_idle(config, &records, &source).await?;
+        let gaps = open_gaps(&facts.witness);
+        if gaps.is_empty() {
+            report::nothing(&facts.witness, terminal.out)?;
+            return Ok(Exit::Done);
+        }
+        if let Some(pid) = facts.holder() {
+            return Err(witness::in_use(&source.slot, pid).into());
+        }
+        let tables = tables(config, &facts);
+        let work = with_connection(access, COMMAND, async |reader| {
+            reader.batch_execute(SESSION).await?;
+            let (records, source, gaps, tables) = (&records, &source, &gaps, &tables);
+            let recovery =
+                Recovery { args, config, access, records, source, reader, books, gaps, tables };
+            recovery.carry_out(terminal).await
+        });
+        Box::pin(work).await
+    });
+    Box::pin(done).await
+}
+
+fn refuse_second(holder: &Holder, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
+    let Holder { pid, role, application } = holder;
+    writeln!(
+        terminal.err,
+        "error: nothing was changed: rows of this pipeline are being sent by process {pid} \
+         ({application}, role {role})"
+    )?;
+    Ok(Exit::Failure)
+}
+
+fn open_gaps(witness: &Witness) -> Vec<Gap> {
+    let gap = |open| match open {
+        OpenFinding::Gap(gap) => Some(gap),
+        OpenFinding::Beginning(_) => None,
+    };
+    witness.open_findings().into_iter().filter_map(gap).collect()
+}
+
+/// The tables of the configuration, else those that are published.
+fn tables(config: &Config, facts: &Facts) -> Vec<TableName> {
+    if !config.outbox.is_empty() {
+        return config.outbox.iter().map(|table| table.name.clone()).collect();
+    }
+    accept::outbox_tables(config, &facts.reading.catalog)
+}
+
+fn names(gaps: &[Gap]) -> Vec<String> {
+    gaps.iter().map(Gap::name).collect()
+}

@@ -1,0 +1,298 @@
+//! What is shown before and after.
+
+use std::{io, time::Duration};
+
+use relay::{Failure, TableName, source::Gap, witness::Witness};
+use serde_json::{Value, json};
+
+use super::{
+    args::{RecoverArgs, RecoveredRows},
+    since::From,
+    topics::{Read, Topics},
+};
+use crate::{
+    cli::{Form, decision_args::Effect, print_failure::print_failure, republication::Sent},
+    codes::hint,
+    republish::sender::Ended,
+    wording::roughly,
+};
+
+type Out<'o> = &'o mut (dyn io::Write + Send);
+
+/// What is known before anything is changed.
+pub(super) struct Plan<'p> {
+    pub(super) gaps: &'p [Gap],
+    pub(super) from: &'p From,
+    pub(super) tables: &'p [TableName],
+    /// `None`: nothing is compared.
+    pub(super) topics: Option<&'p Topics>,
+    pub(super) slot: &'p str,
+}
+
+/// What was found, and done.
+pub(super) struct Found {
+    gaps: Vec<String>,
+    since: String,
+    selected: RecoveredRows,
+    effect: Effect,
+    pub(super) topics: usize,
+    pub(super) read: Read,
+    pub(super) tables: Vec<OfTable>,
+    /// Where the new slot begins.
+    pub(super) slot_at: Option<String>,
+    pub(super) is_closed: bool,
+    pub(super) took: Duration,
+}
+
+/// What was found of a table.
+pub(super) struct OfTable {
+    pub(super) table: TableName,
+    /// Rows that were made since then.
+    pub(super) rows: u64,
+    /// Of those, rows that are in no topic; all, if nothing is compared.
+    pub(super) missing: u64,
+    /// Of those, rows that were held or skipped.
+    pub(super) decided: u64,
+    /// Ids of records that have no such row; `None` where nothing is compared.
+    pub(super) without_row: Option<u64>,
+    /// When the oldest row was made.
+    pub(super) oldest: Option<String>,
+    pub(super) sent: Option<SentOf>,
+}
+
+/// What became of the missing rows of a table.
+pub(super) struct SentOf {
+    records: u64,
+    filtered: u64,
+    left_out: u64,
+    outcome: &'static str,
+    failure: Option<Value>,
+}
+
+/// Nothing is open.
+pub(super) fn nothing(witness: &Witness, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "no gap is open: everything before {} is acknowledged", witness.position)?;
+    if witness.began_without.is_some() {
+        writeln!(
+            out,
+            "that the pipeline began without a witness is open; outbox-router accept closes it"
+        )?;
+    }
+    Ok(())
+}
+
+impl Plan<'_> {
+    pub(super) fn show(&self, args: &RecoverArgs, out: Out<'_>) -> io::Result<()> {
+        for gap in self.gaps {
+            writeln!(out, "open      {}", gap.name())?;
+            writeln!(out, "what      {}", gap.failure.message)?;
+        }
+        let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
+        writeln!(out, "tables    {}", tables.join(", "))?;
+        writeln!(out, "since     {} ({})", self.from.rows, self.from.why)?;
+        match self.topics {
+            None => writeln!(out, "topics    are not read: all rows since then are sent")?,
+            Some(topics) => {
+                let (count, offsets) = (topics.count(), topics.offsets());
+                writeln!(out, "topics    {count}, with at most {offsets} records to compare")?;
+            }
+        }
+        writeln!(out, "slot      {}", self.slot)?;
+        if let Some(rate) = args.rate {
+            writeln!(out, "rate      at most {rate} records a second")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a run will do.
+pub(super) fn show_consequence(slot: &str, out: Out<'_>) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nThe slot {slot} is dropped, if it exists, and made anew; what it still had to send is found\n\
+         in the tables. Rows that are in no topic are sent, behind everything that is there, and the\n\
+         open gaps are closed. What was deleted from the tables is not found."
+    )
+}
+
+impl Found {
+    pub(super) fn new(gaps: Vec<String>, from: &From, args: &RecoverArgs) -> Self {
+        Self {
+            gaps,
+            since: from.rows.clone(),
+            selected: args.selected,
+            effect: args.decision.effect,
+            topics: 0,
+            read: Read::default(),
+            tables: Vec::new(),
+            slot_at: None,
+            is_closed: false,
+            took: Duration::ZERO,
+        }
+    }
+
+    fn text(&self, out: Out<'_>) -> io::Result<()> {
+        if self.selected == RecoveredRows::Missing {
+            let Read { records, without_id, .. } = self.read;
+            writeln!(out, "topics: {records} records of {} topics were read", self.topics)?;
+            if without_id > 0 {
+                writeln!(out, "  {without_id} of them have no id, and were compared with nothing")?;
+            }
+        }
+        for table in &self.tables {
+            table.text(self, out)?;
+        }
+        let took = roughly(self.took);
+        match (self.effect, self.is_closed) {
+            (Effect::Dry, _) => writeln!(out, "nothing was changed ({took})"),
+            (Effect::Real, true) => {
+                let slot_at = self.slot_at.as_deref().unwrap_or_default();
+                writeln!(
+                    out,
+                    "closed: {}, after {took}; the router goes on from {slot_at}, and needs no \
+                     restart",
+                    self.gaps.join(", ")
+                )
+            }
+            (Effect::Real, false) => Ok(()),
+        }
+    }
+
+    fn document(&self) -> Value {
+        let tables: Vec<Value> = self.tables.iter().map(OfTable::document).collect();
+        json!({
+            "action": "recover",
+            "dry_run": self.effect == Effect::Dry,
+            "gaps": self.gaps,
+            "since": self.since,
+            "compared": self.selected == RecoveredRows::Missing,
+            "topics": self.topics,
+            "records": self.read.records,
+            "records_without_id": self.read.without_id,
+            "tables": tables,
+            "slot_at": self.slot_at,
+            "closed": self.is_closed,
+            "seconds": self.took.as_secs_f64(),
+        })
+    }
+}
+
+impl OfTable {
+    /// How many rows are to be sent.
+    pub(super) fn to_send(&self) -> u64 {
+        self.missing.saturating_sub(self.decided)
+    }
+
+    /// How many records were sent.
+    pub(super) fn records(&self) -> u64 {
+        self.sent.as_ref().map_or(0, |sent| sent.records)
+    }
+
+    /// Notes what became of the rows.
+    pub(super) fn note(&mut self, sent: Sent) -> Ended {
+        let (outcome, failure) = match &sent.ended {
+            Ended::Complete => ("complete", None),
+            Ended::Interrupted => ("interrupted", None),
+            Ended::AtRow(failure) => ("stopped_at_row", Some(failure)),
+            Ended::Failed(failure) => ("failed", Some(failure)),
+        };
+        self.sent = Some(SentOf {
+            records: sent.counts.sent.saturating_sub(sent.counts.in_flight),
+            filtered: sent.counts.filtered,
+            left_out: sent.counts.left_out,
+            outcome,
+            failure: failure.map(|failure| failure_json(failure)),
+        });
+        sent.ended
+    }
+
+    fn text(&self, found: &Found, out: Out<'_>) -> io::Result<()> {
+        let Self { table, rows, missing, decided, .. } = self;
+        match found.selected {
+            RecoveredRows::Missing => {
+                writeln!(
+                    out,
+                    "{table}: {missing} of {rows} rows since {} are missing",
+                    found.since
+                )?;
+            }
+            RecoveredRows::All => writeln!(out, "{table}: {rows} rows since {}", found.since)?,
+        }
+        if *decided > 0 {
+            writeln!(out, "  {decided} of them were held or skipped, and are left out")?;
+        }
+        if let Some(without_row @ 1..) = self.without_row {
+            writeln!(out, "  {without_row} ids of records have no such row any more")?;
+        }
+        if let Some(oldest) = self.oldest.as_ref().filter(|oldest| **oldest > found.since) {
+            writeln!(
+                out,
+                "  note: its oldest row is of {oldest}; rows that were deleted before they were \
+                 sent are not found"
+            )?;
+        }
+        let Some(SentOf { records, filtered, left_out, .. }) = &self.sent else { return Ok(()) };
+        writeln!(out, "  sent {records} records")?;
+        if *filtered > 0 {
+            writeln!(out, "  filtered by `where`: {filtered}")?;
+        }
+        if *left_out > 0 {
+            writeln!(out, "  left out, since they cannot become a record: {left_out}")?;
+        }
+        Ok(())
+    }
+
+    fn document(&self) -> Value {
+        let sent = self.sent.as_ref();
+        json!({
+            "table": self.table.to_string(),
+            "rows": self.rows,
+            "missing": self.missing,
+            "decided": self.decided,
+            "without_row": self.without_row,
+            "oldest": self.oldest,
+            "outcome": sent.map(|sent| sent.outcome),
+            "failure": sent.and_then(|sent| sent.failure.clone()),
+            "sent": self.records(),
+            "filtered": sent.map_or(0, |sent| sent.filtered),
+            "left_out": sent.map_or(0, |sent| sent.left_out),
+        })
+    }
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    json!({
+        "code": failure.code.as_str(),
+        "message": failure.message_with_causes(),
+        "hint": hint(failure),
+    })
+}
+
+/// Prints what was found, and done.
+pub(super) fn found(found: &Found, form: Form, out: Out<'_>) -> io::Result<()> {
+    match form {
+        Form::Text => found.text(out),
+        Form::Json => writeln!(out, "{:#}", found.document()),
+    }
+}
+
+/// Prints why it did not come to its end.
+pub(super) fn ended(ended: &Ended, err: Out<'_>) -> io::Result<()> {
+    let how = match ended {
+        Ended::Complete => return Ok(()),
+        Ended::Interrupted => "stopped by Ctrl-C",
+        Ended::AtRow(failure) => {
+            print_failure(err, failure)?;
+            writeln!(err, "  or leave such rows out: --skip-bad")?;
+            "stopped at a row"
+        }
+        Ended::Failed(failure) => {
+            print_failure(err, failure)?;
+            "stopped"
+        }
+    };
+    writeln!(
+        err,
+        "{how}: the gaps stay open; the same command goes on, and finds what was sent in the topics"
+    )
+}

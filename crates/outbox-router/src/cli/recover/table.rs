@@ -1,0 +1,182 @@
+//! A table whose rows are compared with the topics.
+
+use relay::{Case, Failure, Name};
+use tokio_postgres::{Client, types::Type};
+
+use super::{
+    args::{RecoverArgs, RecoveredRows, WholeTable},
+    since::From,
+};
+use crate::{
+    cli::{TaskError, republication::OutboxRows},
+    config::Config,
+    held,
+    postgres::{quote_identifier, quote_literal, quote_table},
+    republish::selection::{Columns, OrderColumn, Query, time_literal},
+};
+
+/// See the module's header.
+pub(super) struct Compared {
+    pub(super) rows: OutboxRows,
+    /// Its number, by which ids of its topics are told from those of other tables.
+    pub(super) number: i16,
+    /// The rows since then; the others are compared, too, where there is no such column.
+    time: Option<OrderColumn>,
+}
+
+const IS_INDEXED: &str = "\
+    select exists (select from pg_index i join pg_class c on c.oid = i.indexrelid \
+      join pg_am m on m.oid = c.relam join pg_attribute a on a.attrelid = i.indrelid \
+        and a.attnum = i.indkey[0] \
+      where i.indrelid = $1 and i.indisvalid and i.indpred is null and m.amname = 'btree' \
+        and a.attname = $2)";
+
+impl Compared {
+    /// Checks that the rows can be found, and their ids compared.
+    ///
+    /// # Errors
+    /// What the table lacks, and what helps.
+    pub(super) async fn check(
+        client: &Client,
+        args: &RecoverArgs,
+        rows: OutboxRows,
+        number: i16,
+    ) -> Result<Self, TaskError> {
+        let (table, oid) = (rows.row.table.clone(), rows.row.oid);
+        if let (Err(template), RecoveredRows::Missing) = (&rows.columns.id, args.selected) {
+            let what = format!(
+                "the id of {table} is the text {template}, and no column that topics could be \
+                 compared by"
+            );
+            return Err(Failure::of(Case::RecoverId, what).into());
+        }
+        let time = rows.columns.time.clone().filter(OrderColumn::is_time);
+        match (&time, args.whole_table) {
+            (None, WholeTable::Refuse) => {
+                let what = format!("{table} has no column with the time at which a row was made");
+                Err(Failure::of(Case::RecoverTime, what).into())
+            }
+            (None, WholeTable::Read) => Ok(Self { rows, number, time }),
+            (Some(_), WholeTable::Read) => Ok(Self { rows, number, time }),
+            (Some(column), WholeTable::Refuse) => {
+                let row = client.query_one(IS_INDEXED, &[&oid, &column.name]).await?;
+                if row.try_get::<_, bool>(0)? {
+                    return Ok(Self { rows, number, time });
+                }
+                let what = format!("no index of {table} begins with {}", column.name);
+                let statement = format!(
+                    "create index concurrently on {} ({})",
+                    quote_table(&table),
+                    quote_identifier(&column.name)
+                );
+                let failure = Failure::of(Case::RecoverIndex, what);
+                Err(failure.naming(Name::Statements, statement).into())
+            }
+        }
+    }
+
+    /// Whether ids of this table are ids of no other.
+    pub(super) fn has_unique_ids(&self) -> bool {
+        self.rows.columns.id.as_ref().is_ok_and(|id| id.sql_type.is(&[Type::UUID]))
+    }
+
+    /// Whether the table is compared as a whole.
+    pub(super) fn is_whole(&self) -> bool {
+        self.time.is_none()
+    }
+
+    /// The rows since then, in the order in which missing ones are sent.
+    ///
+    /// # Errors
+    /// A column of `recover.order_by` is none of the table.
+    pub(super) fn since(&self, config: &Config, from: &From) -> Result<Query, Failure> {
+        let mut query = self.rows.all();
+        if let Some(time) = &self.time {
+            let column = query.column(time);
+            query.and(format!("{column} >= {}", time_literal(time, &from.rows)));
+        }
+        let order = &config.recover.order_by;
+        if !order.is_empty() {
+            query.order = order
+                .iter()
+                .map(|name| Columns::named(&self.rows.row, name).ok_or_else(|| self.lacks(name)))
+                .collect::<Result<_, _>>()?;
+        }
+        Ok(query)
+    }
+
+    /// The rows that no topic has, among these.
+    pub(super) fn missing(&self, rows: &Query, seen: &str) -> Query {
+        let mut query = rows.clone();
+        if let Ok(id) = &self.rows.columns.id {
+            // What an output function writes, as in a record: a cast would cut blanks.
+            let condition = format!(
+                "not exists (select from {seen} s where s.number = {} and s.id = concat({}))",
+                self.number,
+                query.column(id)
+            );
+            query.and(condition);
+        }
+        query
+    }
+
+    /// Leaves out the rows that were held, whatever became of them, and those that a person has
+    /// skipped. Returns `None` where nothing was ever held.
+    pub(super) async fn without_decided(
+        &self,
+        client: &Client,
+        config: &Config,
+        rows: &Query,
+    ) -> Result<Option<Query>, TaskError> {
+        let has_table = held::exists(client, "held").await?;
+        let (Ok(id), true) = (&self.rows.columns.id, has_table) else { return Ok(None) };
+        let mut query = rows.clone();
+        let id = query.column(id);
+        let (pipeline, slot) =
+            (quote_literal(&config.name), quote_literal(config.postgres.slot.as_str()));
+        let table = quote_literal(&self.rows.row.table.to_string());
+        query.and(format!(
+            "not exists (select from outbox_router.held h where h.pipeline = {pipeline} \
+               and h.slot = {slot} and h.table_name = {table} and h.event_id = concat({id}))"
+        ));
+        query.and(format!(
+            "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
+               and d.slot = {slot} and d.action = 'skip' and d.event_id = concat({id}))"
+        ));
+        Ok(Some(query))
+    }
+
+    /// When the oldest row was made.
+    pub(super) async fn oldest(&self, client: &Client) -> Result<Option<String>, TaskError> {
+        let Some(time) = &self.time else { return Ok(None) };
+        let query = format!(
+            "select min({})::timestamptz::text from {}",
+            quote_identifier(&time.name),
+            quote_table(&self.rows.row.table)
+        );
+        Ok(client.query_one(&query, &[]).await?.try_get(0)?)
+    }
+
+    /// How many ids of its topics have no row any more, or one that is older.
+    pub(super) async fn without_row(
+        &self,
+        client: &Client,
+        rows: &Query,
+        seen: &str,
+    ) -> Result<u64, TaskError> {
+        let Ok(id) = &self.rows.columns.id else { return Ok(0) };
+        let mut of_id = rows.clone();
+        of_id.and(format!("concat({}) = s.id", of_id.column(id)));
+        let query = format!(
+            "select count(distinct s.id) from {seen} s where s.number = {} and not exists ({})",
+            self.number,
+            of_id.any()
+        );
+        Ok(client.query_one(&query, &[]).await?.try_get::<_, i64>(0)?.unsigned_abs())
+    }
+
+    fn lacks(&self, column: &str) -> Failure {
+        let what = format!("{} has no column {column} (recover.order_by)", self.rows.row.table);
+        Failure::of(Case::RecoverOrder, what)
+    }
+}

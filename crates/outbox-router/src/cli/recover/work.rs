@@ -1,0 +1,289 @@
+//! The steps of the command.
+
+use std::io;
+
+use relay::{
+    TableName,
+    source::Gap,
+    witness::{OpenFinding, Recovered},
+};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use super::{
+    COMMAND,
+    args::{RecoverArgs, RecoveredRows},
+    names, open_gaps,
+    report::{self, Found, OfTable, Plan},
+    send::Sending,
+    since::{self, From},
+    slot,
+    table::Compared,
+    topics::{MAKE_SEEN, SEEN, Topics},
+};
+use crate::{
+    cli::{
+        Exit, Form, TaskError, Terminal, accept,
+        connect::Access,
+        decision_args::{Decider, Effect},
+        republication::{OutboxRows, Progress, place},
+        witness::Records,
+    },
+    config::Config,
+    republish::{journal, selection::Query, sender::Ended},
+    shell::{SlotHolder, Source},
+};
+
+/// What a dry run reads in: the rows of one moment, and the temporary table.
+const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
+
+/// What the command works with.
+pub(super) struct Recovery<'a> {
+    pub(super) args: &'a RecoverArgs,
+    pub(super) config: &'a Config,
+    pub(super) access: Access<'a>,
+    pub(super) records: &'a Records,
+    pub(super) source: &'a Source,
+    /// Reads the rows.
+    pub(super) reader: &'a Client,
+    /// Holds the lock, and writes how far it is.
+    pub(super) books: &'a Client,
+    pub(super) gaps: &'a [Gap],
+    pub(super) tables: &'a [TableName],
+}
+
+impl Recovery<'_> {
+    pub(super) async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
+        let from = match since::find(self.reader, self.args, self.gaps).await? {
+            Ok(from) => from,
+            Err(why) => {
+                writeln!(terminal.err, "error: {why}")?;
+                return Ok(Exit::Usage);
+            }
+        };
+        let tables = self.describe().await?;
+        // Nothing is to be changed where rows could not be compared afterwards.
+        let topics = self.topics(&tables, &from).await?;
+        let is_dry = self.args.decision.effect == Effect::Dry;
+        let plan = Plan {
+            gaps: self.gaps,
+            from: &from,
+            tables: self.tables,
+            topics: topics.as_ref(),
+            slot: &self.source.slot,
+        };
+        let is_text = self.args.decision.form == Form::Text;
+        if is_text {
+            plan.show(self.args, terminal.out)?;
+        }
+        self.reader.batch_execute(MAKE_SEEN).await?;
+        if is_dry {
+            return self.dry(&tables, &from, topics, terminal).await;
+        }
+        if is_text {
+            report::show_consequence(&self.source.slot, terminal.out)?;
+        }
+        let words = ("drop it, make it anew and send the missing rows", "changed");
+        if let Some(refused) = self.args.decision.confirm(self.config, words, terminal)? {
+            return Ok(refused);
+        }
+        journal::make(self.books).await?;
+        self.check_unchanged().await?;
+        self.real(&tables, &from, terminal).await
+    }
+
+    /// The tables, and what is needed of them.
+    async fn describe(&self) -> Result<Vec<Compared>, TaskError> {
+        let mut tables = Vec::with_capacity(self.tables.len());
+        for (number, name) in (0..).zip(self.tables) {
+            let rows = OutboxRows::describe(self.reader, self.config, name).await?;
+            let table = Compared::check(self.reader, self.args, rows, number).await?;
+            table.since(self.config, &From::default())?;
+            tables.push(table);
+        }
+        Ok(tables)
+    }
+
+    /// What is to be read of the topics; `None` where nothing is compared.
+    async fn topics(&self, tables: &[Compared], from: &From) -> Result<Option<Topics>, TaskError> {
+        match self.args.selected {
+            RecoveredRows::All => Ok(None),
+            RecoveredRows::Missing => {
+                let topics = Topics::find(self.config, tables, from).await?;
+                topics.check(from)?;
+                Ok(Some(topics))
+            }
+        }
+    }
+
+    /// A person may take long to answer.
+    async fn check_unchanged(&self) -> Result<(), TaskError> {
+        let facts = accept::read_when_idle(self.config, self.records, self.source).await?;
+        if names(&open_gaps(&facts.witness)) == names(self.gaps) {
+            return Ok(());
+        }
+        Err(accept::changed().into())
+    }
+
+    /// Counts, and sends nothing.
+    async fn dry(
+        &self,
+        tables: &[Compared],
+        from: &From,
+        topics: Option<Topics>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        let begun = Instant::now();
+        self.reader.batch_execute(BEGIN).await?;
+        let mut found = self.found(from);
+        self.read(topics, &mut found, terminal).await?;
+        for table in tables {
+            found.tables.push(self.compare(table, from).await?.0);
+        }
+        self.reader.batch_execute("rollback").await?;
+        found.took = begun.elapsed();
+        report::found(&found, self.args.decision.form, terminal.out)?;
+        Ok(Exit::Done)
+    }
+
+    async fn real(
+        &self,
+        tables: &[Compared],
+        from: &From,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        let begun = Instant::now();
+        let mut found = self.found(from);
+        let form = self.args.decision.form;
+        let notes: &mut (dyn io::Write + Send) = match form {
+            Form::Text => terminal.out,
+            Form::Json => terminal.err,
+        };
+        let (mut holder, slot_at) = Box::pin(slot::renew(self, notes)).await?;
+        found.slot_at = Some(slot_at);
+        let ended = {
+            let sending = Box::pin(self.send_all(tables, from, &mut found, terminal));
+            tokio::select! {
+                ended = sending => ended?,
+                failure = holder.lost() => Ended::Failed(Box::new(failure)),
+            }
+        };
+        if matches!(ended, Ended::Complete) {
+            self.close(&holder, &found).await?;
+            found.is_closed = true;
+        }
+        drop(holder);
+        found.took = begun.elapsed();
+        report::found(&found, form, terminal.out)?;
+        report::ended(&ended, terminal.err)?;
+        Ok(if found.is_closed { Exit::Done } else { Exit::Failure })
+    }
+
+    fn found(&self, from: &From) -> Found {
+        Found::new(names(self.gaps), from, self.args)
+    }
+
+    /// Compares and sends, table by table.
+    async fn send_all(
+        &self,
+        tables: &[Compared],
+        from: &From,
+        found: &mut Found,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Ended, TaskError> {
+        // Once more: what was written until the slot was dropped has to be seen.
+        let topics = self.topics(tables, from).await?;
+        self.read(topics, found, terminal).await?;
+        let Decider { by, reason } = self.args.decision.decider(self.access.environment);
+        let decider = Decider { by, reason };
+        for table in tables {
+            let (mut of_table, query) = self.compare(table, from).await?;
+            let sending = Sending { recovery: self, table, query: &query, decider: &decider };
+            let total = of_table.to_send();
+            let ended = sending.send(total, &mut of_table, terminal).await?;
+            found.tables.push(of_table);
+            if !matches!(ended, Ended::Complete) {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// Reads the topics, where rows are compared with them.
+    async fn read(
+        &self,
+        topics: Option<Topics>,
+        found: &mut Found,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let Some(topics) = topics else { return Ok(()) };
+        found.topics = topics.count();
+        let place = place(terminal.audience, self.args.decision.form);
+        let progress = Progress::of((topics.offsets(), "records read"), terminal.err, place);
+        let read = topics.read(self.reader, progress).await?;
+        found.read = read;
+        Ok(read.check()?)
+    }
+
+    /// What is missing of a table, and the rows that are to be sent.
+    async fn compare(&self, table: &Compared, from: &From) -> Result<(OfTable, Query), TaskError> {
+        let count = async |query: &Query| {
+            let row = self.reader.query_one(&query.count(), &[]).await?;
+            Ok::<_, TaskError>(row.try_get::<_, i64>(0)?.unsigned_abs())
+        };
+        let all = table.since(self.config, from)?;
+        let rows = count(&all).await?;
+        let oldest = table.oldest(self.reader).await?;
+        let (missing, without_row) = match self.args.selected {
+            RecoveredRows::All => (all, None),
+            RecoveredRows::Missing => {
+                let without_row = table.without_row(self.reader, &all, SEEN).await?;
+                (table.missing(&all, SEEN), Some(without_row))
+            }
+        };
+        let missing_count = count(&missing).await?;
+        let undecided = table.without_decided(self.reader, self.config, &missing).await?;
+        let (query, decided) = match undecided {
+            None => (missing, 0),
+            Some(query) => {
+                let left = count(&query).await?;
+                (query, missing_count.saturating_sub(left))
+            }
+        };
+        let of_table = OfTable {
+            table: table.rows.row.table.clone(),
+            rows,
+            missing: missing_count,
+            decided,
+            without_row,
+            oldest,
+            sent: None,
+        };
+        Ok((of_table, query))
+    }
+
+    /// Closes the gaps, with the figures. The slot is still held.
+    async fn close(&self, holder: &SlotHolder, found: &Found) -> Result<(), TaskError> {
+        let facts =
+            accept::read_facts(self.config, self.records, self.source, holder.pid()).await?;
+        let open = open_gaps(&facts.witness);
+        let known = names(self.gaps);
+        // Everything that was committed since the first of them was compared: what else is found
+        // of that time, such as that the slot or the publication was made anew, hides no row.
+        let first = self.gaps.iter().map(|gap| gap.interval.begins_at()).min();
+        let is_compared = |gap: &Gap| {
+            let begins_at = gap.interval.from.as_ref().map(|from| from.lsn);
+            known.contains(&gap.name()) || begins_at.is_some_and(|lsn| Some(lsn) >= first)
+        };
+        if !open.iter().all(is_compared) {
+            return Err(accept::changed().into());
+        }
+        let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
+        let by = self.args.decision.decider(self.access.environment).by;
+        let next = facts.closed(self.config, &open, &by)?.with_recovered(Recovered {
+            rows: found.tables.iter().map(OfTable::to_send).sum(),
+            records: found.tables.iter().map(OfTable::records).sum(),
+        });
+        Ok(self.records.write(COMMAND, &next).await?)
+    }
+}

@@ -1,0 +1,134 @@
+//! Rows of a table that are sent as records, for `replay`, `setup --backfill` and `recover`: each
+//! of them decides which rows, and what is said and written down about it.
+
+mod held_events;
+mod outbox_rows;
+mod progress;
+
+use std::{io, num::NonZeroU32, time::Duration};
+
+pub(super) use held_events::HeldEvents;
+pub(super) use outbox_rows::OutboxRows;
+pub(super) use progress::{Place, Progress, rate};
+use relay::{Failure, Name, RepublishSettings};
+use tokio_postgres::Client;
+
+use super::{Audience, Form};
+use crate::{
+    config::Config,
+    prepare,
+    republish::{
+        destination::Destination,
+        journal::{Completeness, Run},
+        rows::Rows,
+        selection::Query,
+        sender::{BadRows, Counts, Ended, Sender, Settings},
+    },
+};
+
+/// Statements of a person's run may take long; what waits for a lock would block writers.
+pub(super) const SESSION: &str = "set lock_timeout = '5s'; set statement_timeout = 0; \
+     set idle_in_transaction_session_timeout = 0";
+
+/// Which rows are sent, and how.
+pub(super) struct Republication<'a> {
+    pub(super) config: &'a Config,
+    /// In a transaction whose snapshot has the rows.
+    pub(super) reader: &'a Client,
+    pub(super) rows: &'a OutboxRows,
+    pub(super) query: &'a Query,
+    /// How many rows the query has.
+    pub(super) total: u64,
+    pub(super) bad_rows: BadRows,
+    /// Records a second.
+    pub(super) rate: Option<NonZeroU32>,
+    /// What is different from the records of the stream.
+    pub(super) different: RepublishSettings,
+}
+
+/// What became of it.
+pub(super) struct Sent {
+    pub(super) counts: Counts,
+    /// Records of each topic.
+    pub(super) topics: Vec<(String, u64)>,
+    pub(super) ended: Ended,
+    pub(super) took: Duration,
+}
+
+/// Where progress is shown.
+pub(super) fn place(audience: Audience, form: Form) -> Place {
+    match (audience, form) {
+        (Audience::Person, Form::Text) => Place::Line,
+        (Audience::Person | Audience::Machine, Form::Text | Form::Json) => Place::Log,
+    }
+}
+
+impl Republication<'_> {
+    /// Sends the rows, and tells how far it is.
+    ///
+    /// # Errors
+    /// The rows cannot be read.
+    pub(super) async fn send<D: Destination>(
+        self,
+        destination: D,
+        run: Option<Run<'_>>,
+        (err, place): (&mut (dyn io::Write + Send), Place),
+    ) -> Result<Sent, Failure> {
+        let settings = Settings {
+            bad_rows: self.bad_rows,
+            rate: self.rate,
+            row_bytes: prepare::size(self.config.limits.row_bytes),
+            to_topic: self.different.to_topic.clone(),
+            order: self.query.order.iter().map(|column| column.place).collect(),
+        };
+        let republish = self.rows.republish(self.config, self.different)?;
+        let copy = self.query.copy(self.rows.encoding);
+        let rows = Rows::begin(self.reader, &copy, self.rows.row.oid).await?;
+        let mut progress = Progress::new(err, place, self.total);
+        let mut sender = Sender::new(rows, republish, destination, settings, run);
+        let mut ended = sender.send(&mut progress).await;
+        with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
+        progress.close();
+        let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
+        Ok(Sent { counts, topics, ended, took })
+    }
+}
+
+impl Sent {
+    /// Writes down how a run ended.
+    ///
+    /// # Errors
+    /// It is complete, and cannot be written down.
+    pub(super) async fn note_end(&self, run: &Run<'_>) -> Result<(), Failure> {
+        let completeness = match self.ended {
+            Ended::Complete => Completeness::Complete,
+            Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::Partial,
+        };
+        let noted = run.end(&outcome(&self.ended, self.counts), completeness).await;
+        match completeness {
+            Completeness::Complete => noted,
+            // What has stopped the run may be that PostgreSQL does not answer.
+            Completeness::Partial => Ok(()),
+        }
+    }
+}
+
+/// The core does not know how the cluster is reached.
+fn with_brokers(ended: &mut Ended, brokers: &str) {
+    if let Ended::AtRow(failure) | Ended::Failed(failure) = ended {
+        failure.names.set(Name::Brokers, brokers.to_owned());
+    }
+}
+
+/// How a run ended, as its row in `outbox_router.republication` says it.
+fn outcome(ended: &Ended, counts: Counts) -> String {
+    let Counts { sent, filtered, left_out, .. } = counts;
+    let figures = format!("sent {sent}, filtered {filtered}, left out {left_out}");
+    let named = |failure: &Failure| format!("{figures}; {failure:#}");
+    match ended {
+        Ended::Complete => format!("complete: {figures}"),
+        Ended::Interrupted => format!("interrupted: {figures}"),
+        Ended::AtRow(failure) => format!("stopped at a row: {}", named(failure)),
+        Ended::Failed(failure) => format!("failed: {}", named(failure)),
+    }
+}

@@ -1,0 +1,88 @@
+//! A table, as the commands that send its rows see it.
+
+use relay::{
+    Failure, Republish, RepublishSettings, TableName, Timestamp,
+    source::{Oid, TableOids},
+};
+use tokio_postgres::Client;
+
+use crate::{
+    cli::{
+        TaskError,
+        explain_row::{dry_run_of, why_none_fits},
+    },
+    config::Config,
+    prepare,
+    republish::{
+        messages,
+        selection::{Columns, CommitTimes, Query},
+        table_row::TableRow,
+    },
+};
+
+/// See the module's header.
+pub(in crate::cli) struct OutboxRows {
+    pub(in crate::cli) row: TableRow,
+    pub(in crate::cli) columns: Columns,
+    /// The template of its topics.
+    pub(in crate::cli) topic: String,
+    /// `server_encoding` as COPY is asked for it.
+    pub(super) encoding: &'static str,
+    timestamp: Timestamp,
+    commit_times: CommitTimes,
+}
+
+impl OutboxRows {
+    /// Reads the table's columns.
+    ///
+    /// # Errors
+    /// There is no such table, or the configuration does not fit it.
+    pub(in crate::cli) async fn describe(
+        client: &Client,
+        config: &Config,
+        table: &TableName,
+    ) -> Result<Self, TaskError> {
+        let row = TableRow::describe(client, table).await?;
+        let (commit_times, encoding) = server(client).await?;
+        let outboxes = config.outboxes();
+        let row_bytes = prepare::size(config.limits.row_bytes);
+        let run = dry_run_of(&row, &outboxes, row_bytes)?;
+        let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) else {
+            return Err(why_none_fits(&row, &outboxes, row_bytes)?.into());
+        };
+        let columns = Columns::of(&row, mapping);
+        let (topic, timestamp) = (mapping.topic().to_string(), mapping.table().timestamp);
+        Ok(Self { columns, topic, encoding, timestamp, commit_times, row })
+    }
+
+    /// All rows of the table.
+    pub(in crate::cli) fn all(&self) -> Query {
+        Query::all(&self.row, &self.columns, self.timestamp, self.commit_times)
+    }
+
+    /// The routing, which knows the table.
+    ///
+    /// # Errors
+    /// The configuration does not fit the table.
+    pub(super) fn republish(
+        &self,
+        config: &Config,
+        settings: RepublishSettings,
+    ) -> Result<Republish, Failure> {
+        let mut republish = Republish::new(config.outboxes(), TableOids::default(), settings)?;
+        for message in messages::types(&self.row).chain([messages::relation(&self.row)]) {
+            republish.describe(&message)?;
+        }
+        Ok(republish)
+    }
+}
+
+/// How the server keeps times, and how COPY is to encode values.
+async fn server(client: &Client) -> Result<(CommitTimes, &'static str), TaskError> {
+    let query = "select current_setting('track_commit_timestamp') = 'on', \
+         current_setting('server_encoding') = 'SQL_ASCII'";
+    let row = client.query_one(query, &[]).await?;
+    let commit_times = if row.try_get(0)? { CommitTimes::Kept } else { CommitTimes::NotKept };
+    // Bytes of no known encoding are sent as they are, as in a stream.
+    Ok((commit_times, if row.try_get(1)? { "SQL_ASCII" } else { "UTF8" }))
+}

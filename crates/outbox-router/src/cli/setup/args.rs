@@ -1,0 +1,82 @@
+//! The flags of `setup`.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    cli::{
+        MissingTable, RecordPart, SqlMode,
+        flags::{AdminArgs, DeadLetterTables, Overrides},
+        replay::{BadRow, rate},
+    },
+    config::parse_duration,
+};
+
+/// `setup`
+#[derive(Debug, Args)]
+pub struct SetupArgs {
+    /// Run the SQL instead of printing it; may be run again
+    #[arg(long = "apply", num_args = 0, default_value = "print")]
+    #[arg(default_missing_value = "apply")]
+    pub write: SqlMode,
+    /// Create the outbox table, too, where it does not exist
+    #[arg(long = "create-table", num_args = 0, default_value = "expect")]
+    #[arg(default_missing_value = "create")]
+    pub table: MissingTable,
+    /// Create the tables that `[on_error]` needs, too, and let the router's role use them
+    #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
+    #[arg(default_missing_value = "make")]
+    pub dead_letters: DeadLetterTables,
+    /// Create the role that the router runs as: it may log in, connect and replicate, and read no
+    /// table
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// Do not write the witness to the state topic: the router then begins without it and warns
+    /// (K022)
+    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
+    #[arg(default_missing_value = "skip")]
+    pub record: RecordPart,
+    /// How long to wait for open transactions while the slot is created
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// Whether rows are sent.
+    #[command(flatten)]
+    pub backfill: BackfillArgs,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// `setup --backfill`
+#[derive(Debug, Args)]
+pub struct BackfillArgs {
+    /// Send the rows that the tables have already, before the slot's stream begins: each row comes
+    /// in one of both. May be run again where it was interrupted; it needs --apply
+    #[arg(id = "older", long = "backfill", num_args = 0, default_value = "leave")]
+    #[arg(default_missing_value = "send", requires = "write")]
+    pub rows: OlderRows,
+    /// Of the rows that the tables have already, send only those for which this condition of SQL
+    /// holds, such as "published_at is null"
+    #[arg(id = "condition", long = "where", value_name = "SQL", requires = "older")]
+    pub condition: Option<String>,
+    /// Send at most so many records a second
+    #[arg(long, value_name = "N", value_parser = rate, requires = "older")]
+    pub rate: Option<NonZeroU32>,
+    /// Leave out rows that cannot become a record, and name them, instead of stopping at the first
+    #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]
+    #[arg(default_missing_value = "skip", requires = "older")]
+    pub bad: BadRow,
+}
+
+/// What happens to the rows that are older than the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OlderRows {
+    /// They are not sent.
+    Leave,
+    /// They are sent.
+    Send,
+}

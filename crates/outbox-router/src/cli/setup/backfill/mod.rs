@@ -1,0 +1,257 @@
+//! `setup --backfill`: the rows that the tables have already, before the slot's stream begins. The
+//! snapshot that PostgreSQL exports with a new slot divides the rows: what it sees is read from the
+//! tables and sent from here, and everything else comes in the slot's stream.
+//!
+//! The slot is held until the rows were sent and the witness was written: a router that took it
+//! before would send later events of a key before earlier ones.
+//!
+//! A run that is interrupted goes on with another slot and another snapshot, as long as nobody has
+//! moved the slot: nothing of its stream was sent, so it can be made again. Beside the rows that
+//! were not sent, those are sent that were written since the first snapshot was taken.
+
+mod rows;
+mod state;
+
+use std::io;
+
+use relay::{Failure, Lsn, TableName};
+use serde_json::json;
+use tokio_postgres::Client;
+
+use super::{SetupArgs, TaskError, Terminal, slot::ExistingSlot};
+use crate::{
+    cli::{
+        connect::{Access, with_connection},
+        new_slot, person,
+        print_failure::print_failure,
+        republication::SESSION,
+        witness::Records,
+    },
+    config::Config,
+    postgres::quote_table,
+    prepare,
+    republish::{
+        journal::{self, Completeness, Holder, PastRun, Run, Subject},
+        sender::Ended,
+    },
+    shell::SlotHolder,
+};
+use state::{Before, Beginning, Reached, Todo};
+
+/// The name of the command in the audit.
+const COMMAND: &str = "backfill";
+/// What the command works with.
+pub(super) struct Backfill<'a> {
+    pub(super) args: &'a SetupArgs,
+    pub(super) config: &'a Config,
+    pub(super) access: Access<'a>,
+    /// In the order in which their rows are sent.
+    pub(super) tables: &'a [TableName],
+    pub(super) version: i32,
+}
+
+/// What became of it.
+pub(super) enum Backfilled {
+    /// All rows were sent. The slot stays held until this is dropped.
+    Complete(Option<Box<SlotHolder>>),
+    /// It has to be gone on with.
+    Stopped,
+}
+
+/// Refuses to leave rows of an interrupted back-fill behind.
+///
+/// # Errors
+/// A back-fill is not complete, or this cannot be read.
+pub(super) async fn refuse_unfinished(client: &Client, config: &Config) -> Result<(), TaskError> {
+    if !journal::exists(client).await? {
+        return Ok(());
+    }
+    let unfinished = match journal::unfinished(client, subject(config, "")).await {
+        Ok(unfinished) => unfinished,
+        // A role that may not read the runs has made none.
+        Err(failure) => {
+            tracing::debug!(code = %failure.code, "runs cannot be read: {failure:#}");
+            return Ok(());
+        }
+    };
+    match unfinished.first() {
+        None => Ok(()),
+        Some(run) => Err(state::unfinished(run).into()),
+    }
+}
+
+fn subject<'s>(config: &'s Config, selection: &'s str) -> Subject<'s> {
+    let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
+    Subject { pipeline, slot, command: COMMAND, selection }
+}
+
+impl Backfill<'_> {
+    /// Sends the rows.
+    ///
+    /// # Errors
+    /// The slot does not divide the rows any more, or a server refuses something.
+    pub(super) async fn carry_out(
+        &self,
+        slot: Option<&ExistingSlot>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Backfilled, TaskError> {
+        let beginning = self.beginning().await?;
+        let done = with_connection(self.access, COMMAND, async |books| {
+            books.batch_execute(SESSION).await?;
+            if let Err(holder) = journal::lock(books, &self.config.name).await? {
+                refuse_second(&holder, terminal.err)?;
+                return Ok(Backfilled::Stopped);
+            }
+            journal::make(books).await?;
+            self.check_condition(books).await?;
+            let selection = self.selection();
+            let subject = subject(self.config, &selection);
+            let last = journal::last(books, subject).await?;
+            let before = Before {
+                slot: subject.slot,
+                position: slot.map(|slot| slot.position.parse().ok()),
+                beginning,
+                last: last.as_ref(),
+                selection: &selection,
+            };
+            let (run, reached) = match (before.todo()?, &last) {
+                (Todo::Nothing, _) => {
+                    writeln!(terminal.out, "back-fill: complete already")?;
+                    return Ok(Backfilled::Complete(None));
+                }
+                (Todo::Resume(reached), Some(run)) => {
+                    let PastRun { id, settled, .. } = run;
+                    writeln!(
+                        terminal.out,
+                        "back-fill: goes on with run {id}, which had settled {settled} rows"
+                    )?;
+                    (Run::resume(books, run), reached)
+                }
+                (Todo::Begin | Todo::Resume(_), past) => {
+                    if let Some(past) = past
+                        && past.completeness == Completeness::Partial
+                    {
+                        let given_up = "given up: nothing was sent";
+                        Run::resume(books, past).end(given_up, Completeness::Complete).await?;
+                    }
+                    let by = person::current(self.access.environment);
+                    (Run::begin(books, subject, &by, None).await?, None)
+                }
+            };
+            if slot.is_some() {
+                new_slot::drop_former(books, subject.slot).await?;
+            }
+            let settled = last.filter(|last| last.id == run.id()).map_or(0, |last| last.settled);
+            Box::pin(self.with_new_slot(run, (settled, reached), terminal)).await
+        });
+        Box::pin(done).await
+    }
+
+    /// Has the server read the condition, before anything is made.
+    async fn check_condition(&self, client: &Client) -> Result<(), TaskError> {
+        let Some(condition) = &self.args.backfill.condition else { return Ok(()) };
+        for table in self.tables {
+            // A comment at its end does not reach the parenthesis.
+            let query = format!("select from {} where ({condition}\n) limit 0", quote_table(table));
+            client.query(&query, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a router has run, or set-up was completed, as far as a witness is kept.
+    async fn beginning(&self) -> Result<Beginning, Failure> {
+        let Some(records) = Records::of(self.config, self.access)? else {
+            return Ok(Beginning::Unwitnessed);
+        };
+        let witness = records.read().await?.witness;
+        Ok(witness.map_or(Beginning::Unwitnessed, |_| Beginning::Witnessed))
+    }
+
+    /// Which rows are sent, in one form for the same rows.
+    fn selection(&self) -> String {
+        let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
+        let condition = self.args.backfill.condition.as_deref().map(str::trim);
+        json!({"tables": tables, "where": condition}).to_string()
+    }
+
+    async fn with_new_slot(
+        &self,
+        run: Run<'_>,
+        (settled, reached): (i64, Option<Reached>),
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Backfilled, TaskError> {
+        let Self { args, config, access, version, .. } = *self;
+        let source = prepare::source(config, access.endpoint(COMMAND)?);
+        let made = new_slot::create((access, COMMAND), &source, version, args.wait, terminal.out);
+        let made = Box::pin(made).await?;
+        let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
+        writeln!(terminal.out, "slot {}: created at {begins_at}", source.slot)?;
+        with_connection(access, COMMAND, async |reader| {
+            reader.batch_execute(SESSION).await?;
+            let rows = self.describe(reader).await?;
+            let mut holder = new_slot::import(reader, made).await?;
+            let first_xmin = match &reached {
+                Some(reached) => reached.first_xmin,
+                None => rows::snapshot_xmin(reader).await?,
+            };
+            let reached = Reached {
+                slot_at: begins_at.to_string(),
+                first_xmin,
+                table: reached.as_ref().and_then(|reached| reached.table.clone()),
+                order: reached.and_then(|reached| reached.order),
+            };
+            run.note(&json!(reached)).await?;
+            let work = rows::Sending { backfill: self, reader, run: &run, reached: &reached };
+            let ended = {
+                let sending = Box::pin(work.send(&rows, settled, terminal));
+                tokio::select! {
+                    ended = sending => ended?,
+                    failure = holder.lost() => Ended::Failed(Box::new(failure)),
+                }
+            };
+            match ended {
+                Ended::Complete => {
+                    run.end("complete", Completeness::Complete).await?;
+                    Ok(Backfilled::Complete(Some(Box::new(holder))))
+                }
+                Ended::Interrupted => {
+                    run.end("interrupted", Completeness::Partial).await?;
+                    report_stop("stopped by Ctrl-C", None, terminal.err)?;
+                    Ok(Backfilled::Stopped)
+                }
+                Ended::AtRow(failure) | Ended::Failed(failure) => {
+                    let outcome = format!("failed: {failure:#}");
+                    // What has stopped it may be that PostgreSQL does not answer.
+                    drop(run.end(&outcome, Completeness::Partial).await);
+                    report_stop("stopped", Some(&failure), terminal.err)?;
+                    Ok(Backfilled::Stopped)
+                }
+            }
+        })
+        .await
+    }
+}
+
+fn report_stop(
+    how: &str,
+    failure: Option<&Failure>,
+    err: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    if let Some(failure) = failure {
+        print_failure(err, failure)?;
+    }
+    writeln!(
+        err,
+        "back-fill: {how} before all rows were sent; the same command goes on, and until it is \
+         complete no router may run"
+    )
+}
+
+fn refuse_second(holder: &Holder, err: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    let Holder { pid, role, application } = holder;
+    writeln!(
+        err,
+        "error: nothing was sent: rows of this pipeline are being sent by process {pid} \
+         ({application}, role {role})"
+    )
+}

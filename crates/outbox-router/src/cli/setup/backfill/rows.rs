@@ -1,0 +1,166 @@
+//! The rows of each table, and how they are sent.
+
+use relay::RepublishSettings;
+use tokio_postgres::Client;
+
+use super::{Backfill, Reached};
+use crate::{
+    cli::{
+        Form, TaskError, Terminal,
+        replay::BadRow,
+        republication::{OutboxRows, Republication, place},
+    },
+    prepare,
+    republish::{
+        destination::Cluster,
+        journal::Run,
+        selection::Query,
+        sender::{BadRows, Ended},
+    },
+};
+
+/// What is sent, and in which transaction it is read.
+pub(super) struct Sending<'s> {
+    pub(super) backfill: &'s Backfill<'s>,
+    /// In a transaction with the snapshot of the slot.
+    pub(super) reader: &'s Client,
+    pub(super) run: &'s Run<'s>,
+    pub(super) reached: &'s Reached,
+}
+
+/// The oldest transaction that was open when the snapshot of this session was taken.
+pub(super) async fn snapshot_xmin(reader: &Client) -> Result<u64, TaskError> {
+    let query = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
+    let xmin: i64 = reader.query_one(query, &[]).await?.try_get(0)?;
+    Ok(xmin.unsigned_abs())
+}
+
+impl Backfill<'_> {
+    /// Reads the columns of the tables.
+    pub(super) async fn describe(&self, reader: &Client) -> Result<Vec<OutboxRows>, TaskError> {
+        let mut tables = Vec::with_capacity(self.tables.len());
+        for table in self.tables {
+            tables.push(OutboxRows::describe(reader, self.config, table).await?);
+        }
+        Ok(tables)
+    }
+}
+
+impl Sending<'_> {
+    /// Sends the rows of all tables; `settled` were settled before.
+    pub(super) async fn send(
+        &self,
+        tables: &[OutboxRows],
+        settled: i64,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Ended, TaskError> {
+        let mut settled = settled;
+        let begun = tables.iter().position(|rows| {
+            self.reached.table.as_deref() == Some(rows.row.table.to_string().as_str())
+        });
+        for (place, rows) in tables.iter().enumerate() {
+            let progress = match begun {
+                Some(begun) if place < begun => Progress::Complete,
+                Some(begun) if place == begun => Progress::Begun,
+                Some(_) | None => Progress::None,
+            };
+            for part in self.parts(rows, progress) {
+                let ended = self.part(rows, &part, &mut settled, terminal).await?;
+                if !matches!(ended, Ended::Complete) {
+                    return Ok(ended);
+                }
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// The rows of a table, in the parts in which they are sent.
+    fn parts(&self, rows: &OutboxRows, progress: Progress) -> Vec<Part> {
+        let mut all = rows.all();
+        if let Some(condition) = &self.backfill.args.backfill.condition {
+            all.and(condition.clone());
+        }
+        let since = self.written_since();
+        let behind = match progress {
+            Progress::Complete => {
+                all.and(since);
+                return vec![Part { query: all, is_noted: false }];
+            }
+            Progress::None => None,
+            Progress::Begun => self.reached.order.as_ref().and_then(|order| all.from(order)),
+        };
+        let Some(behind) = behind else { return vec![Part { query: all, is_noted: true }] };
+        let mut late = all.clone();
+        late.and(format!("not ({behind})"));
+        late.and(since);
+        all.and(behind);
+        vec![Part { query: late, is_noted: false }, Part { query: all, is_noted: true }]
+    }
+
+    /// Rows that may have been written since the first snapshot. Transaction ids of rows have 32
+    /// bits, so their age is compared; a row so old that its id was used again is older.
+    fn written_since(&self) -> String {
+        let first = self.reached.first_xmin & u64::from(u32::MAX);
+        format!("age(xmin) between 0 and age('{first}'::xid)")
+    }
+
+    async fn part(
+        &self,
+        rows: &OutboxRows,
+        part: &Part,
+        settled: &mut i64,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Ended, TaskError> {
+        let Backfill { args, config, .. } = *self.backfill;
+        let reader = self.reader;
+        let row = reader.query_one(&part.query.count(), &[]).await?;
+        let total = row.try_get::<_, i64>(0)?.unsigned_abs();
+        let table = rows.row.table.to_string();
+        if total == 0 {
+            if part.is_noted {
+                writeln!(terminal.out, "back-fill: {table} has no such row")?;
+            }
+            return Ok(Ended::Complete);
+        }
+        let what = if part.is_noted { "" } else { " that were written meanwhile" };
+        writeln!(terminal.out, "back-fill: {total} rows of {table}{what}")?;
+        let republication = Republication {
+            config,
+            reader,
+            rows,
+            query: &part.query,
+            total,
+            bad_rows: match args.backfill.bad {
+                BadRow::Stop => BadRows::Stop,
+                BadRow::Skip => BadRows::LeaveOut,
+            },
+            rate: args.backfill.rate,
+            different: RepublishSettings { to_topic: None, marker: None },
+        };
+        let run = part.is_noted.then(|| self.run.in_frame(*settled, self.reached.frame(&table)));
+        let cluster = Cluster::open(&prepare::kafka_settings(config))?;
+        let place = place(terminal.audience, Form::Text);
+        let sent = republication.send(cluster, run, (terminal.err, place)).await?;
+        let done = sent.counts.rows.saturating_sub(sent.counts.in_flight);
+        *settled = settled.saturating_add_unsigned(done);
+        for (topic, records) in &sent.topics {
+            writeln!(terminal.out, "  {topic}: {records} records")?;
+        }
+        Ok(sent.ended)
+    }
+}
+
+/// How far the rows of a table were sent by earlier processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    None,
+    Begun,
+    Complete,
+}
+
+/// Rows that are sent in one go.
+struct Part {
+    query: Query,
+    /// Whether the run's place moves with them.
+    is_noted: bool,
+}

@@ -1,0 +1,240 @@
+//! How far a back-fill got, and what follows from it.
+
+use relay::{Case, Failure, Lsn, Name};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::republish::{
+    checkpoints::Position,
+    journal::{Completeness, PastRun},
+};
+
+/// What `outbox_router.republication` has of a run whose slot was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reached {
+    /// Where the last slot that was made for it begins.
+    pub(super) slot_at: String,
+    /// The oldest transaction that was open when the first snapshot was taken. Rows that it or a
+    /// later one wrote may have come since.
+    pub(super) first_xmin: u64,
+    /// The table whose rows were being sent; those before it are complete. `None`: none was begun.
+    pub(super) table: Option<String>,
+    /// The place in that table's order.
+    #[serde(default)]
+    pub(super) order: Option<Position>,
+}
+
+impl Reached {
+    fn of(run: &PastRun) -> Option<Self> {
+        serde_json::from_value(run.place.clone()?).ok()
+    }
+
+    /// What is written beside each place in the order of a table.
+    pub(super) fn frame(&self, table: &str) -> Map<String, Value> {
+        let Self { slot_at, first_xmin, .. } = self;
+        Map::from_iter([
+            ("slot_at".to_owned(), json!(slot_at)),
+            ("first_xmin".to_owned(), json!(first_xmin)),
+            ("table".to_owned(), json!(table)),
+        ])
+    }
+}
+
+/// Whether the state topic has a witness of the pipeline: a router has run, or set-up was
+/// completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    Witnessed,
+    Unwitnessed,
+}
+
+/// What there is before a back-fill begins.
+#[derive(Debug)]
+pub(super) struct Before<'b> {
+    /// The name of the slot.
+    pub(super) slot: &'b str,
+    /// Where it stands, if it exists: `no position` is none.
+    pub(super) position: Option<Option<Lsn>>,
+    pub(super) beginning: Beginning,
+    pub(super) last: Option<&'b PastRun>,
+    /// Which rows are asked for.
+    pub(super) selection: &'b str,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Todo {
+    /// A new run; an unfinished one was of other rows, and sent nothing.
+    Begin,
+    /// An earlier run goes on.
+    Resume(Option<Reached>),
+    /// All rows were sent.
+    Nothing,
+}
+
+impl Before<'_> {
+    /// # Errors
+    /// The slot does not divide the rows any more.
+    pub(super) fn todo(&self) -> Result<Todo, Failure> {
+        let reached = self.last.and_then(Reached::of);
+        let is_finished = self.last.is_some_and(|run| run.completeness == Completeness::Complete);
+        let stands_at_it = self.position.is_some_and(|position| {
+            let made_at = reached.as_ref().and_then(|reached| reached.slot_at.parse().ok());
+            position.is_some() && position == made_at
+        });
+        if self.beginning == Beginning::Witnessed {
+            return match self.position {
+                Some(_) if is_finished => Ok(Todo::Nothing),
+                _ => Err(self.too_late("the pipeline has a witness, so its beginning is long ago")),
+            };
+        }
+        match (self.position, self.last) {
+            (Some(_), Some(_)) if is_finished && stands_at_it => Ok(Todo::Nothing),
+            (Some(_), None) => {
+                Err(self.too_late("it was not made for a back-fill, or that was completed"))
+            }
+            (Some(_), Some(_)) if is_finished => {
+                Err(self.too_late("it was moved since a back-fill was completed"))
+            }
+            (Some(_), Some(_)) if reached.is_some() && !stands_at_it => {
+                Err(self.too_late("it was moved since a back-fill was interrupted"))
+            }
+            (None, None) => Ok(Todo::Begin),
+            (None, Some(_)) if is_finished => Ok(Todo::Begin),
+            (_, Some(run)) if run.selection != self.selection && run.settled > 0 => {
+                Err(self.other_rows(run))
+            }
+            // Nothing was sent of other rows.
+            (_, Some(run)) if run.selection != self.selection => Ok(Todo::Begin),
+            (_, Some(_)) => Ok(Todo::Resume(reached)),
+        }
+    }
+
+    fn too_late(&self, why: &str) -> Failure {
+        let Self { slot, .. } = self;
+        let message =
+            format!("nothing shows which rows of the tables are older than the slot {slot}: {why}");
+        Failure::of(Case::BackfillTooLate, message).naming(Name::Slot, *slot)
+    }
+
+    fn other_rows(&self, run: &PastRun) -> Failure {
+        let PastRun { id, begun_at, by, selection, .. } = run;
+        let message = format!(
+            "a back-fill of other rows is not complete: run {id}, begun at {begun_at} by {by}, of \
+             {selection}"
+        );
+        Failure::of(Case::BackfillOfOtherRows, message).naming(Name::Run, id.to_string())
+    }
+}
+
+/// A back-fill was interrupted, and set-up goes on without it.
+pub(super) fn unfinished(run: &PastRun) -> Failure {
+    let PastRun { id, begun_at, by, settled, .. } = run;
+    let message = format!(
+        "a back-fill is not complete: run {id}, begun at {begun_at} by {by}, ended after {settled} \
+         rows"
+    );
+    Failure::of(Case::BackfillUnfinished, message).naming(Name::Run, id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: &str = "{\"tables\":[\"public.outbox\"]}";
+
+    fn run(completeness: Completeness, place: Option<Value>) -> PastRun {
+        PastRun {
+            id: 7,
+            by: "ann".to_owned(),
+            begun_at: "2026-01-01".to_owned(),
+            selection: ROWS.to_owned(),
+            settled: 10,
+            place,
+            completeness,
+        }
+    }
+
+    fn place(slot_at: &str) -> Value {
+        json!({"slot_at": slot_at, "first_xmin": 700, "table": "public.outbox", "order": ["a"]})
+    }
+
+    fn todo(
+        position: Option<&str>,
+        beginning: Beginning,
+        last: Option<&PastRun>,
+    ) -> Result<Todo, Option<Case>> {
+        let position = position.map(|position| position.parse().ok());
+        let before = Before { slot: "shop", position, beginning, last, selection: ROWS };
+        before.todo().map_err(|failure| failure.case)
+    }
+
+    const WITNESSED: Beginning = Beginning::Witnessed;
+    const UNWITNESSED: Beginning = Beginning::Unwitnessed;
+    const LATE: Result<Todo, Option<Case>> = Err(Some(Case::BackfillTooLate));
+
+    #[test]
+    fn without_slot_and_witness_it_begins() {
+        assert_eq!(todo(None, UNWITNESSED, None), Ok(Todo::Begin));
+        let earlier = run(Completeness::Complete, Some(place("0/10")));
+        assert_eq!(todo(None, UNWITNESSED, Some(&earlier)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn an_interrupted_one_goes_on_while_nobody_has_moved_the_slot() {
+        let reached = Reached {
+            slot_at: "0/10".to_owned(),
+            first_xmin: 700,
+            table: Some("public.outbox".to_owned()),
+            order: Some(vec![Some("a".to_owned())]),
+        };
+        let open = run(Completeness::Partial, Some(place("0/10")));
+        let resumed = Ok(Todo::Resume(Some(reached)));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&open)), resumed);
+        // The process was killed between dropping the slot and making it again.
+        assert_eq!(todo(None, UNWITNESSED, Some(&open)), resumed);
+        assert_eq!(todo(Some("0/20"), UNWITNESSED, Some(&open)), LATE);
+        assert_eq!(todo(Some("0/10"), WITNESSED, Some(&open)), LATE);
+        // Nothing was sent.
+        let begun = run(Completeness::Partial, None);
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
+        assert_eq!(todo(None, UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
+    }
+
+    #[test]
+    fn a_complete_one_is_not_repeated() {
+        let complete = run(Completeness::Complete, Some(place("0/10")));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&complete)), Ok(Todo::Nothing));
+        assert_eq!(todo(Some("0/99"), WITNESSED, Some(&complete)), Ok(Todo::Nothing));
+        assert_eq!(todo(Some("0/99"), UNWITNESSED, Some(&complete)), LATE);
+    }
+
+    #[test]
+    fn a_slot_that_was_not_made_for_it_divides_nothing() {
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, None), LATE);
+        assert_eq!(todo(Some("0/10"), WITNESSED, None), LATE);
+        assert_eq!(todo(None, WITNESSED, None), LATE);
+    }
+
+    #[test]
+    fn the_rows_of_an_interrupted_one_stay_the_same() {
+        let mut other = run(Completeness::Partial, Some(place("0/10")));
+        other.selection = "{}".to_owned();
+        let refused = Err(Some(Case::BackfillOfOtherRows));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), refused);
+        assert_eq!(todo(None, UNWITNESSED, Some(&other)), refused);
+        other.settled = 0;
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let reached =
+            Reached { slot_at: "0/10".to_owned(), first_xmin: u64::MAX, table: None, order: None };
+        let begun = run(Completeness::Partial, Some(json!(reached)));
+        assert_eq!(Reached::of(&begun), Some(reached.clone()));
+        let framed = run(Completeness::Partial, Some(Value::Object(reached.frame("a.b"))));
+        let table = Some("a.b".to_owned());
+        assert_eq!(Reached::of(&framed), Some(Reached { table, ..reached }));
+    }
+}

@@ -1,0 +1,93 @@
+//! Creating a slot waits until every transaction that is open in the cluster has ended, without a
+//! limit and without a message. So another connection reports which transactions it waits for.
+
+use std::{collections::BTreeSet, io, time::Duration};
+
+use relay::{Case, Failure, Name};
+use tokio_postgres::{Client, Row};
+
+use super::{TaskError, sql};
+use crate::wording;
+
+/// The statements that would end what the slot waits for, of all that was reported.
+#[derive(Default)]
+pub(super) struct SlotWaits {
+    remedies: BTreeSet<String>,
+}
+
+/// Transactions that have been open for more than a second, those that the creating backend waits
+/// for at this moment, and prepared transactions.
+const BLOCKERS: &str = "\
+    select a.pid, nullif(a.application_name, ''), a.datname::text, \
+      extract(epoch from clock_timestamp() - a.xact_start)::int8, \
+      extract(epoch from clock_timestamp() - a.query_start)::int8, null::text \
+    from pg_stat_activity a \
+    where a.pid <> $1 and (a.pid = any (pg_blocking_pids($1)) \
+      or (a.backend_xid is not null and a.xact_start < clock_timestamp() - interval '1 second')) \
+    union all \
+    select null, null, p.database::text, extract(epoch from clock_timestamp() - p.prepared)::int8, \
+      null, p.gid from pg_prepared_xacts p \
+    order by 4 desc nulls last";
+
+impl SlotWaits {
+    /// Reports the transactions that the backend `pid` waits for, each once.
+    ///
+    /// # Errors
+    /// They cannot be read, or the report cannot be written.
+    pub(super) async fn report(
+        &mut self,
+        watcher: &Client,
+        pid: i32,
+        out: &mut (dyn io::Write + Send),
+    ) -> Result<(), TaskError> {
+        for row in watcher.query(BLOCKERS, &[&pid]).await? {
+            let (who, remedy) = blocker(&row)?;
+            if !self.remedies.contains(&remedy) {
+                if self.remedies.is_empty() {
+                    writeln!(out, "the slot waits for transactions that are open:")?;
+                }
+                writeln!(out, "  {who}")?;
+                out.flush()?;
+                self.remedies.insert(remedy);
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot was not created in time. PostgreSQL removes a slot whose creation did not complete.
+    pub(super) fn failure(&self, slot: &str, wait: Duration) -> Failure {
+        let message = format!(
+            "the slot {slot} was not created within {}: transactions that were open did not end",
+            wording::roughly(wait)
+        );
+        let remedies: Vec<&str> = self.remedies.iter().map(String::as_str).collect();
+        Failure::of(Case::SlotWaits, message).naming(Name::EndTransactions, remedies.join("; "))
+    }
+}
+
+/// Who holds the transaction open, and the statement that ends it.
+fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
+    let age = |seconds: Option<i64>| {
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map_or_else(
+            || "an unknown time".to_owned(),
+            |seconds| wording::roughly(Duration::from_secs(seconds)),
+        )
+    };
+    let database: Option<String> = row.try_get(2)?;
+    let database = database.unwrap_or_else(|| "unknown".to_owned());
+    let open = age(row.try_get(3)?);
+    if let Some(gid) = row.try_get::<_, Option<String>>(5)? {
+        let who = format!("prepared transaction {gid}, database {database}, since {open}");
+        return Ok((who, format!("rollback prepared {}", sql::literal(&gid))));
+    }
+    let pid: Option<i32> = row.try_get(0)?;
+    let pid = pid.unwrap_or_default();
+    let application: Option<String> = row.try_get(1)?;
+    let application = application.unwrap_or_else(|| "no application name".to_owned());
+    let query = age(row.try_get(4)?);
+    let who = format!(
+        "pid {pid}, {application}, database {database}, open for {open}, last statement {query} ago"
+    );
+    Ok((who, format!("select pg_terminate_backend({pid})")))
+}

@@ -1,0 +1,53 @@
+//! Rows that a gap has lost.
+
+use relay::{Case, Code};
+
+use super::explanation::{Explanation, case_remedy};
+
+pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
+    code: Code::Recovery.as_str(),
+    title: "which rows of an outbox table are missing in Kafka cannot be told",
+    meaning: "outbox-router recover compares the ids of the rows with the ids of the records, from \
+              the beginning of a gap on, and something that it needs is not there. Nothing was \
+              changed.",
+    remedy: "docs/recover.md says what a comparison needs",
+    cases: &[
+        case_remedy(
+            Case::RecoverSince,
+            "it is not known from when on rows are missing",
+            "say it: outbox-router recover --since TIME",
+        ),
+        case_remedy(
+            Case::RecoverTime,
+            "a table has no column with the time at which a row was made",
+            "compare all of it and all records: outbox-router recover --slow",
+        ),
+        case_remedy(
+            Case::RecoverIndex,
+            "no index begins with the column of the time",
+            "{statements}; or read the whole table: outbox-router recover --slow",
+        ),
+        case_remedy(
+            Case::RecoverId,
+            "ids do not tell which row a record is of",
+            "send all rows of the interval, so that consumers get what they have twice, under the \
+             same id: outbox-router recover --all",
+        ),
+        case_remedy(
+            Case::RecoverExpired,
+            "records that have to be compared may be deleted already, or cannot be read",
+            "if they are hidden, end that transaction; else begin later by --since or --margin, \
+             or send all rows of the interval: outbox-router recover --all",
+        ),
+        case_remedy(
+            Case::RecoverOrder,
+            "a column of recover.order_by does not exist",
+            "name columns of the table in recover.order_by",
+        ),
+        case_remedy(
+            Case::RecoverPublication,
+            "the publication does not exist",
+            "outbox-router recover --mend-publication creates it before the slot",
+        ),
+    ],
+}];

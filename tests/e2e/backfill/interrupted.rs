@@ -1,0 +1,101 @@
+//! SIGKILL in the middle, and what follows.
+
+use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
+use testbed::postgres::DatabaseSession;
+use testbed::wait::eventually;
+
+use super::{LONG_DEADLINE, line, load, missing_and_doubled, prepared, setup, write};
+
+/// Rows past the last place that the table of runs has: what a kill may repeat.
+const PAST_JOURNAL: usize = 20_000;
+
+/// Waits until the run has settled so many rows.
+async fn wait_settled(session: &DatabaseSession, rows: i64) {
+    let is_there = "SELECT to_regclass('outbox_router.republication') IS NOT NULL";
+    let settled = "SELECT settled FROM outbox_router.republication ORDER BY id DESC LIMIT 1";
+    eventually(LONG_DEADLINE, format!("{rows} settled rows"), async || {
+        if !session.query_one(is_there, &[]).await?.get::<_, bool>(0) {
+            return Ok(None);
+        }
+        let run = session.query_opt(settled, &[]).await?;
+        Ok(run.filter(|run| run.get::<_, i64>(0) >= rows).map(drop))
+    })
+    .await
+    .unwrap();
+}
+
+async fn killed_at(fixture: &Fixture, session: &DatabaseSession, settled: i64) {
+    let line = line(fixture, &["--backfill", "--rate", "10000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let mut run = fixture.router.start_command(&line).unwrap();
+    wait_settled(session, settled).await;
+    run.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_back_fill_that_is_killed_twice_goes_on_and_leaves_nothing_out() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 40_000).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 100).await.unwrap();
+    killed_at(&fixture, &session, 10_000).await;
+    wait_committed(&running, 200).await.unwrap();
+
+    // Set-up without these rows would leave them behind.
+    let (exit, said) = setup(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("a back-fill is not complete") && said.contains("P013"), "{said}");
+    let (exit, said) = setup(&fixture, &["--backfill", "--where", "true"]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("of other rows is not complete"), "{said}");
+
+    killed_at(&fixture, &session, 25_000).await;
+    wait_committed(&running, 200).await.unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("goes on with run 1"), "{said}");
+    fixture.restart().await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    println!("doubled: {doubled}");
+    assert_eq!(missing, 0);
+    assert!(doubled <= 2 * PAST_JOURNAL, "{doubled}");
+    let runs = "SELECT count(*) FROM outbox_router.republication WHERE finished_at IS NULL";
+    assert_eq!(session.query_one(runs, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn a_router_that_moved_the_slot_ends_the_division() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 30_000).await;
+    killed_at(&fixture, &session, 5_000).await;
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P013") && said.contains("outbox-router replay --where"), "{said}");
+}
+
+#[tokio::test]
+async fn a_router_that_waits_takes_the_slot_only_when_all_rows_were_sent() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 30_000).await;
+    let line = line(&fixture, &["--backfill", "--rate", "10000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    wait_settled(&session, 5_000).await;
+    fixture.router.start_again().unwrap();
+    write(&fixture, &session, 100).await;
+    let output = run.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    fixture.wait_streaming().await.unwrap();
+    fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_some());
+}

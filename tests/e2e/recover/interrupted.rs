@@ -1,0 +1,77 @@
+//! SIGKILL in the middle, and two at once.
+
+use e2e::{Fixture, SHORT_DEADLINE, SLOT};
+use testbed::wait::eventually;
+
+use super::{
+    LONG_DEADLINE, drop_slot, line, missing_and_doubled, recover, streaming, wait_failed, write,
+};
+
+#[tokio::test]
+async fn a_recovery_that_is_killed_at_each_step_is_completed_by_the_next() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 1_000).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 30_000).await;
+    fixture.router.start_again().unwrap();
+    wait_failed(&mut fixture, "P010").await;
+
+    let mut sent = Vec::new();
+    for at_least in [0, 5_000, 15_000] {
+        let line = line(&fixture, &["--rate", "10000"]);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let mut run = fixture.router.start_command(&line).unwrap();
+        if at_least == 0 {
+            // Between the creation of the slot and the first record, or shortly after.
+            eventually(LONG_DEADLINE, "the new slot", async || {
+                Ok(fixture.postgres.slot(SLOT).await?.map(drop))
+            })
+            .await
+            .unwrap();
+        } else {
+            eventually(LONG_DEADLINE, format!("{at_least} records"), async || {
+                Ok((fixture.seen().await?.len() > 1_000 + at_least).then_some(()))
+            })
+            .await
+            .unwrap();
+        }
+        run.kill().await.unwrap();
+        sent.push(fixture.seen().await.unwrap().len());
+    }
+    assert!(sent[2] < 31_000, "it was over before: {sent:?}");
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    fixture.wait_streaming().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();
+    println!("records at each kill: {sent:?}");
+    // What an interrupted run has sent, the next one finds in the topics.
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+}
+
+#[tokio::test]
+async fn of_two_at_once_one_is_refused() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 20_000).await;
+    let first = line(&fixture, &["--rate", "1500"]);
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&first).unwrap();
+    eventually(LONG_DEADLINE, "the first records", async || {
+        Ok((fixture.seen().await?.len() > 100).then_some(()))
+    })
+    .await
+    .unwrap();
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("is in use by pid") || said.contains("are being sent by"), "{said}");
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+}

@@ -1,0 +1,96 @@
+//! Slots that are gone, and what comes back.
+
+use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
+use serde_json::Value;
+
+use super::{
+    LONG_DEADLINE, drop_slot, load, missing_and_doubled, recover, streaming, wait_failed, write,
+};
+
+#[tokio::test]
+async fn a_slot_dropped_under_load_is_recovered_exactly_while_writers_go_on() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
+    fixture.router.sigterm().unwrap();
+    fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    wait_committed(&running, 300).await.unwrap();
+    drop_slot(&session).await;
+    fixture.router.start_again().unwrap();
+    wait_failed(&mut fixture, "P010").await;
+    wait_committed(&running, 300).await.unwrap();
+
+    let (exit, dry, said) = recover(&fixture, &["--dry-run"]).await;
+    assert_eq!(exit, Some(0), "{dry:#}{said}");
+    assert!(dry["tables"][0]["missing"].as_u64().unwrap() >= 300, "{dry:#}");
+    assert_eq!(dry["closed"], false);
+
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["closed"], true, "{answer:#}");
+    // The router that was up all the time goes on without a restart.
+    fixture.wait_streaming().await.unwrap();
+    wait_committed(&running, 300).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+
+    let status = fixture.router.status().await.unwrap();
+    let accepted = status.pointer("/witness/accepted").and_then(Value::as_array).unwrap();
+    let recovered = accepted.iter().find_map(|one| one.pointer("/recovered/rows"));
+    assert_eq!(recovered, Some(&answer["tables"][0]["missing"]), "{status:#}");
+    let (exit, _, _) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "nothing is open");
+}
+
+#[tokio::test]
+async fn a_slot_advanced_by_hand_and_a_publication_that_is_gone_are_recovered() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 100).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    write(&fixture, &session, 50).await;
+    let advance = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
+    session.query_one(advance, &[&e2e::SLOT]).await.unwrap();
+    session.batch_execute(&format!("DROP PUBLICATION {}", e2e::PUBLICATION)).await.unwrap();
+    write(&fixture, &session, 50).await;
+
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{answer:#}{said}");
+    assert!(said.contains("P039") && said.contains("--mend-publication"), "{said}");
+    let (exit, answer, said) = recover(&fixture, &["--mend-publication"]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 100, "{answer:#}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, _) = missing_and_doubled(&fixture, &session).await;
+    assert_eq!(missing, 0);
+}
+
+#[tokio::test]
+async fn a_transaction_that_was_open_for_long_is_found_by_the_margin() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    let aggregate_type = fixture.schema.types.first().unwrap().clone();
+    // Its rows look as if they had been made three quarters of an hour ago.
+    let other = fixture.session().await.unwrap();
+    let early = format!(
+        "BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type, created_at) \
+         SELECT '{aggregate_type}', 'early', 'Changed', now() - interval '45 min' \
+         FROM generate_series(1, 20)"
+    );
+    other.batch_execute(&early).await.unwrap();
+    write(&fixture, &session, 100).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 20, "{answer:#}{said}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await.0, 0);
+}

@@ -1,0 +1,90 @@
+//! `recover`: a slot is lost, and the rows are still in the table.
+
+mod interrupted;
+mod lost;
+mod refused;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, SLOT, text};
+use serde_json::Value;
+use testbed::load::{Load, Mix, TransactionKind};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+
+/// For tens of thousands of rows, on a machine that is busy with other things.
+const LONG_DEADLINE: Duration = Duration::from_secs(120);
+
+/// A row that its writer deletes cannot be found again.
+fn load() -> Load {
+    let mix = Mix::default().without(TransactionKind::InsertDelete);
+    Load { writers: 4, think: Duration::from_millis(5), mix, ..Load::default() }
+}
+
+/// A streaming router with a witness, and an index on the time.
+async fn streaming(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.restart().await.unwrap();
+    fixture
+        .router
+        .wait_status("a beginning without a witness", SHORT_DEADLINE, |status| {
+            status.pointer("/witness/began_without").is_some_and(Value::is_object)
+        })
+        .await
+        .unwrap();
+    fixture.accept().await.unwrap();
+    (fixture, session)
+}
+
+/// The command line, as a superuser who does not want to be asked.
+fn line(fixture: &Fixture, more: &[&str]) -> Vec<String> {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = [&["recover", "--yes", "--json", "--by", "ann"], more, &["--admin-url", &url]];
+    line.concat().into_iter().map(str::to_owned).collect()
+}
+
+/// Runs the command to its end. Returns its exit code, its answer, and what it says beside that.
+async fn recover(fixture: &Fixture, more: &[&str]) -> (Option<i32>, Value, String) {
+    let line = line(fixture, more);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let output = fixture.router.command(&line).await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), answer, errors)
+}
+
+/// Writes `rows` rows of ten keys.
+async fn write(fixture: &Fixture, session: &DatabaseSession, rows: i32) {
+    let aggregate_type = fixture.schema.types.first().unwrap();
+    let sql = format!(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+         SELECT '{aggregate_type}', 'key-' || n % 10, 'Changed', jsonb_build_object('n', n) \
+         FROM generate_series(1, {rows}) n"
+    );
+    session.batch_execute(&sql).await.unwrap();
+}
+
+async fn drop_slot(session: &DatabaseSession) {
+    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+}
+
+/// Waits until the router stands at a gap with this code, and has written it down.
+async fn wait_failed(fixture: &mut Fixture, code: &str) {
+    let is_failed = |status: &Value| {
+        text(status, "/state") == Some("failed")
+            && text(status, "/reason/code") == Some(code)
+            && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
+    };
+    fixture.router.wait_status(code, SHORT_DEADLINE, is_failed).await.unwrap();
+}
+
+/// Rows that are in no record, and records that are the second of their row.
+async fn missing_and_doubled(fixture: &Fixture, session: &DatabaseSession) -> (usize, usize) {
+    let rows = session.query("SELECT id::text FROM outbox", &[]).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
+    let ids: HashSet<&str> = seen.iter().filter_map(|record| record.header("id")).collect();
+    let missing = rows.iter().filter(|row| !ids.contains(row.get::<_, &str>(0))).count();
+    (missing, seen.len() - ids.len())
+}

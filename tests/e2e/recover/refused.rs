@@ -1,0 +1,51 @@
+//! What cannot be compared is refused before anything is changed.
+
+use e2e::{Fixture, SHORT_DEADLINE, SLOT};
+
+use super::{drop_slot, missing_and_doubled, recover, streaming, write};
+
+#[tokio::test]
+async fn without_an_index_and_without_a_gap_nothing_is_changed() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    session.batch_execute("DROP INDEX outbox_created_at_idx").await.unwrap();
+    let (exit, _, _) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "nothing is open");
+    write(&fixture, &session, 50).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 50).await;
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P039") && said.contains("create index concurrently on"), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+    let (exit, answer, said) = recover(&fixture, &["--slow"]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 50, "{answer:#}");
+    assert_eq!(missing_and_doubled(&fixture, &session).await.0, 0);
+}
+
+#[tokio::test]
+async fn records_that_are_deleted_already_need_a_decision() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 60).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 40).await;
+    let topic = fixture.topics.first().unwrap().clone();
+    let ends = fixture.end_offsets_of(&topic, &[0, 1, 2]).await.unwrap();
+    for (partition, end) in (0..).zip(ends) {
+        fixture.kafka.delete_records(&topic, partition, end / 2).await.unwrap();
+    }
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("may be deleted already") && said.contains("recover --all"), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+    let (exit, answer, said) = recover(&fixture, &["--all"]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["sent"], 100, "{answer:#}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+}
