@@ -1,5 +1,6 @@
 //! `setup --backfill`: rows that the table has before there is a slot.
 
+mod from_poller;
 mod interrupted;
 mod refused;
 

@@ -141,8 +141,8 @@ pub enum Task {
     /// in the state topic
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
-    /// Bring back what a gap has lost: make the slot anew, send the rows of the tables that are in no
-    /// topic, and close the gap
+    /// Bring back what a gap has lost: make the slot anew, send the rows of the tables that are in
+    /// no topic, and close the gap
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router recover --dry-run --admin-url postgres://admin@db/shop\n  \
         outbox-router recover --mend-publication --admin-url postgres://admin@db/shop\n\n\
@@ -152,8 +152,8 @@ pub enum Task {
     /// Accept that rows may be missing: close the open gaps, so that the router continues
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
-        It shows what is given up and asks. Before that, insert the missing rows again\n\
-        (README, \"Operations\", step 2).")]
+        It shows what is given up and asks. outbox-router recover sends the missing rows, and closes\n\
+        the gap itself.")]
     Accept(AcceptArgs),
     /// List and show the events that could not be delivered, and what is held behind them; deliver
     /// them after all, or give them up

@@ -63,7 +63,7 @@ pub fn typed_code(text: &str) -> Result<&'static Explanation, String> {
 
 /// What a person can do about a gap, unless its remedy says it: repairing the defect brings no row
 /// back, and the router waits for the acceptance.
-const CLOSING: &str = "{rewrite}, then {accept}";
+const CLOSING: &str = "{recover}; or {accept} gives them up";
 
 /// What to type where no state topic is configured, so that no witness is kept.
 pub const NO_WITNESS_KEPT: &str = "set kafka.state_topic";

@@ -21,16 +21,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",
-                "this slot sends no row of that time: {teardown} (drops slot and publication), \
-                 then {setup} creates both again; then, for the rows committed since the \
-                 publication was dropped, {rewrite}, then {accept}",
+                "this slot sends no row of that time: {recover}, by a new slot; or {teardown} \
+                 (drops slot and publication), {setup}, then {accept} gives them up",
             ),
             case_remedy(
                 Case::SlotBeforePublication,
                 "the slot is older than the publication would be",
-                "create another slot: {teardown}, then {setup}; for the rows committed since the \
-                 slot's position, {rewrite}; then outbox-router accept, if setup says that \
-                 something is open",
+                "outbox-router recover --mend-publication {admin} creates both anew and sends the \
+                 rows committed since the slot's position; where nothing was ever sent: \
+                 {teardown}, then {setup}",
             ),
         ],
     },
@@ -63,31 +62,31 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::PutBack,
                 "it was taken out and put back",
                 "if it was put back in the same transaction, nothing is missing; otherwise the \
-                 rows written meanwhile are missing: {rewrite}; then {accept}",
+                 rows written meanwhile are missing: {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
                 "alter table {quoted_table} set logged (rewrites the table under an exclusive \
-                 lock); its rows are missing: {rewrite}; then {accept}",
+                 lock); its rows are missing: {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
                 "alter table {table} detach partition {quoted_table}; its rows are missing: \
-                 {rewrite}; then {accept}",
+                 {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::AttachedAgain,
                 "a partition was detached and attached again",
                 "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
-                 are: {rewrite}; then {accept}",
+                 are: {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::UnloggedMeanwhile,
                 "the table was unlogged for a while",
                 "if nothing was written to it meanwhile, nothing is missing; otherwise those rows \
-                 are: {rewrite}; then {accept}; so that it cannot recur, name the table itself \
+                 are: {recover}; or {accept} gives them up; so that it cannot recur, name the table itself \
                  in the publication: PostgreSQL then refuses set unlogged",
             ),
             case_remedy(
@@ -146,9 +145,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time: what was written before the \
                   new one was created is not sent by this slot, now or later. The router stops \
                   until a person accepts what is missing.",
-        remedy: "WAL is decoded with the publications of its time, so creating it again repairs \
-                 nothing: {teardown} (drops slot and publication), then {setup} creates both \
-                 again; {rewrite}, then {accept}",
+        remedy: "WAL is decoded with the publications of its time, so only a new slot helps: \
+                 {recover}; or {teardown} (drops slot and publication), {setup}, then {accept} \
+                 gives them up",
         cases: &[],
     },
     Explanation {
@@ -159,13 +158,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   may be missing; the router stops until a person accepts that.",
         remedy: "{add_tables}; what the slot has of both tables will be produced, so only for \
                  rows that were written to the new one before it was in the publication, \
-                 {rewrite}; then {accept}",
+                 {recover}; or {accept} gives them up",
         cases: &[case_remedy(
             Case::ReplacementPublished,
             "the new one is published",
             "what the slot has of both tables will be produced, so only for rows that were \
              written to the new one before it was in the publication (where schemas were renamed, \
-             those of the whole interval that are not in Kafka), {rewrite}; then {accept}",
+             those of the whole interval that are not in Kafka), {recover}; or {accept} gives them up",
         )],
     },
     Explanation {
@@ -244,7 +243,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   meanwhile, rows are missing in Kafka; the router stops until a person accepts \
                   that.",
         remedy: "find out who altered it, or search PostgreSQL's log for alter publication; if \
-                 inserts were withheld, {rewrite}; then {accept}",
+                 inserts were withheld, {recover}; or {accept} gives them up",
         cases: &[case_remedy(
             Case::AlterationKnown,
             "the catalog shows what was altered, which stops nothing",

@@ -11,8 +11,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Before the first session it has not been created yet, and is looked for every \
                   30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
                   for good, and the router stops until a person accepts that.",
-        remedy: "before the first event: {setup} creates it; later: {setup} creates a new one, \
-                 which does not contain what was committed before: {rewrite}, then {accept}",
+        remedy: "before the first event: {setup} creates it; later: {recover}; or {setup}, then \
+                 {accept} gives them up",
         cases: &[],
     },
     Explanation {
@@ -22,8 +22,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   idle_replication_slot_timeout) or invalidated it. Rows that it had not sent may \
                   be missing in Kafka for good; the router stops until a person accepts that. \
                   Before the first session it is only looked at again every 30 s.",
-        remedy: "select pg_drop_replication_slot('{slot}'), then {setup} creates a new one; then \
-                 {rewrite}, then {accept}; so that it does not recur, keep the router running, or \
+        remedy: "{recover}; or select pg_drop_replication_slot('{slot}'), {setup}, then {accept} \
+                 gives them up; so that it does not recur, keep the router running, or \
                  allow more WAL (max_slot_wal_keep_size, within the free disk; \
                  idle_replication_slot_timeout)",
         cases: &[],
@@ -89,18 +89,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "It was dropped and created again, advanced or restored while no router held it. \
                   The rows in between are not in the slot any more and may be missing in Kafka; \
                   the router stops until a person accepts that.",
-        remedy: "find out who dropped, advanced or restored it; {rewrite}, then {accept}",
+        remedy: "find out who dropped, advanced or restored it; {recover}; or {accept} gives them up",
         cases: &[
             case_remedy(
                 Case::SlotMadeUnsuitable,
                 "it was created again as something else",
                 "find out who created it; select pg_drop_replication_slot('{slot}'), then \
-                 {setup}; {rewrite}, then {accept}",
+                 {setup}; {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::SlotPastUnsent,
                 "it stands past transactions of this server that were never sent",
-                "{rewrite}, then {accept}",
+                "{recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::OpenChanged,

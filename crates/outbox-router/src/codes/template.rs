@@ -11,7 +11,7 @@ const ROLES: &str = "roles";
 pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST/DATABASE";
 
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 5] = [
+const SHARED: [(&str, &str); 6] = [
     ("admin", ADMIN),
     (
         "make_room",
@@ -19,7 +19,12 @@ const SHARED: [(&str, &str); 5] = [
          outbox-router dead-letters requeue --code CODE --admin-url postgres://ADMIN@HOST/DATABASE, \
          or drop in the place of requeue, makes room",
     ),
-    ("rewrite", "insert the missing rows again (README, \"Operations\", step 2)"),
+    (
+        "recover",
+        "outbox-router recover --admin-url postgres://ADMIN@HOST/DATABASE sends the missing rows \
+         and closes the gap",
+    ),
+    ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
 ];

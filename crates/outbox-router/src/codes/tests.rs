@@ -141,18 +141,19 @@ fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
 #[test]
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
-    assert!(hint(&missing).unwrap().ends_with("then outbox-router accept"));
+    assert!(hint(&missing).unwrap().ends_with("then outbox-router accept gives them up"));
     let open = hint_of_open(&gap(missing).failure, "P010@0/5").unwrap();
-    assert!(open.ends_with("then outbox-router accept --gap P010@0/5"), "{open}");
+    assert!(open.ends_with("then outbox-router accept --gap P010@0/5 gives them up"), "{open}");
     // A remedy that repairs only the defect.
     let withheld =
         Failure::new(Code::PublicationFiltersRows, "filtered").naming(Name::AddAgain, "add again");
     assert_eq!(hint(&withheld).unwrap(), "add again");
-    let rewrite = "add again; insert the missing rows again (README, \"Operations\", step 2), \
-                   then outbox-router accept";
+    let recover = "add again; outbox-router recover --admin-url postgres://ADMIN@HOST/DATABASE \
+                   sends the missing rows and closes the gap; or outbox-router accept";
     let failure = gap(withheld).failure;
-    assert_eq!(hint(&failure).unwrap(), rewrite);
-    assert_eq!(hint_of_open(&failure, "P023@0/5").unwrap(), format!("{rewrite} --gap P023@0/5"));
+    assert_eq!(hint(&failure).unwrap(), format!("{recover} gives them up"));
+    let hint = hint_of_open(&failure, "P023@0/5").unwrap();
+    assert_eq!(hint, format!("{recover} --gap P023@0/5 gives them up"));
 }
 
 #[test]
@@ -212,8 +213,9 @@ fn where_most_failures_need_nothing_an_explanation_says_so() {
 
 #[test]
 fn an_explanation_says_what_follows_the_repair_of_a_gap() {
-    let closing = "\nIf the router reported it as a gap, repairing is half of it: insert the missing \
-                   rows again (README, \"Operations\", step 2), then outbox-router accept.\n";
+    let closing = "\nIf the router reported it as a gap, repairing is half of it: outbox-router \
+                   recover --admin-url postgres://ADMIN@HOST/DATABASE sends the missing rows and \
+                   closes the gap; or outbox-router accept gives them up.\n";
     for (code, follows) in [("P023", true), ("P030", true), ("P014", false), ("P028", false)] {
         assert_eq!(explained(code).contains(closing), follows, "{code}");
     }

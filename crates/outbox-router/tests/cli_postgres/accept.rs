@@ -228,7 +228,7 @@ async fn a_slot_that_is_older_than_the_publication_is_refused() {
         .sql("create publication outbox_router for table outbox with (publish = 'insert')");
     let refused = fixture.accept(&["--yes"]).await;
     assert!(refused.err.starts_with("error: P026: the slot stands at "), "{refused:?}");
-    assert!(refused.err.contains("then outbox-router setup --apply --admin-url"), "{refused:?}");
+    assert!(refused.err.contains(", outbox-router setup --apply --admin-url"), "{refused:?}");
 
     fixture.server.sql("select pg_drop_replication_slot('outbox_router')");
     let made = fixture.server.run_command(&["setup", "--apply"]).await;

@@ -88,7 +88,7 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     let closes = format!(
         ") without a witness: whether anything before that is missing in Kafka is not known\n    \
          hint: compare the ids in the outbox table with the ids in the topics, and \
-         insert the missing rows again (README, \"Operations\", step 2); then outbox-router \
+         insert the missing rows again (docs/recover.md, \"By hand\"); then outbox-router \
          accept --gap {name}\n"
     );
     assert!(done(&made).contains("witness: created in "), "{}", made.out);
@@ -115,7 +115,7 @@ async fn setup_reports_what_is_open_and_how_it_is_closed() {
     let again = fixture.run_command(&SETUP).await;
     let name = format!("P014@{}", first.position);
     let expected = format!("  {name} is open: slot \"outbox_router\" stands at ");
-    let closes = format!("step 2), then outbox-router accept --gap {name}\n");
+    let closes = format!("; or outbox-router accept --gap {name} gives them up\n");
     assert!(done(&again).contains(&expected) && again.out.contains(&closes), "{}", again.out);
     fixture.kafka.put("router", &first.with_gaps(&[gap(Code::SlotMissing)])).await;
     let again = fixture.run_command(&SETUP).await;
@@ -193,7 +193,7 @@ async fn a_record_of_rows_that_may_be_missing_is_kept() {
         let dropped = fixture.run_command(&TEARDOWN).await;
         let expected = format!("witness: kept, so that this is not forgotten: {kept}");
         assert!(done(&dropped).contains(&expected), "{expected} in {}", dropped.out);
-        assert!(dropped.out.contains("then outbox-router accept\n"), "{}", dropped.out);
+        assert!(dropped.out.contains("or outbox-router accept gives them up\n"), "{}", dropped.out);
         let forget = "  if the pipeline is given up: outbox-router teardown --apply --forget\n";
         assert!(dropped.out.contains(forget), "{}", dropped.out);
         let left = fixture.kafka.record().await.expect("a record");

@@ -72,8 +72,7 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     writeln!(
         out,
         "\nThe router continues from {}, where the slot stands. What was committed before that and\n\
-         is not in Kafka, it will not send: insert the missing rows again (README, \"Operations\",\n\
-         step 2), if that is not done yet.",
+         is not in Kafka, it will not send. outbox-router recover sends it, and closes the gap itself.",
         next.position
     )?;
     if gaps().any(Gap::leaves_rows_out) {

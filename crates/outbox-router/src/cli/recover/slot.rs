@@ -18,6 +18,7 @@ pub(super) async fn renew(
 ) -> Result<(SlotHolder, String), TaskError> {
     let Recovery { args, config, access, source, books, tables, .. } = *recovery;
     let version = setup::check_server(books).await?;
+    setup::check_slot(books, &source.slot).await?;
     match args.publication {
         PublicationPart::Mend => {
             setup::mend_publication(books, config, (tables, version), notes).await?;

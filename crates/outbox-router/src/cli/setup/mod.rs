@@ -40,6 +40,17 @@ pub(super) async fn check_server(client: &Client) -> Result<i32, TaskError> {
     preflight::server(client).await
 }
 
+/// Refuses to take the place of a slot that was made for something else.
+///
+/// # Errors
+/// It was.
+pub(super) async fn check_slot(client: &Client, name: &str) -> Result<(), TaskError> {
+    match slot::find(client, name).await? {
+        Some(slot) => Ok(slot.check_purpose(name)?),
+        None => Ok(()),
+    }
+}
+
 /// Whether the publication exists.
 pub(super) async fn has_publication(
     client: &Client,

@@ -40,6 +40,20 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Option<ExistingS
 impl ExistingSlot {
     /// Refuses a slot that the router could not read from.
     pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
+        self.check_purpose(name)?;
+        if self.wal_status.as_deref() == Some("lost") {
+            let message = format!(
+                "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
+                 after {} may be missing in Kafka",
+                self.position
+            );
+            return Err(Failure::new(Code::SlotLost, message).naming(Name::Slot, name));
+        }
+        Ok(())
+    }
+
+    /// Refuses a slot that was made for something else.
+    pub(super) fn check_purpose(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
             let message = format!("the slot {name} exists already, but {what}");
             Failure::of(Case::SlotUnsuitable, message).naming(Name::Slot, name)
@@ -54,14 +68,6 @@ impl ExistingSlot {
             (Some(plugin), _) => {
                 return Err(unsuitable(format!("of the plug-in {plugin}, not pgoutput")));
             }
-        }
-        if self.wal_status.as_deref() == Some("lost") {
-            let message = format!(
-                "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
-                 after {} may be missing in Kafka",
-                self.position
-            );
-            return Err(Failure::new(Code::SlotLost, message).naming(Name::Slot, name));
         }
         Ok(())
     }

@@ -108,8 +108,8 @@ impl Retiring {
                 writeln!(out, "witness: kept, so that this is not forgotten: {failure:#}")?;
                 writeln!(
                     out,
-                    "  for a new slot: outbox-router setup --apply; insert the missing rows again \
-                     (README, \"Operations\", step 2); then outbox-router accept"
+                    "  for a new slot: outbox-router setup --apply; then outbox-router recover sends \
+                     the missing rows, or outbox-router accept gives them up"
                 )?;
                 given_up(out)?;
             }
