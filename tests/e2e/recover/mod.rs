@@ -2,6 +2,7 @@
 
 mod interrupted;
 mod lost;
+mod many;
 mod refused;
 
 use std::collections::HashSet;

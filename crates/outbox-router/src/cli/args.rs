@@ -12,7 +12,7 @@ use super::{
     dead_letters::DeadLetters,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
-    flags::{AdminArgs, Overrides},
+    flags::{AdminArgs, Overrides, RecordPart, SqlMode},
     form::Form,
     gap_name::GapName,
     migrate::MigrateFrom,
@@ -265,33 +265,6 @@ pub struct TeardownArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// Whether `setup` and `teardown` print the SQL or run it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SqlMode {
-    /// Print the SQL.
-    Print,
-    /// Run it.
-    Apply,
-}
-
-/// What to do where an outbox table does not exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MissingTable {
-    /// Refuse: the application's migrations create it.
-    Expect,
-    /// Create it.
-    Create,
-}
-
-/// Whether `setup` and `teardown` also handle the witness in Kafka.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RecordPart {
-    /// They do.
-    Include,
-    /// They do not.
-    Skip,
 }
 
 /// What `teardown` does with a witness that says that rows may be missing.

@@ -32,6 +32,33 @@ pub enum DeadLetterTables {
     Make,
 }
 
+/// Whether `setup` and `teardown` print the SQL or run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SqlMode {
+    /// Print the SQL.
+    Print,
+    /// Run it.
+    Apply,
+}
+
+/// What to do where an outbox table does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MissingTable {
+    /// Refuse: the application's migrations create it.
+    Expect,
+    /// Create it.
+    Create,
+}
+
+/// Whether `setup` and `teardown` also handle the witness in Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordPart {
+    /// They do.
+    Include,
+    /// They do not.
+    Skip,
+}
+
 fn secret(text: &str) -> Result<Secret<String>, Infallible> {
     Ok(Secret::new(text.to_owned()))
 }

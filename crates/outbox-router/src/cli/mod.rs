@@ -53,8 +53,8 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, MissingTable, OpenGaps,
-    RecordPart, Repeat, RunArgs, SqlMode, StatusArgs, Task, TeardownArgs,
+    AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, OpenGaps, Repeat, RunArgs,
+    StatusArgs, Task, TeardownArgs,
 };
 pub use cleanup::{CleanupArgs, Pace};
 pub use compare::CompareArgs;
@@ -68,7 +68,7 @@ pub use decision_args::{DecisionArgs, Effect};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
-pub use flags::{AdminArgs, DeadLetterTables, Overrides};
+pub use flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode};
 pub use form::Form;
 pub use gap_name::GapName;
 pub use migrate::{

@@ -6,8 +6,8 @@
 //! interrupted run has made was sent, and it can be made again. What such a run has sent is found
 //! in the topics.
 //!
-//! Read in this order: `work` (the steps), `since`, `table`, `topics` (what is compared with what),
-//! `slot`, `send`, `report`.
+//! Read in this order: `recovery` and `work` (the steps), `since`, `table`, `topics` (what is
+//! compared with what), `slot`, `send`, `report`.
 //!
 //! # The JSON output
 //!
@@ -27,6 +27,7 @@
 //! `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`; null in a dry run.
 
 mod args;
+mod recovery;
 mod report;
 mod send;
 mod since;
@@ -36,11 +37,7 @@ mod topics;
 mod work;
 
 pub use args::{PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
-use relay::{
-    TableName,
-    source::Gap,
-    witness::{OpenFinding, Witness},
-};
+use relay::TableName;
 
 use super::{
     Exit, TaskError, Terminal,
@@ -54,10 +51,7 @@ use crate::{
     prepare,
     republish::journal::{self, Holder},
 };
-use work::Recovery;
-
-/// The name of the command in the audit, and of its connections.
-const COMMAND: &str = "recover";
+use recovery::{COMMAND, Recovery, open_gaps};
 
 /// Compares, asks, sends, and closes the gaps.
 pub(super) async fn recover(
@@ -108,22 +102,10 @@ fn refuse_second(holder: &Holder, terminal: &mut Terminal<'_>) -> Result<Exit, T
     Ok(Exit::Failure)
 }
 
-fn open_gaps(witness: &Witness) -> Vec<Gap> {
-    let gap = |open| match open {
-        OpenFinding::Gap(gap) => Some(gap),
-        OpenFinding::Beginning(_) => None,
-    };
-    witness.open_findings().into_iter().filter_map(gap).collect()
-}
-
 /// The tables of the configuration, else those that are published.
 fn tables(config: &Config, facts: &Facts) -> Vec<TableName> {
     if !config.outbox.is_empty() {
         return config.outbox.iter().map(|table| table.name.clone()).collect();
     }
     accept::outbox_tables(config, &facts.reading.catalog)
-}
-
-fn names(gaps: &[Gap]) -> Vec<String> {
-    gaps.iter().map(Gap::name).collect()
 }

@@ -3,7 +3,11 @@
 use relay::RepublishSettings;
 use serde_json::json;
 
-use super::{COMMAND, report::OfTable, table::Compared, work::Recovery};
+use super::{
+    recovery::{COMMAND, Recovery, names},
+    report::OfTable,
+    table::Compared,
+};
 use crate::{
     cli::{
         TaskError, Terminal,
@@ -64,7 +68,7 @@ impl Sending<'_> {
     async fn begin(&self) -> Result<Run<'_>, TaskError> {
         let Recovery { config, books, .. } = *self.recovery;
         let table = self.table.rows.row.table.to_string();
-        let gaps = super::names(self.recovery.gaps);
+        let gaps = names(self.recovery.gaps);
         let selection = json!({"table": table, "gaps": gaps}).to_string();
         let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
         let subject = Subject { pipeline, slot, command: COMMAND, selection: &selection };

@@ -4,7 +4,10 @@ use std::io;
 
 use relay::{Case, Failure};
 
-use super::{COMMAND, args::PublicationPart, work::Recovery};
+use super::{
+    args::PublicationPart,
+    recovery::{COMMAND, Recovery},
+};
 use crate::{
     cli::{TaskError, new_slot, setup},
     shell::SlotHolder,

@@ -3,17 +3,14 @@
 use std::io;
 
 use relay::{
-    TableName,
     source::Gap,
     witness::{OpenFinding, Recovered},
 };
 use tokio::time::Instant;
-use tokio_postgres::Client;
 
 use super::{
-    COMMAND,
-    args::{RecoverArgs, RecoveredRows},
-    names, open_gaps,
+    args::RecoveredRows,
+    recovery::{COMMAND, Recovery, names, open_gaps},
     report::{self, Found, OfTable, Plan},
     send::Sending,
     since::{self, From},
@@ -24,33 +21,15 @@ use super::{
 use crate::{
     cli::{
         Exit, Form, TaskError, Terminal, accept,
-        connect::Access,
         decision_args::{Decider, Effect},
         republication::{OutboxRows, Progress, place},
-        witness::Records,
     },
-    config::Config,
     republish::{journal, selection::Query, sender::Ended},
-    shell::{SlotHolder, Source},
+    shell::SlotHolder,
 };
 
 /// What a dry run reads in: the rows of one moment, and the temporary table.
 const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
-
-/// What the command works with.
-pub(super) struct Recovery<'a> {
-    pub(super) args: &'a RecoverArgs,
-    pub(super) config: &'a Config,
-    pub(super) access: Access<'a>,
-    pub(super) records: &'a Records,
-    pub(super) source: &'a Source,
-    /// Reads the rows.
-    pub(super) reader: &'a Client,
-    /// Holds the lock, and writes how far it is.
-    pub(super) books: &'a Client,
-    pub(super) gaps: &'a [Gap],
-    pub(super) tables: &'a [TableName],
-}
 
 impl Recovery<'_> {
     pub(super) async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {

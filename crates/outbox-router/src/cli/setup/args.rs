@@ -6,8 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     cli::{
-        MissingTable, RecordPart, SqlMode,
-        flags::{AdminArgs, DeadLetterTables, Overrides},
+        flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode},
         replay::{BadRow, rate},
     },
     config::parse_duration,

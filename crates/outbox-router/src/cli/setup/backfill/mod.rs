@@ -11,21 +11,19 @@
 
 mod rows;
 mod state;
+mod work;
 
 use std::io;
 
-use relay::{Failure, Lsn, TableName};
+use relay::{Failure, Lsn};
 use serde_json::json;
 use tokio_postgres::Client;
 
-use super::{SetupArgs, TaskError, Terminal, slot::ExistingSlot};
+use super::{TaskError, Terminal, slot::ExistingSlot};
 use crate::{
     cli::{
-        connect::{Access, with_connection},
-        new_slot, person,
-        print_failure::print_failure,
-        republication::SESSION,
-        witness::Records,
+        connect::with_connection, new_slot, person, print_failure::print_failure,
+        republication::SESSION, witness::Records,
     },
     config::Config,
     postgres::quote_table,
@@ -37,19 +35,10 @@ use crate::{
     shell::SlotHolder,
 };
 use state::{Before, Beginning, Reached, Todo};
+pub(super) use work::Backfill;
 
 /// The name of the command in the audit.
 const COMMAND: &str = "backfill";
-/// What the command works with.
-pub(super) struct Backfill<'a> {
-    pub(super) args: &'a SetupArgs,
-    pub(super) config: &'a Config,
-    pub(super) access: Access<'a>,
-    /// In the order in which their rows are sent.
-    pub(super) tables: &'a [TableName],
-    pub(super) version: i32,
-}
-
 /// What became of it.
 pub(super) enum Backfilled {
     /// All rows were sent. The slot stays held until this is dropped.

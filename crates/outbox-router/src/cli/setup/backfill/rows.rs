@@ -3,7 +3,7 @@
 use relay::RepublishSettings;
 use tokio_postgres::Client;
 
-use super::{Backfill, Reached};
+use super::{state::Reached, work::Backfill};
 use crate::{
     cli::{
         Form, TaskError, Terminal,
