@@ -15,6 +15,11 @@ async fn without_an_index_and_without_a_gap_nothing_is_changed() {
     fixture.kill_router().await.unwrap();
     drop_slot(&session).await;
     write(&fixture, &session, 50).await;
+    // The router's own role reads no table.
+    let own = fixture.router.command(&["recover", "--yes"]).await.unwrap();
+    let said = String::from_utf8_lossy(&own.stderr).into_owned();
+    assert_eq!(own.status.code(), Some(1), "{said}");
+    assert!(said.contains("grant select on table \"public\".\"outbox\" to"), "{said}");
     let (exit, _, said) = recover(&fixture, &[]).await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("P039") && said.contains("create index concurrently on"), "{said}");

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     postgres::{Failover, quote_literal},
-    shell::{SlotHolder, SnapshotSlot, Source},
+    shell::{SlotCreator, SlotHolder, SnapshotSlot, Source},
 };
 
 /// How long a process that was killed may take to free the slot.
@@ -39,19 +39,28 @@ pub(super) async fn drop_former(client: &Client, slot: &str) -> Result<bool, Tas
     }
 }
 
+/// Connects. To be done before a former slot is dropped: what the role may not do, or a server that
+/// has no free connection, then changes nothing.
+///
+/// # Errors
+/// The server refuses the connection.
+pub(super) async fn connect(source: &Source) -> Result<SlotCreator, Failure> {
+    source.slot_creator().await.map_err(refused)
+}
+
 /// Creates the slot, reports meanwhile which transactions it waits for, and gives up after `wait`.
 ///
 /// # Errors
 /// The server refuses the slot, or transactions did not end.
 pub(super) async fn create(
     (access, command): (Access<'_>, &str),
-    source: &Source,
+    creator: SlotCreator,
     version: i32,
     wait: Duration,
     out: &mut (dyn io::Write + Send),
 ) -> Result<SnapshotSlot, TaskError> {
     let failover = if version >= sql::FAILOVER_SINCE { Failover::On } else { Failover::Off };
-    let creator = source.slot_creator().await.map_err(refused)?;
+    let slot = creator.slot().to_owned();
     let pid = creator.pid().unwrap_or_default();
     let until = Instant::now() + wait;
     let created = with_connection(access, command, async |watcher| {
@@ -68,7 +77,7 @@ pub(super) async fn create(
                 watcher.query_one("select pg_terminate_backend($1)", &[&pid]).await?;
                 return match creating.await {
                     Ok(made) => Ok(made),
-                    Err(_) => Err(waits.failure(&source.slot, wait).into()),
+                    Err(_) => Err(waits.failure(&slot, wait).into()),
                 };
             }
             waits.report(watcher, pid, out).await?;

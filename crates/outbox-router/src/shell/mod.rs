@@ -73,7 +73,7 @@ pub use self::{
 };
 pub(crate) use self::{
     connect::SourceReading,
-    snapshot_slot::{SlotHolder, SnapshotSlot},
+    snapshot_slot::{SlotCreator, SlotHolder, SnapshotSlot},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},

@@ -59,6 +59,11 @@ impl SlotCreator {
         self.connection.backend_pid().and_then(|pid| i32::try_from(pid).ok())
     }
 
+    /// The slot's name.
+    pub(crate) fn slot(&self) -> &str {
+        &self.slot
+    }
+
     /// Creates the slot. It waits until every transaction has ended that is open, without a limit.
     ///
     /// # Errors

@@ -319,7 +319,10 @@ impl EventRow {
 
 /// That this role may read the table, before it is read: the failure names the statement that lets
 /// it.
-async fn check_privilege(client: &Client, described: &TableRow) -> Result<(), TaskError> {
+pub(in crate::cli) async fn check_privilege(
+    client: &Client,
+    described: &TableRow,
+) -> Result<(), TaskError> {
     let query = "select has_table_privilege(c.oid, 'select'), \
         has_schema_privilege(c.relnamespace, 'usage'), current_user::text \
         from pg_class c where c.oid = $1";

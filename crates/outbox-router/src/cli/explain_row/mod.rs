@@ -15,7 +15,7 @@ use relay::{Name, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
-pub(super) use event_rows::{EventRow, EventRows, Placed, Placement};
+pub(super) use event_rows::{EventRow, EventRows, Placed, Placement, check_privilege};
 pub use json_row::JsonRow;
 
 use super::{

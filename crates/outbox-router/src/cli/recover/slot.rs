@@ -34,10 +34,11 @@ pub(super) async fn renew(
             }
         }
     }
+    let creator = new_slot::connect(source).await?;
     if new_slot::drop_former(books, &source.slot).await? {
         writeln!(notes, "slot {}: dropped", source.slot)?;
     }
-    let created = new_slot::create((access, COMMAND), source, version, args.wait, notes);
+    let created = new_slot::create((access, COMMAND), creator, version, args.wait, notes);
     let created = Box::pin(created).await?;
     let begins_at = created.begins_at().map_or_else(String::new, |at| at.to_string());
     writeln!(notes, "slot {}: created at {begins_at}", source.slot)?;

@@ -8,7 +8,7 @@ use super::{
     since::From,
 };
 use crate::{
-    cli::{TaskError, republication::OutboxRows},
+    cli::{TaskError, explain_row::check_privilege, republication::OutboxRows},
     config::Config,
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
@@ -43,6 +43,7 @@ impl Compared {
         number: i16,
     ) -> Result<Self, TaskError> {
         let (table, oid) = (rows.row.table.clone(), rows.row.oid);
+        check_privilege(client, &rows.row).await?;
         if let (Err(template), RecoveredRows::Missing) = (&rows.columns.id, args.selected) {
             let what = format!(
                 "the id of {table} is the text {template}, and no column that topics could be \
@@ -128,8 +129,9 @@ impl Compared {
         config: &Config,
         rows: &Query,
     ) -> Result<Option<Query>, TaskError> {
-        let has_table = held::exists(client, "held").await?;
-        let (Ok(id), true) = (&self.rows.columns.id, has_table) else { return Ok(None) };
+        let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
+            return Ok(None);
+        };
         let mut query = rows.clone();
         let id = query.column(id);
         let (pipeline, slot) =
@@ -179,4 +181,21 @@ impl Compared {
         let what = format!("{} has no column {column} (recover.order_by)", self.rows.row.table);
         Failure::of(Case::RecoverOrder, what)
     }
+}
+
+/// Whether anything can be held. Of rows that are, nothing may be sent, so a role that may not see
+/// them is refused.
+///
+/// # Errors
+/// The role may not see them.
+pub(super) async fn is_held_readable(client: &Client) -> Result<bool, TaskError> {
+    if !held::exists(client, "held").await? {
+        return Ok(false);
+    }
+    if held::is_table_readable(client).await? {
+        return Ok(true);
+    }
+    let what = "the role may not see which events are held or skipped: grant usage on schema \
+                outbox_router, and select on outbox_router.held and outbox_router.decision, to it";
+    Err(Failure::of(Case::CommandDenied, what).into())
 }

@@ -15,7 +15,7 @@ use super::{
     send::Sending,
     since::{self, From},
     slot,
-    table::Compared,
+    table::{Compared, is_held_readable},
     topics::{MAKE_SEEN, SEEN, Topics},
 };
 use crate::{
@@ -73,6 +73,7 @@ impl Recovery<'_> {
 
     /// The tables, and what is needed of them.
     async fn describe(&self) -> Result<Vec<Compared>, TaskError> {
+        is_held_readable(self.reader).await?;
         let mut tables = Vec::with_capacity(self.tables.len());
         for (number, name) in (0..).zip(self.tables) {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;

@@ -32,7 +32,7 @@ use crate::{
         journal::{self, Completeness, Holder, PastRun, Run, Subject},
         sender::Ended,
     },
-    shell::SlotHolder,
+    shell::{SlotCreator, SlotHolder},
 };
 use state::{Before, Beginning, Reached, Todo};
 pub(super) use work::Backfill;
@@ -92,6 +92,8 @@ impl Backfill<'_> {
                 return Ok(Backfilled::Stopped);
             }
             journal::make(books).await?;
+            // What is refused is refused before anything is made.
+            self.describe(books).await?;
             self.check_condition(books).await?;
             let selection = self.selection();
             let subject = subject(self.config, &selection);
@@ -127,11 +129,13 @@ impl Backfill<'_> {
                     (Run::begin(books, subject, &by, None).await?, None)
                 }
             };
+            let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
+            let creator = new_slot::connect(&source).await?;
             if slot.is_some() {
                 new_slot::drop_former(books, subject.slot).await?;
             }
             let settled = last.filter(|last| last.id == run.id()).map_or(0, |last| last.settled);
-            Box::pin(self.with_new_slot(run, (settled, reached), terminal)).await
+            Box::pin(self.with_new_slot(creator, run, (settled, reached), terminal)).await
         });
         Box::pin(done).await
     }
@@ -165,16 +169,17 @@ impl Backfill<'_> {
 
     async fn with_new_slot(
         &self,
+        creator: SlotCreator,
         run: Run<'_>,
         (settled, reached): (i64, Option<Reached>),
         terminal: &mut Terminal<'_>,
     ) -> Result<Backfilled, TaskError> {
-        let Self { args, config, access, version, .. } = *self;
-        let source = prepare::source(config, access.endpoint(COMMAND)?);
-        let made = new_slot::create((access, COMMAND), &source, version, args.wait, terminal.out);
+        let Self { args, access, version, .. } = *self;
+        let slot = creator.slot().to_owned();
+        let made = new_slot::create((access, COMMAND), creator, version, args.wait, terminal.out);
         let made = Box::pin(made).await?;
         let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
-        writeln!(terminal.out, "slot {}: created at {begins_at}", source.slot)?;
+        writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
         with_connection(access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
             let rows = self.describe(reader).await?;

@@ -7,6 +7,7 @@ use super::{state::Reached, work::Backfill};
 use crate::{
     cli::{
         Form, TaskError, Terminal,
+        explain_row::check_privilege,
         replay::BadRow,
         republication::{OutboxRows, Republication, place},
     },
@@ -40,7 +41,9 @@ impl Backfill<'_> {
     pub(super) async fn describe(&self, reader: &Client) -> Result<Vec<OutboxRows>, TaskError> {
         let mut tables = Vec::with_capacity(self.tables.len());
         for table in self.tables {
-            tables.push(OutboxRows::describe(reader, self.config, table).await?);
+            let rows = OutboxRows::describe(reader, self.config, table).await?;
+            check_privilege(reader, &rows.row).await?;
+            tables.push(rows);
         }
         Ok(tables)
     }

@@ -1,0 +1,40 @@
+//! A slot that is dropped amid a load of 5,000 events a second. `OUTBOX_RECOVER_SECONDS=600` is the
+//! long form of docs/testing.md.
+
+use std::time::Duration;
+
+use e2e::{Fixture, SHORT_DEADLINE};
+use testbed::load::Load;
+use tokio::time::{Instant, sleep};
+
+use super::{LONG_DEADLINE, drop_slot, load, missing_and_doubled, recover, streaming, wait_failed};
+
+/// Of the load, half before the slot is dropped and half after.
+const SECONDS: u64 = 6;
+
+#[tokio::test]
+async fn a_slot_dropped_amid_five_thousand_events_a_second_loses_none_and_repeats_none() {
+    let seconds = std::env::var("OUTBOX_RECOVER_SECONDS");
+    let seconds: u64 = seconds.ok().map_or(SECONDS, |seconds| seconds.parse().unwrap());
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    let running = fixture.load(Load { writers: 8, events_per_second: Some(5_000), ..load() });
+    sleep(Duration::from_secs(seconds / 2)).await;
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    fixture.router.start_again().unwrap();
+    wait_failed(&mut fixture, "P010").await;
+    sleep(Duration::from_secs(seconds / 2)).await;
+
+    let begun = Instant::now();
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    fixture.wait_streaming().await.unwrap();
+    println!("recovered and streaming after {:?}: {answer:#}", begun.elapsed());
+    fixture.note(running.stop().await.unwrap());
+    let deadline = LONG_DEADLINE + Duration::from_secs(seconds);
+    fixture.wait_delivered(deadline).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    println!("missing {missing}, superfluous {doubled}");
+    assert_eq!((missing, doubled), (0, 0));
+}
