@@ -3,8 +3,11 @@
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use serde_json::Value;
 
+use testbed::wait::eventually;
+
 use super::{
-    LONG_DEADLINE, drop_slot, load, missing_and_doubled, recover, streaming, wait_failed, write,
+    LONG_DEADLINE, drop_slot, line, load, missing_and_doubled, recover, streaming, wait_failed,
+    write,
 };
 
 #[tokio::test]
@@ -56,10 +59,15 @@ async fn a_slot_advanced_by_hand_and_a_publication_that_is_gone_are_recovered() 
     session.batch_execute(&format!("DROP PUBLICATION {}", e2e::PUBLICATION)).await.unwrap();
     write(&fixture, &session, 50).await;
 
-    let (exit, answer, said) = recover(&fixture, &[]).await;
+    // Rows that were deleted would only be in the slot.
+    let (exit, answer, said) = recover(&fixture, &["--mend-publication"]).await;
+    assert_eq!(exit, Some(1), "{answer:#}{said}");
+    assert!(said.contains("P039") && said.contains("recover --drop-slot"), "{said}");
+    let (exit, answer, said) = recover(&fixture, &["--drop-slot"]).await;
     assert_eq!(exit, Some(1), "{answer:#}{said}");
     assert!(said.contains("P039") && said.contains("--mend-publication"), "{said}");
-    let (exit, answer, said) = recover(&fixture, &["--mend-publication"]).await;
+    let both = ["--drop-slot", "--mend-publication"];
+    let (exit, answer, said) = recover(&fixture, &both).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 100, "{answer:#}");
     fixture.restart().await.unwrap();
@@ -93,4 +101,42 @@ async fn a_transaction_that_was_open_for_long_is_found_by_the_margin() {
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(missing_and_doubled(&fixture, &session).await.0, 0);
+}
+
+#[tokio::test]
+async fn a_publication_altered_while_rows_are_sent_keeps_the_gap_open() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 5_000).await;
+    let line = line(&fixture, &["--rate", "1000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    eventually(LONG_DEADLINE, "the first records", async || {
+        Ok((fixture.seen().await?.len() > 100).then_some(()))
+    })
+    .await
+    .unwrap();
+    // What is written meanwhile is in neither snapshot nor stream.
+    let publication = e2e::PUBLICATION;
+    let left_out = format!(
+        "ALTER PUBLICATION {publication} SET (publish = 'update'); \
+         INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+           SELECT aggregate_type, 'left-out', 'Changed' FROM outbox LIMIT 10; \
+         ALTER PUBLICATION {publication} SET (publish = 'insert')"
+    );
+    for statement in left_out.split(';') {
+        session.batch_execute(statement).await.unwrap();
+    }
+    let output = run.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("what is open has changed meanwhile"), "{said}");
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 10, "{answer:#}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
 }

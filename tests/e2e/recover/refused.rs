@@ -39,6 +39,8 @@ async fn records_that_are_deleted_already_need_a_decision() {
     drop_slot(&session).await;
     write(&fixture, &session, 40).await;
     let topic = fixture.topics.first().unwrap().clone();
+    // Records of that age may be deleted.
+    fixture.kafka.set_topic(&topic, &[("retention.ms", "60000")]).await.unwrap();
     let ends = fixture.end_offsets_of(&topic, &[0, 1, 2]).await.unwrap();
     for (partition, end) in (0..).zip(ends) {
         fixture.kafka.delete_records(&topic, partition, end / 2).await.unwrap();
@@ -53,4 +55,33 @@ async fn records_that_are_deleted_already_need_a_decision() {
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+}
+
+#[tokio::test]
+async fn ids_that_are_no_uuid_need_a_word_and_are_compared_as_they_are_written() {
+    let builder = Fixture::builder().set("recover.order_by", "created_at, id");
+    let (mut fixture, session) = streaming(builder).await;
+    write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    let alter = "ALTER TABLE outbox ALTER id DROP DEFAULT, ALTER id TYPE char(40), \
+         ALTER id SET DEFAULT gen_random_uuid()::text";
+    session.batch_execute(alter).await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 30).await;
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P039") && said.contains("recover --ids-unique"), "{said}");
+    let (exit, answer, said) = recover(&fixture, &["--ids-unique"]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    // The ids of the first twenty have blanks behind them now, which their records have not.
+    assert_eq!(answer["tables"][0]["missing"], 50, "{answer:#}");
+    drop_slot(&session).await;
+    fixture.router.start_again().unwrap();
+    super::wait_failed(&mut fixture, "P010").await;
+    // Nothing was acknowledged since, so the beginning of this gap has no time.
+    let again = ["--ids-unique", "--since", "5m"];
+    let (exit, answer, said) = recover(&fixture, &again).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 0, "{answer:#}");
 }

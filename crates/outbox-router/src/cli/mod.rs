@@ -74,7 +74,7 @@ pub use gap_name::GapName;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
-pub use recover::{PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
+pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use setup::{BackfillArgs, OlderRows, SetupArgs};
 pub use skip::SkipArgs;

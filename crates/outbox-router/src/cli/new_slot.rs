@@ -21,17 +21,26 @@ use crate::{
 const FREED_WITHIN: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Drops the slot, as soon as a process that was killed has freed it. Returns whether there was
-/// one.
-pub(super) async fn drop_former(client: &Client, slot: &str) -> Result<bool, TaskError> {
+/// Drops the slot. A process that was killed frees it at once, or waits for transactions in the
+/// middle of creating it: then its walsender is ended, since the caller holds the lock of the
+/// pipeline's runs, and no other run is alive. Returns whether there was a slot.
+///
+/// # Errors
+/// Another process uses the slot, or the server refuses.
+pub(super) async fn drop_former(client: &Client, source: &Source) -> Result<bool, TaskError> {
     let until = Instant::now() + FREED_WITHIN;
+    let (slot, application) = (&source.slot, &source.endpoint.application_name);
     loop {
-        match client.query_one("select pg_drop_replication_slot($1)", &[&slot]).await {
+        match client.query_one("select pg_drop_replication_slot($1)", &[slot]).await {
             Ok(_) => return Ok(true),
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => return Ok(false),
             Err(error)
                 if error.code() == Some(&SqlState::OBJECT_IN_USE) && Instant::now() < until =>
             {
+                let end = "select pg_terminate_backend(s.active_pid) \
+                     from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid \
+                     where s.slot_name = $1 and a.application_name = $2";
+                client.query(end, &[slot, application]).await?;
                 sleep(POLL_INTERVAL).await;
             }
             Err(error) => return Err(error.into()),

@@ -2,13 +2,15 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
-use relay::{Failure, TopicName};
+use relay::{Code, Failure, Name, TopicName};
 use tokio::time::Instant;
 
 use crate::kafka::{KafkaSettings, PartitionId, Polled, StoredRecord, TopicReader};
 
 /// How long one wait for records lasts.
 const POLL: Duration = Duration::from_millis(100);
+/// After so long without a record, or the end of a partition, nobody is there to send any.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Offsets of a partition, from the first to the one before the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +59,7 @@ struct Reading {
 /// comes late. Blocks.
 ///
 /// # Errors
-/// A topic cannot be read.
+/// A topic cannot be read, or nothing comes for a minute.
 pub(in crate::cli) fn read(
     settings: &KafkaSettings,
     ranges: &[Range],
@@ -72,14 +74,21 @@ pub(in crate::cli) fn read(
     let mut readings = begin(&mut reader, &ranges)?;
     let mut left = readings.len();
     let mut ending = Ending::Read;
+    let mut heard = Instant::now();
     while left > 0 {
+        if heard.elapsed() > SILENCE {
+            let what = format!("no record came from Kafka for {} s", SILENCE.as_secs());
+            return Err(Failure::new(Code::KafkaUnreachable, what)
+                .naming(Name::Brokers, &settings.bootstrap_servers));
+        }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             ending = Ending::TimeUp;
             break;
         }
-        let record = match reader.poll(POLL)? {
-            None => continue,
-            Some(Polled::End { partition, offset }) => {
+        let Some(polled) = reader.poll(POLL)? else { continue };
+        heard = Instant::now();
+        let record = match polled {
+            Polled::End { partition, offset } => {
                 if let Some(reading) = readings.get_mut(&partition)
                     && !reading.is_done
                 {
@@ -88,7 +97,7 @@ pub(in crate::cli) fn read(
                 }
                 continue;
             }
-            Some(Polled::Record(record)) => record,
+            Polled::Record(record) => record,
         };
         let Some(reading) = readings.get_mut(&record.partition) else { continue };
         let was_done = reading.is_done;

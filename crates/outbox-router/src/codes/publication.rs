@@ -158,13 +158,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   may be missing; the router stops until a person accepts that.",
         remedy: "{add_tables}; what the slot has of both tables will be produced, so only for \
                  rows that were written to the new one before it was in the publication, \
-                 {recover}; or {accept} gives them up",
+                 {rewrite}; then {accept}",
         cases: &[case_remedy(
             Case::ReplacementPublished,
             "the new one is published",
             "what the slot has of both tables will be produced, so only for rows that were \
              written to the new one before it was in the publication (where schemas were renamed, \
-             those of the whole interval that are not in Kafka), {recover}; or {accept} gives them up",
+             those of the whole interval that are not in Kafka), {rewrite}; then {accept}",
         )],
     },
     Explanation {

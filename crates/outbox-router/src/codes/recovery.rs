@@ -8,8 +8,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
     code: Code::Recovery.as_str(),
     title: "which rows of an outbox table are missing in Kafka cannot be told",
     meaning: "outbox-router recover compares the ids of the rows with the ids of the records, from \
-              the beginning of a gap on, and something that it needs is not there. Nothing was \
-              changed.",
+              the beginning of a gap on, and something that it needs is not there. The gap stays \
+              open.",
     remedy: "docs/recover.md says what a comparison needs",
     cases: &[
         case_remedy(
@@ -36,8 +36,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RecoverExpired,
             "records that have to be compared may be deleted already, or cannot be read",
-            "if they are hidden, end that transaction; else begin later by --since or --margin, \
-             or send all rows of the interval: outbox-router recover --all",
+            "if they are hidden, end that transaction; else send all rows of the interval, so that \
+             consumers get what they have twice, under the same id: outbox-router recover --all",
+        ),
+        case_remedy(
+            Case::RecoverIdAmbiguous,
+            "ids are no uuid",
+            "if none of them was ever another row's, another table's or another producer's in \
+             these topics: outbox-router recover --ids-unique; else outbox-router recover --all",
+        ),
+        case_remedy(
+            Case::RecoverSlot,
+            "the slot still has events to send, and would be dropped",
+            "if rows stay in the table until they are delivered: outbox-router recover \
+             --drop-slot; if they are deleted before, only the slot has them: outbox-router accept",
         ),
         case_remedy(
             Case::RecoverOrder,

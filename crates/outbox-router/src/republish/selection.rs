@@ -216,6 +216,9 @@ pub(crate) fn time_literal(column: &OrderColumn, time: &str) -> String {
     let time = format!("{}::timestamptz", quote_literal(time));
     if column.sql_type.is(&[Type::TIMESTAMPTZ]) {
         time
+    } else if column.sql_type.is(&[Type::DATE]) {
+        // All rows of that day, since a date says no more.
+        format!("({time} at time zone 'UTC')::date")
     } else {
         format!("({time} at time zone 'UTC')")
     }
@@ -314,5 +317,6 @@ mod tests {
         };
         assert_eq!(of(&Type::TIMESTAMPTZ), "'2026-01-01'::timestamptz");
         assert_eq!(of(&Type::TIMESTAMP), "('2026-01-01'::timestamptz at time zone 'UTC')");
+        assert_eq!(of(&Type::DATE), "('2026-01-01'::timestamptz at time zone 'UTC')::date");
     }
 }

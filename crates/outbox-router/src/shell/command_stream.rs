@@ -25,6 +25,9 @@ pub(super) struct CommandStream {
     stream: ReplicationStream,
     /// Everything before it was read, so the server need not keep it for this slot.
     passed: Lsn,
+    /// The server has sent everything before it. A server that shuts down waits until this is
+    /// written, where nothing is flushed (`WalSndDone` in PostgreSQL's walsender.c).
+    received: Lsn,
     status_due: Instant,
 }
 
@@ -42,23 +45,32 @@ pub(super) enum CommandFrame<'a> {
     },
 }
 
-/// Lets a session wait for as long as a command may.
+/// Lets a session wait for as long as a command may, also for locks: creating a slot waits for
+/// transactions.
 ///
 /// # Errors
 /// The connection breaks.
 pub(super) async fn be_patient(connection: &mut ReplicationConnection) -> Result<(), Failure> {
-    connection.query("wal_sender_timeout", TIMEOUT).await.map(drop).map_err(command_failure)
+    for statement in [TIMEOUT, "set lock_timeout = 0"] {
+        connection.query("the limits of a session", statement).await.map_err(command_failure)?;
+    }
+    Ok(())
 }
 
 impl CommandStream {
     /// The stream of a session that [is patient](be_patient).
     pub(super) fn new(stream: ReplicationStream) -> Self {
-        Self { stream, passed: Lsn::ZERO, status_due: Instant::now() }
+        Self { stream, passed: Lsn::ZERO, received: Lsn::ZERO, status_due: Instant::now() }
     }
 
     /// Everything before this position was read.
     pub(super) fn pass(&mut self, position: Lsn) {
         self.passed = self.passed.max(position);
+    }
+
+    /// Everything before this position was received; it is not confirmed by that.
+    pub(super) fn receive(&mut self, position: Lsn) {
+        self.received = self.received.max(position);
     }
 
     /// Sends what is due, and waits up to `limit` for the next bytes. To be called within
@@ -113,11 +125,11 @@ impl CommandStream {
     }
 
     /// Says how far the stream was read, and asks how far the server is, which it answers by a
-    /// keepalive as soon as it has decoded the present WAL record. The position 0/0 confirms
+    /// keepalive as soon as it has decoded the present WAL record. The flush position 0/0 confirms
     /// nothing (`ProcessStandbyReplyMessage` in PostgreSQL's walsender.c).
     fn queue_status(&mut self) {
         let update = StandbyStatusUpdate {
-            write: self.passed,
+            write: self.passed.max(self.received),
             flush: self.passed,
             apply: self.passed,
             clock: PgTimestamp::from_micros(0),

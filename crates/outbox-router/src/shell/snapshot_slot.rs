@@ -8,10 +8,11 @@
 
 use std::time::Duration;
 
+use pgoutput::Frame;
 use relay::{Failure, Lsn};
 
 use super::{
-    command_stream::{CommandStream, be_patient},
+    command_stream::{CommandFrame, CommandStream, be_patient},
     connect::Source,
 };
 use crate::postgres::{
@@ -117,9 +118,24 @@ impl SlotHolder {
 
     async fn read(&mut self) -> Result<(), Failure> {
         self.stream.fill(WAIT).await?;
-        while self.stream.peek()?.is_some() {
+        while let Some(frame) = self.stream.peek()? {
+            let received = match frame {
+                CommandFrame::Whole(payload) => end_of(payload),
+                CommandFrame::Oversized { .. } => None,
+            };
+            if let Some(received) = received {
+                self.stream.receive(received);
+            }
             self.stream.consume();
         }
         Ok(())
+    }
+}
+
+/// How far the server says that it has got.
+fn end_of(payload: &[u8]) -> Option<Lsn> {
+    match Frame::parse(payload).ok()? {
+        Frame::Keepalive(keepalive) => Some(keepalive.wal_end),
+        Frame::XLogData(_) => None,
     }
 }

@@ -182,6 +182,10 @@ cases! {
     RecoverIndex = "recover_index" of Recovery,
     /// The ids of rows cannot be compared with those of records.
     RecoverId = "recover_id" of Recovery,
+    /// Ids of rows may be those of other records, too.
+    RecoverIdAmbiguous = "recover_id_ambiguous" of Recovery,
+    /// The slot still has events to send.
+    RecoverSlot = "recover_slot" of Recovery,
     /// Records that have to be compared may be deleted, or cannot be read.
     RecoverExpired = "recover_expired" of Recovery,
     /// A column of `recover.order_by` does not exist.

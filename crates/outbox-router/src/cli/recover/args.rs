@@ -34,6 +34,16 @@ pub struct RecoverArgs {
     #[arg(long = "slow", num_args = 0, default_value = "refuse")]
     #[arg(default_missing_value = "read")]
     pub whole_table: WholeTable,
+    /// Ids that are no uuid are those of one row alone, ever: no other table or producer that writes
+    /// to the same topics has them, and no sequence began anew
+    #[arg(long = "ids-unique", num_args = 0, default_value = "uuid")]
+    #[arg(default_missing_value = "unique")]
+    pub ids: IdTrust,
+    /// Drop the slot although it still has events to send: they are found in the tables, except
+    /// those whose rows were deleted meanwhile
+    #[arg(long = "drop-slot", num_args = 0, default_value = "lost")]
+    #[arg(default_missing_value = "any")]
+    pub dropped: DroppedSlot,
     /// Create the publication where it is missing, and add the tables that it lacks
     #[arg(long = "mend-publication", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "mend")]
@@ -66,6 +76,24 @@ pub enum RecoveredRows {
     Missing,
     /// All.
     All,
+}
+
+/// Which ids tell a row from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IdTrust {
+    /// Those of the type `uuid`.
+    Uuid,
+    /// All.
+    Unique,
+}
+
+/// Which slot may be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DroppedSlot {
+    /// One that can send nothing any more.
+    Lost,
+    /// Any.
+    Any,
 }
 
 /// Whether a table may be read as a whole.

@@ -36,7 +36,7 @@ mod table;
 mod topics;
 mod work;
 
-pub use args::{PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
+pub use args::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 use relay::TableName;
 
 use super::{
@@ -51,7 +51,7 @@ use crate::{
     prepare,
     republish::journal::{self, Holder},
 };
-use recovery::{COMMAND, Recovery, open_gaps};
+use recovery::{COMMAND, Recovery, open_gaps, others_open};
 
 /// Compares, asks, sends, and closes the gaps.
 pub(super) async fn recover(
@@ -72,9 +72,13 @@ pub(super) async fn recover(
         }
         let facts = accept::read_when_idle(config, &records, &source).await?;
         let gaps = open_gaps(&facts.witness);
+        let others = others_open(&facts.witness, &gaps);
         if gaps.is_empty() {
-            report::nothing(&facts.witness, terminal.out)?;
-            return Ok(Exit::Done);
+            report::others(&others, terminal.err)?;
+            if others.is_empty() {
+                report::nothing(&facts.witness, terminal.out)?;
+            }
+            return Ok(if others.is_empty() { Exit::Done } else { Exit::Failure });
         }
         if let Some(pid) = facts.holder() {
             return Err(witness::in_use(&source.slot, pid).into());
@@ -82,9 +86,18 @@ pub(super) async fn recover(
         let tables = tables(config, &facts);
         let work = with_connection(access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
-            let (records, source, gaps, tables) = (&records, &source, &gaps, &tables);
-            let recovery =
-                Recovery { args, config, access, records, source, reader, books, gaps, tables };
+            let recovery = Recovery {
+                args,
+                config,
+                access,
+                records: &records,
+                source: &source,
+                reader,
+                books,
+                gaps: &gaps,
+                witness: &facts.witness,
+                tables: &tables,
+            };
             recovery.carry_out(terminal).await
         });
         Box::pin(work).await

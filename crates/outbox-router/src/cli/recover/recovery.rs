@@ -1,7 +1,7 @@
 //! What the parts of the command share.
 
 use relay::{
-    TableName,
+    Code, TableName,
     source::Gap,
     witness::{OpenFinding, Witness},
 };
@@ -29,16 +29,32 @@ pub(super) struct Recovery<'a> {
     /// Holds the lock, and writes how far it is.
     pub(super) books: &'a Client,
     pub(super) gaps: &'a [Gap],
+    pub(super) witness: &'a Witness,
     pub(super) tables: &'a [TableName],
 }
 
-/// The gaps of a witness that are open.
+/// The gaps of a witness that are open, and that rows of the tables can close. Events that were held
+/// are no such rows, Kafka's records cannot be compared with those of another cluster, and a slot
+/// that has rows of two tables has to send them.
 pub(super) fn open_gaps(witness: &Witness) -> Vec<Gap> {
     let gap = |open| match open {
         OpenFinding::Gap(gap) => Some(gap),
         OpenFinding::Beginning(_) => None,
     };
-    witness.open_findings().into_iter().filter_map(gap).collect()
+    let is_of_rows = |gap: &Gap| {
+        !matches!(
+            gap.failure.code,
+            Code::HeldTableBehind | Code::ClusterChanged | Code::TableReplaced
+        )
+    };
+    witness.open_findings().into_iter().filter_map(gap).filter(is_of_rows).collect()
+}
+
+/// What else is open.
+pub(super) fn others_open(witness: &Witness, gaps: &[Gap]) -> Vec<String> {
+    let known = names(gaps);
+    let open = witness.open_findings().into_iter().map(|open| open.name());
+    open.filter(|name| !known.contains(name)).collect()
 }
 
 /// How people name them.

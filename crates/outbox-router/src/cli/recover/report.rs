@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{RecoverArgs, RecoveredRows},
-    since::From,
+    since::{Sight, Start},
     topics::{Read, Topics},
 };
 use crate::{
@@ -22,7 +22,7 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 /// What is known before anything is changed.
 pub(super) struct Plan<'p> {
     pub(super) gaps: &'p [Gap],
-    pub(super) from: &'p From,
+    pub(super) from: &'p Start,
     pub(super) tables: &'p [TableName],
     /// `None`: nothing is compared.
     pub(super) topics: Option<&'p Topics>,
@@ -71,14 +71,7 @@ pub(super) struct SentOf {
 
 /// Nothing is open.
 pub(super) fn nothing(witness: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "no gap is open: everything before {} is acknowledged", witness.position)?;
-    if witness.began_without.is_some() {
-        writeln!(
-            out,
-            "that the pipeline began without a witness is open; outbox-router accept closes it"
-        )?;
-    }
-    Ok(())
+    writeln!(out, "no gap is open: everything before {} is acknowledged", witness.position)
 }
 
 impl Plan<'_> {
@@ -98,6 +91,13 @@ impl Plan<'_> {
             }
         }
         writeln!(out, "slot      {}", self.slot)?;
+        if self.from.sight == Sight::Own {
+            writeln!(
+                out,
+                "note      this role does not see how old the transactions of others are \
+                 (pg_read_all_stats): --margin has to be longer than the longest"
+            )?;
+        }
         if let Some(rate) = args.rate {
             writeln!(out, "rate      at most {rate} records a second")?;
         }
@@ -116,7 +116,7 @@ pub(super) fn show_consequence(slot: &str, out: Out<'_>) -> io::Result<()> {
 }
 
 impl Found {
-    pub(super) fn new(gaps: Vec<String>, from: &From, args: &RecoverArgs) -> Self {
+    pub(super) fn new(gaps: Vec<String>, from: &Start, args: &RecoverArgs) -> Self {
         Self {
             gaps,
             since: from.rows.clone(),
@@ -129,6 +129,13 @@ impl Found {
             is_closed: false,
             took: Duration::ZERO,
         }
+    }
+
+    /// As it stands in `outbox_router.republication`.
+    pub(super) fn outcome(&self, how: &str) -> String {
+        let missing: u64 = self.tables.iter().map(|table| table.missing).sum();
+        let sent: u64 = self.tables.iter().map(OfTable::records).sum();
+        format!("{how}: missing {missing}, sent {sent}")
     }
 
     fn text(&self, out: Out<'_>) -> io::Result<()> {
@@ -278,21 +285,37 @@ pub(super) fn found(found: &Found, form: Form, out: Out<'_>) -> io::Result<()> {
 
 /// Prints why it did not come to its end.
 pub(super) fn ended(ended: &Ended, err: Out<'_>) -> io::Result<()> {
-    let how = match ended {
-        Ended::Complete => return Ok(()),
-        Ended::Interrupted => "stopped by Ctrl-C",
+    match ended {
+        Ended::Complete => Ok(()),
+        Ended::Interrupted => interrupted("stopped by Ctrl-C", err),
         Ended::AtRow(failure) => {
             print_failure(err, failure)?;
             writeln!(err, "  or leave such rows out: --skip-bad")?;
-            "stopped at a row"
+            interrupted("stopped at a row", err)
         }
         Ended::Failed(failure) => {
             print_failure(err, failure)?;
-            "stopped"
+            interrupted("stopped", err)
         }
-    };
+    }
+}
+
+/// Prints what follows from an end before the gaps were closed.
+pub(super) fn interrupted(how: &str, err: Out<'_>) -> io::Result<()> {
     writeln!(
         err,
-        "{how}: the gaps stay open; the same command goes on, and finds what was sent in the topics"
+        "{how}: the gaps stay open, and PostgreSQL keeps WAL for the new slot; the same command \
+         goes on, and finds in the topics what was sent"
     )
+}
+
+/// Prints what is open besides.
+pub(super) fn others(open: &[String], err: Out<'_>) -> io::Result<()> {
+    for name in open {
+        writeln!(
+            err,
+            "note: {name} is open, and no row of a table closes it: outbox-router accept --gap {name}"
+        )?;
+    }
+    Ok(())
 }

@@ -1,47 +1,183 @@
-//! The new slot, and the publication before it.
+//! The new slot, and what is checked before it takes the place of another.
 
 use std::io;
 
-use relay::{Case, Failure};
+use relay::{
+    Case, Failure,
+    source::{
+        Catalog,
+        publication::{Watched, compare},
+    },
+};
+use serde_json::json;
 
 use super::{
-    args::PublicationPart,
+    args::{DroppedSlot, PublicationPart},
     recovery::{COMMAND, Recovery},
 };
 use crate::{
-    cli::{TaskError, new_slot, setup},
+    cli::{TaskError, accept, new_slot, setup},
+    republish::journal::{PastRun, Run},
     shell::SlotHolder,
 };
 
-/// Mends the publication if it is told to, drops the slot, creates it, and begins the transaction
-/// of the reader with its snapshot. Returns who holds the slot, and where it begins.
-pub(super) async fn renew(
+/// The slot that there is before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Former {
+    Missing,
+    /// It can send nothing any more.
+    Lost,
+    Usable {
+        position: String,
+        bytes: i64,
+    },
+}
+
+impl Former {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Lost => "lost",
+            Self::Usable { .. } => "usable",
+        }
+    }
+
+    /// Whether an interrupted run has made it.
+    fn is_of(&self, run: &PastRun) -> bool {
+        let Self::Usable { position, .. } = self else { return false };
+        let Some(place) = &run.place else { return false };
+        match place.get("slot_at").and_then(|at| at.as_str()) {
+            Some(made_at) => made_at == position,
+            // It was killed before it noted where the slot begins.
+            None => {
+                let former = place.get("former").and_then(|former| former.as_str());
+                former.is_some_and(|former| former != "usable")
+            }
+        }
+    }
+}
+
+/// What is known before the slot is made.
+pub(super) struct Prepared {
+    /// Publication and tables.
+    pub(super) catalog: Catalog,
+}
+
+/// Reads the slot, and refuses one that was made for something else, or that still has events to
+/// send, unless it may be dropped.
+///
+/// # Errors
+/// It may not be dropped.
+pub(super) async fn check_former(
+    recovery: &Recovery<'_>,
+    interrupted: Option<&PastRun>,
+) -> Result<Former, TaskError> {
+    let Recovery { args, source, books, .. } = *recovery;
+    let slot = source.slot.as_str();
+    setup::check_slot(books, slot).await?;
+    let query = "select coalesce(confirmed_flush_lsn::text, ''), wal_status = 'lost', \
+         coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn), 0)::int8 \
+         from pg_replication_slots where slot_name = $1";
+    let former = match books.query_opt(query, &[&slot]).await? {
+        None => Former::Missing,
+        Some(row) if row.try_get::<_, Option<bool>>(1)? == Some(true) => Former::Lost,
+        Some(row) => Former::Usable { position: row.try_get(0)?, bytes: row.try_get(2)? },
+    };
+    let Former::Usable { position, bytes } = &former else { return Ok(former) };
+    let is_ours = interrupted.is_some_and(|run| former.is_of(run));
+    if is_ours || args.dropped == DroppedSlot::Any {
+        return Ok(former);
+    }
+    let what = format!(
+        "the slot {slot} stands at {position}, and has {bytes} B of WAL to send; events whose rows \
+         were deleted meanwhile are only there"
+    );
+    Err(Failure::of(Case::RecoverSlot, what).into())
+}
+
+/// Mends the publication if it is told to, and refuses one that leaves rows out.
+///
+/// # Errors
+/// It has a defect.
+pub(super) async fn prepare(
     recovery: &Recovery<'_>,
     notes: &mut (dyn io::Write + Send),
-) -> Result<(SlotHolder, String), TaskError> {
-    let Recovery { args, config, access, source, books, tables, .. } = *recovery;
+) -> Result<Prepared, TaskError> {
+    let Recovery { args, config, records, source, books, tables, .. } = *recovery;
     let version = setup::check_server(books).await?;
-    setup::check_slot(books, &source.slot).await?;
+    let publication = source.publication.as_str();
     match args.publication {
         PublicationPart::Mend => {
             setup::mend_publication(books, config, (tables, version), notes).await?;
         }
         PublicationPart::Expect => {
-            let publication = source.publication.as_str();
             if !setup::has_publication(books, publication, version).await? {
                 let what = format!("the publication {publication} does not exist");
                 return Err(Failure::of(Case::RecoverPublication, what).into());
             }
         }
     }
+    let catalog = accept::read_facts(config, records, source, None).await?.reading.catalog;
+    let outboxes = config.outboxes();
+    let watched = Watched { publication, outboxes: &outboxes };
+    match compare(watched, None, &catalog).into_iter().find(|finding| !finding.is_note()) {
+        None => Ok(Prepared { catalog }),
+        Some(defect) => Err(defect.into()),
+    }
+}
+
+/// Drops the slot, creates it, and begins the transaction of the reader with its snapshot. Returns
+/// who holds the slot, and where it begins.
+pub(super) async fn renew(
+    recovery: &Recovery<'_>,
+    (former, run): (&Former, &Run<'_>),
+    notes: &mut (dyn io::Write + Send),
+) -> Result<(SlotHolder, String), TaskError> {
+    let Recovery { args, access, source, books, .. } = *recovery;
+    let version = setup::check_server(books).await?;
     let creator = new_slot::connect(source).await?;
-    if new_slot::drop_former(books, &source.slot).await? {
+    run.note(&json!({ "former": former.as_str() })).await?;
+    if new_slot::drop_former(books, source).await? {
         writeln!(notes, "slot {}: dropped", source.slot)?;
     }
     let created = new_slot::create((access, COMMAND), creator, version, args.wait, notes);
     let created = Box::pin(created).await?;
     let begins_at = created.begins_at().map_or_else(String::new, |at| at.to_string());
-    writeln!(notes, "slot {}: created at {begins_at}", source.slot)?;
     let holder = new_slot::import(recovery.reader, created).await?;
+    run.note(&json!({ "former": former.as_str(), "slot_at": begins_at })).await?;
+    writeln!(notes, "slot {}: created at {begins_at}", source.slot)?;
     Ok((holder, begins_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::republish::journal::Completeness;
+
+    fn run(place: Value) -> PastRun {
+        PastRun {
+            id: 1,
+            by: "ann".to_owned(),
+            begun_at: "2026-01-01".to_owned(),
+            selection: "{}".to_owned(),
+            settled: 0,
+            place: Some(place),
+            completeness: Completeness::Partial,
+        }
+    }
+
+    #[test]
+    fn the_slot_of_an_interrupted_run_is_told_from_one_that_has_events() {
+        let usable = |position: &str| Former::Usable { position: position.to_owned(), bytes: 8 };
+        let made = run(json!({ "former": "lost", "slot_at": "0/10" }));
+        assert!(usable("0/10").is_of(&made));
+        assert!(!usable("0/20").is_of(&made), "somebody has moved it");
+        // Killed between the creation and the note of it.
+        assert!(usable("0/10").is_of(&run(json!({ "former": "missing" }))));
+        assert!(!usable("0/10").is_of(&run(json!({ "former": "usable" }))));
+        assert!(!usable("0/10").is_of(&run(Value::Null)));
+        assert!(!Former::Lost.is_of(&made));
+    }
 }

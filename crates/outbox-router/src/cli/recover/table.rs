@@ -5,7 +5,7 @@ use tokio_postgres::{Client, types::Type};
 
 use super::{
     args::{RecoverArgs, RecoveredRows, WholeTable},
-    since::From,
+    since::Start,
 };
 use crate::{
     cli::{TaskError, explain_row::check_privilege, republication::OutboxRows},
@@ -76,7 +76,7 @@ impl Compared {
         }
     }
 
-    /// Whether ids of this table are ids of no other.
+    /// Whether an id of this table is the id of nothing else, whoever writes to its topics.
     pub(super) fn has_unique_ids(&self) -> bool {
         self.rows.columns.id.as_ref().is_ok_and(|id| id.sql_type.is(&[Type::UUID]))
     }
@@ -90,11 +90,15 @@ impl Compared {
     ///
     /// # Errors
     /// A column of `recover.order_by` is none of the table.
-    pub(super) fn since(&self, config: &Config, from: &From) -> Result<Query, Failure> {
+    pub(super) fn since(&self, config: &Config, from: &Start) -> Result<Query, Failure> {
         let mut query = self.rows.all();
         if let Some(time) = &self.time {
             let column = query.column(time);
-            query.and(format!("{column} >= {}", time_literal(time, &from.rows)));
+            // Of a row without a time nothing is known.
+            query.and(format!(
+                "({column} >= {} or {column} is null)",
+                time_literal(time, &from.rows)
+            ));
         }
         let order = &config.recover.order_by;
         if !order.is_empty() {
@@ -121,13 +125,13 @@ impl Compared {
         query
     }
 
-    /// Leaves out the rows that were held, whatever became of them, and those that a person has
-    /// skipped. Returns `None` where nothing was ever held.
+    /// Leaves out the rows that are held or were dropped, and those that a person has skipped since
+    /// then. Returns `None` where nothing was ever held.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
         config: &Config,
-        rows: &Query,
+        (rows, from): (&Query, &Start),
     ) -> Result<Option<Query>, TaskError> {
         let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
             return Ok(None);
@@ -139,11 +143,14 @@ impl Compared {
         let table = quote_literal(&self.rows.row.table.to_string());
         query.and(format!(
             "not exists (select from outbox_router.held h where h.pipeline = {pipeline} \
-               and h.slot = {slot} and h.table_name = {table} and h.event_id = concat({id}))"
+               and h.slot = {slot} and h.table_name = {table} and h.state <> 'delivered' \
+               and h.event_id = concat({id}))"
         ));
         query.and(format!(
             "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
-               and d.slot = {slot} and d.action = 'skip' and d.event_id = concat({id}))"
+               and d.slot = {slot} and d.action = 'skip' and d.event_id = concat({id}) \
+               and d.decided_at >= {}::timestamptz)",
+            quote_literal(&from.rows)
         ));
         Ok(Some(query))
     }
@@ -159,19 +166,21 @@ impl Compared {
         Ok(client.query_one(&query, &[]).await?.try_get(0)?)
     }
 
-    /// How many ids of its topics have no row any more, or one that is older.
+    /// How many ids of records have no row any more. Counted are records since the beginning of
+    /// the gaps: the rows of earlier ones may have been made before the rows that are compared.
     pub(super) async fn without_row(
         &self,
         client: &Client,
-        rows: &Query,
+        (rows, from): (&Query, &Start),
         seen: &str,
     ) -> Result<u64, TaskError> {
         let Ok(id) = &self.rows.columns.id else { return Ok(0) };
         let mut of_id = rows.clone();
         of_id.and(format!("concat({}) = s.id", of_id.column(id)));
         let query = format!(
-            "select count(distinct s.id) from {seen} s where s.number = {} and not exists ({})",
+            "select count(distinct s.id) from {seen} s where s.number = {} and s.at >= {} and not exists ({})",
             self.number,
+            from.begin_ms,
             of_id.any()
         );
         Ok(client.query_one(&query, &[]).await?.try_get::<_, i64>(0)?.unsigned_abs())

@@ -2,13 +2,13 @@
 //! that reads the rows. PostgreSQL compares them there, and spills to its disk what its memory does
 //! not hold.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
-use relay::{Case, Failure, TopicName};
+use relay::{Case, Code, Failure, TableName, TopicName, source::Gap};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
-use super::{since::From, table::Compared};
+use super::{args::IdTrust, since::Start, table::Compared};
 use crate::{
     blocking::blocking,
     cli::{
@@ -29,11 +29,11 @@ use crate::{
 pub(super) const SEEN: &str = "pg_temp.outbox_router_seen";
 
 /// Makes it. Nothing can be created in the transaction that reads the rows.
-pub(super) const MAKE_SEEN: &str =
-    "create temp table outbox_router_seen (number int2 not null, id text not null)";
+pub(super) const MAKE_SEEN: &str = "create temp table outbox_router_seen \
+     (number int2 not null, id text not null, at int8 not null)";
 
 const INSERT: &str = "insert into pg_temp.outbox_router_seen \
-     select * from unnest($1::int2[], $2::text[])";
+     select * from unnest($1::int2[], $2::text[], $3::int8[])";
 
 /// How many ids are inserted at once.
 const CHUNK: usize = 20_000;
@@ -49,8 +49,10 @@ pub(super) struct Topics {
     tables_of: HashMap<TopicName, Vec<i16>>,
     /// Topics whose oldest records may be deleted.
     pub(super) expired: Vec<TopicName>,
-    /// Topics that several tables share, one of which has ids that another may have, too.
-    pub(super) shared: Vec<TopicName>,
+    /// Topics of which only the last record of a key stays.
+    compacted: Vec<TopicName>,
+    /// Tables whose ids may be those of other records, too.
+    ambiguous: Vec<TableName>,
 }
 
 /// What was read.
@@ -66,6 +68,8 @@ pub(super) struct Read {
 struct Chunk {
     numbers: Vec<i16>,
     ids: Vec<String>,
+    /// The records' timestamps, in milliseconds since 1970.
+    at: Vec<i64>,
     records: u64,
 }
 
@@ -77,7 +81,7 @@ impl Topics {
     pub(super) async fn find(
         config: &Config,
         tables: &[Compared],
-        from: &From,
+        from: &Start,
     ) -> Result<Self, Failure> {
         let settings = prepare::kafka_settings(config);
         let id_headers = config.outbox.iter().map(|table| table.headers.id.as_str());
@@ -87,8 +91,11 @@ impl Topics {
             ranges: Vec::new(),
             tables_of: HashMap::new(),
             expired: Vec::new(),
-            shared: Vec::new(),
+            compacted: Vec::new(),
+            ambiguous: Vec::new(),
         };
+        let ambiguous = tables.iter().filter(|table| !table.has_unique_ids());
+        topics.ambiguous = ambiguous.map(|table| table.rows.row.table.clone()).collect();
         let lookups = TopicLookups::open(config)?;
         let (lookups, names) = blocking(move || {
             let names = lookups.names();
@@ -96,16 +103,14 @@ impl Topics {
         })
         .await;
         for name in names? {
-            if Some(&name) == config.kafka.state_topic.as_ref() {
+            // Topics of Kafka itself begin with two underscores.
+            if Some(&name) == config.kafka.state_topic.as_ref() || name.as_str().starts_with("__") {
                 continue;
             }
             let of: Vec<&Compared> =
                 tables.iter().filter(|table| may_make(&table.rows.topic, name.as_str())).collect();
             if of.is_empty() {
                 continue;
-            }
-            if of.len() > 1 && !of.iter().all(|table| table.has_unique_ids()) {
-                topics.shared.push(name.clone());
             }
             let from =
                 if of.iter().any(|table| table.is_whole()) { from.always() } else { from.clone() };
@@ -119,17 +124,28 @@ impl Topics {
         &mut self,
         lookups: &TopicLookups,
         name: &TopicName,
-        from: &From,
+        from: &Start,
     ) -> Result<(), Failure> {
-        let Topic::Exists(facts) = lookups.look_up(name)? else { return Ok(()) };
+        let facts = match lookups.look_up(name)? {
+            Topic::Exists(facts) => facts,
+            Topic::ToBeCreated(_) => return Ok(()),
+            Topic::Unusable(failure) => return Err(failure),
+        };
+        let retention = lookups.retention(name)?;
+        if retention.is_compacted {
+            self.compacted.push(name.clone());
+        }
         let reader = TopicReader::open_for_offsets(&self.settings)?;
         let extents = reader.extents(name, facts.partitions, from.records_ms)?;
         for (partition, extent) in (0..).zip(&extents) {
             let (topic, from, to) = (name.clone(), extent.at, extent.end);
             self.ranges.push(Range { topic, partition, from, to });
         }
-        // What is there was written since, so what was deleted before it may have been, too.
-        if extents.iter().any(|extent| extent.low > 0 && extent.at == extent.low) {
+        // What is there was written since, so what was deleted before it may have been, too, unless
+        // records of that age are kept.
+        let keeps = retention.bytes.is_none()
+            && retention.millis.is_none_or(|kept| now_ms().saturating_sub(kept) < from.records_ms);
+        if !keeps && extents.iter().any(|extent| extent.low > 0 && extent.at == extent.low) {
             self.expired.push(name.clone());
         }
         Ok(())
@@ -159,7 +175,7 @@ impl Topics {
         let reading = blocking(move || self.send(&sender));
         let mut records = 0;
         while let Some(chunk) = receiver.recv().await {
-            client.execute(INSERT, &[&chunk.numbers, &chunk.ids]).await?;
+            client.execute(INSERT, &[&chunk.numbers, &chunk.ids, &chunk.at]).await?;
             records += chunk.records;
             progress.progress(&Counts { rows: records, ..Counts::default() }, None);
         }
@@ -184,6 +200,7 @@ impl Topics {
                     for number in self.tables_of.get(topic).into_iter().flatten() {
                         chunk.numbers.push(*number);
                         chunk.ids.push(id.to_owned());
+                        chunk.at.push(record.timestamp_ms);
                     }
                 }
                 None => read.without_id += 1,
@@ -206,7 +223,7 @@ impl Topics {
     ///
     /// # Errors
     /// Records may be deleted, or ids do not tell rows apart.
-    pub(super) fn check(&self, from: &From) -> Result<(), Failure> {
+    pub(super) fn check(&self, from: &Start, ids: IdTrust, gaps: &[Gap]) -> Result<(), Failure> {
         let names = |topics: &[TopicName]| {
             topics.iter().map(TopicName::as_str).collect::<Vec<_>>().join(", ")
         };
@@ -219,14 +236,34 @@ impl Topics {
             );
             return Err(Failure::of(Case::RecoverExpired, what));
         }
-        if !self.shared.is_empty() {
+        if !self.compacted.is_empty() {
             let what = format!(
-                "several tables send to {}, and rows of two may have the same id",
-                names(&self.shared)
+                "of {} only the last record of each key stays (cleanup.policy), so rows whose \
+                 records are gone would count as missing",
+                names(&self.compacted)
             );
-            return Err(Failure::of(Case::RecoverId, what));
+            return Err(Failure::of(Case::RecoverExpired, what));
         }
-        Ok(())
+        let Some(table) = self.ambiguous.first() else { return Ok(()) };
+        // A restored server may have given an id of a lost row to another one.
+        let is_restored = gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged);
+        match ids {
+            IdTrust::Unique if !is_restored => Ok(()),
+            IdTrust::Unique => {
+                let what = format!(
+                    "the server was restored, and ids of {table} are no uuid: an id in Kafka may \
+                     be that of a row that the server has lost"
+                );
+                Err(Failure::of(Case::RecoverId, what))
+            }
+            IdTrust::Uuid => {
+                let what = format!(
+                    "ids of {table} are no uuid, so a record with the id of a missing row may be \
+                     that of another table, of another producer, or of a former row"
+                );
+                Err(Failure::of(Case::RecoverIdAmbiguous, what))
+            }
+        }
     }
 }
 
@@ -254,6 +291,12 @@ impl Read {
 
 impl Chunk {
     fn new() -> Self {
-        Self { numbers: Vec::with_capacity(CHUNK), ids: Vec::with_capacity(CHUNK), records: 0 }
+        let (numbers, ids) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
+        Self { numbers, ids, at: Vec::with_capacity(CHUNK), records: 0 }
     }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -6,15 +6,16 @@ use relay::{
     source::Gap,
     witness::{OpenFinding, Recovered},
 };
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
     args::RecoveredRows,
-    recovery::{COMMAND, Recovery, names, open_gaps},
+    recovery::{COMMAND, Recovery, names, open_gaps, others_open},
     report::{self, Found, OfTable, Plan},
     send::Sending,
-    since::{self, From},
-    slot,
+    since::{self, Start},
+    slot::{self, Former, Prepared},
     table::{Compared, is_held_readable},
     topics::{MAKE_SEEN, SEEN, Topics},
 };
@@ -24,7 +25,11 @@ use crate::{
         decision_args::{Decider, Effect},
         republication::{OutboxRows, Progress, place},
     },
-    republish::{journal, selection::Query, sender::Ended},
+    republish::{
+        journal::{self, Completeness, PastRun, Run, Subject},
+        selection::Query,
+        sender::Ended,
+    },
     shell::SlotHolder,
 };
 
@@ -33,7 +38,8 @@ const BEGIN: &str = "begin transaction isolation level repeatable read, read onl
 
 impl Recovery<'_> {
     pub(super) async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
-        let from = match since::find(self.reader, self.args, self.gaps).await? {
+        let found = since::find(self.reader, self.args, self.gaps, self.witness).await?;
+        let from = match found {
             Ok(from) => from,
             Err(why) => {
                 writeln!(terminal.err, "error: {why}")?;
@@ -43,6 +49,8 @@ impl Recovery<'_> {
         let tables = self.describe().await?;
         // Nothing is to be changed where rows could not be compared afterwards.
         let topics = self.topics(&tables, &from).await?;
+        let interrupted = self.interrupted().await?;
+        let former = slot::check_former(self, interrupted.as_ref()).await;
         let is_dry = self.args.decision.effect == Effect::Dry;
         let plan = Plan {
             gaps: self.gaps,
@@ -59,6 +67,7 @@ impl Recovery<'_> {
         if is_dry {
             return self.dry(&tables, &from, topics, terminal).await;
         }
+        let former = former?;
         if is_text {
             report::show_consequence(&self.source.slot, terminal.out)?;
         }
@@ -66,9 +75,35 @@ impl Recovery<'_> {
         if let Some(refused) = self.args.decision.confirm(self.config, words, terminal)? {
             return Ok(refused);
         }
-        journal::make(self.books).await?;
         self.check_unchanged().await?;
-        self.real(&tables, &from, terminal).await
+        let run = self.begin(interrupted.as_ref()).await?;
+        self.real((&tables, &from), (&former, &run), terminal).await
+    }
+
+    /// A run that did not come to its end.
+    async fn interrupted(&self) -> Result<Option<PastRun>, TaskError> {
+        if !journal::exists(self.books).await? {
+            return Ok(None);
+        }
+        let unfinished = journal::unfinished(self.books, self.subject("")).await?;
+        Ok(unfinished.into_iter().next())
+    }
+
+    fn subject<'s>(&'s self, selection: &'s str) -> Subject<'s> {
+        let (pipeline, slot) = (self.config.name.as_str(), self.config.postgres.slot.as_str());
+        Subject { pipeline, slot, command: COMMAND, selection }
+    }
+
+    /// Notes who does it, or goes on with a run that was interrupted.
+    async fn begin(&self, interrupted: Option<&PastRun>) -> Result<Run<'_>, TaskError> {
+        journal::make(self.books).await?;
+        if let Some(interrupted) = interrupted {
+            return Ok(Run::resume(self.books, interrupted));
+        }
+        let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
+        let selection = json!({ "tables": tables, "gaps": names(self.gaps) }).to_string();
+        let Decider { by, reason } = self.args.decision.decider(self.access.environment);
+        Ok(Run::begin(self.books, self.subject(&selection), &by, reason).await?)
     }
 
     /// The tables, and what is needed of them.
@@ -78,19 +113,19 @@ impl Recovery<'_> {
         for (number, name) in (0..).zip(self.tables) {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;
             let table = Compared::check(self.reader, self.args, rows, number).await?;
-            table.since(self.config, &From::default())?;
+            table.since(self.config, &Start::default())?;
             tables.push(table);
         }
         Ok(tables)
     }
 
     /// What is to be read of the topics; `None` where nothing is compared.
-    async fn topics(&self, tables: &[Compared], from: &From) -> Result<Option<Topics>, TaskError> {
+    async fn topics(&self, tables: &[Compared], from: &Start) -> Result<Option<Topics>, TaskError> {
         match self.args.selected {
             RecoveredRows::All => Ok(None),
             RecoveredRows::Missing => {
                 let topics = Topics::find(self.config, tables, from).await?;
-                topics.check(from)?;
+                topics.check(from, self.args.ids, self.gaps)?;
                 Ok(Some(topics))
             }
         }
@@ -109,7 +144,7 @@ impl Recovery<'_> {
     async fn dry(
         &self,
         tables: &[Compared],
-        from: &From,
+        from: &Start,
         topics: Option<Topics>,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
@@ -128,57 +163,94 @@ impl Recovery<'_> {
 
     async fn real(
         &self,
-        tables: &[Compared],
-        from: &From,
+        (tables, from): (&[Compared], &Start),
+        (former, run): (&Former, &Run<'_>),
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
         let begun = Instant::now();
-        let mut found = self.found(from);
         let form = self.args.decision.form;
+        let mut found = self.found(from);
         let notes: &mut (dyn io::Write + Send) = match form {
             Form::Text => terminal.out,
             Form::Json => terminal.err,
         };
-        let (mut holder, slot_at) = Box::pin(slot::renew(self, notes)).await?;
+        let prepared = slot::prepare(self, notes).await?;
+        let (mut holder, slot_at) = Box::pin(slot::renew(self, (former, run), notes)).await?;
         found.slot_at = Some(slot_at);
+        let ended =
+            self.send_and_close((tables, from), (&mut holder, &prepared), &mut found, terminal);
+        let ended = Box::pin(ended).await;
+        drop(holder);
+        found.took = begun.elapsed();
+        let (outcome, completeness) = match &ended {
+            Ok(Ended::Complete) => ("complete", Completeness::Complete),
+            Ok(Ended::Interrupted) => ("interrupted", Completeness::Partial),
+            Ok(Ended::AtRow(_) | Ended::Failed(_)) | Err(_) => ("failed", Completeness::Partial),
+        };
+        // What has stopped it may be that PostgreSQL does not answer.
+        let noted = run.end(&found.outcome(outcome), completeness).await;
+        report::found(&found, form, terminal.out)?;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                report::interrupted("stopped", terminal.err)?;
+                return Err(error);
+            }
+        };
+        report::ended(&ended, terminal.err)?;
+        if !found.is_closed {
+            return Ok(Exit::Failure);
+        }
+        noted?;
+        let others = others_open(self.witness, self.gaps);
+        report::others(&others, terminal.err)?;
+        Ok(Exit::Done)
+    }
+
+    async fn send_and_close(
+        &self,
+        (tables, from): (&[Compared], &Start),
+        (holder, prepared): (&mut SlotHolder, &Prepared),
+        found: &mut Found,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Ended, TaskError> {
         let ended = {
-            let sending = Box::pin(self.send_all(tables, from, &mut found, terminal));
+            let sending = Box::pin(self.send_all((tables, from), found, terminal));
             tokio::select! {
                 ended = sending => ended?,
                 failure = holder.lost() => Ended::Failed(Box::new(failure)),
             }
         };
         if matches!(ended, Ended::Complete) {
-            self.close(&holder, &found).await?;
+            self.close(holder, prepared, found).await?;
             found.is_closed = true;
         }
-        drop(holder);
-        found.took = begun.elapsed();
-        report::found(&found, form, terminal.out)?;
-        report::ended(&ended, terminal.err)?;
-        Ok(if found.is_closed { Exit::Done } else { Exit::Failure })
+        Ok(ended)
     }
 
-    fn found(&self, from: &From) -> Found {
+    fn found(&self, from: &Start) -> Found {
         Found::new(names(self.gaps), from, self.args)
     }
 
     /// Compares and sends, table by table.
     async fn send_all(
         &self,
-        tables: &[Compared],
-        from: &From,
+        (tables, from): (&[Compared], &Start),
         found: &mut Found,
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         // Once more: what was written until the slot was dropped has to be seen.
         let topics = self.topics(tables, from).await?;
-        self.read(topics, found, terminal).await?;
-        let Decider { by, reason } = self.args.decision.decider(self.access.environment);
-        let decider = Decider { by, reason };
+        let read = self.read(topics, found, terminal);
+        if unless_interrupted(read).await?.is_none() {
+            return Ok(Ended::Interrupted);
+        }
         for table in tables {
-            let (mut of_table, query) = self.compare(table, from).await?;
-            let sending = Sending { recovery: self, table, query: &query, decider: &decider };
+            let Some(compared) = unless_interrupted(self.compare(table, from)).await? else {
+                return Ok(Ended::Interrupted);
+            };
+            let (mut of_table, query) = compared;
+            let sending = Sending { recovery: self, table, query: &query };
             let total = of_table.to_send();
             let ended = sending.send(total, &mut of_table, terminal).await?;
             found.tables.push(of_table);
@@ -206,7 +278,7 @@ impl Recovery<'_> {
     }
 
     /// What is missing of a table, and the rows that are to be sent.
-    async fn compare(&self, table: &Compared, from: &From) -> Result<(OfTable, Query), TaskError> {
+    async fn compare(&self, table: &Compared, from: &Start) -> Result<(OfTable, Query), TaskError> {
         let count = async |query: &Query| {
             let row = self.reader.query_one(&query.count(), &[]).await?;
             Ok::<_, TaskError>(row.try_get::<_, i64>(0)?.unsigned_abs())
@@ -217,12 +289,12 @@ impl Recovery<'_> {
         let (missing, without_row) = match self.args.selected {
             RecoveredRows::All => (all, None),
             RecoveredRows::Missing => {
-                let without_row = table.without_row(self.reader, &all, SEEN).await?;
+                let without_row = table.without_row(self.reader, (&all, from), SEEN).await?;
                 (table.missing(&all, SEEN), Some(without_row))
             }
         };
         let missing_count = count(&missing).await?;
-        let undecided = table.without_decided(self.reader, self.config, &missing).await?;
+        let undecided = table.without_decided(self.reader, self.config, (&missing, from)).await?;
         let (query, decided) = match undecided {
             None => (missing, 0),
             Some(query) => {
@@ -243,13 +315,23 @@ impl Recovery<'_> {
     }
 
     /// Closes the gaps, with the figures. The slot is still held.
-    async fn close(&self, holder: &SlotHolder, found: &Found) -> Result<(), TaskError> {
+    async fn close(
+        &self,
+        holder: &SlotHolder,
+        prepared: &Prepared,
+        found: &Found,
+    ) -> Result<(), TaskError> {
         let facts =
             accept::read_facts(self.config, self.records, self.source, holder.pid()).await?;
+        // Rows that a publication leaves out for a while are in neither snapshot nor stream.
+        if facts.reading.catalog != prepared.catalog {
+            return Err(accept::changed().into());
+        }
         let open = open_gaps(&facts.witness);
         let known = names(self.gaps);
-        // Everything that was committed since the first of them was compared: what else is found
-        // of that time, such as that the slot or the publication was made anew, hides no row.
+        // Everything that was committed since the first of them was compared, and publication and
+        // tables have not changed since: what else is found of that time, such as that the slot or
+        // the publication was made anew, hides no row.
         let first = self.gaps.iter().map(|gap| gap.interval.begins_at()).min();
         let is_compared = |gap: &Gap| {
             let begins_at = gap.interval.from.as_ref().map(|from| from.lsn);
@@ -265,5 +347,16 @@ impl Recovery<'_> {
             records: found.tables.iter().map(OfTable::records).sum(),
         });
         Ok(self.records.write(COMMAND, &next).await?)
+    }
+}
+
+/// What is done, unless a person ends it by Ctrl-C.
+async fn unless_interrupted<T>(
+    work: impl Future<Output = Result<T, TaskError>>,
+) -> Result<Option<T>, TaskError> {
+    tokio::select! {
+        biased;
+        done = work => done.map(Some),
+        _ = tokio::signal::ctrl_c() => Ok(None),
     }
 }

@@ -29,10 +29,10 @@ impl HeldEvents<'_> {
         Ok(client.query_one(&query, &[]).await?.try_get(0)?)
     }
 
-    /// Whether a row is none of them.
+    /// Whether a row is none of them. A cast of the id would cut the blanks of character(n).
     pub(in crate::cli) fn none_of(self, query: &Query, id: &OrderColumn) -> String {
         format!(
-            "not exists (select from outbox_router.held h where {} and h.event_id = {}::text)",
+            "not exists (select from outbox_router.held h where {} and h.event_id = concat({}))",
             self.open(),
             query.column(id)
         )

@@ -26,9 +26,13 @@ use crate::{
     },
 };
 
-/// Statements of a person's run may take long; what waits for a lock would block writers.
+/// Statements of a person's run may take long (`transaction_timeout` is of PostgreSQL 17); what
+/// waits for a lock would block writers. Policies of row-level security that would hide rows are
+/// refused.
 pub(super) const SESSION: &str = "set lock_timeout = '5s'; set statement_timeout = 0; \
-     set idle_in_transaction_session_timeout = 0";
+     set idle_in_transaction_session_timeout = 0; set row_security = off; \
+     select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
+     where name = 'transaction_timeout'";
 
 /// Which rows are sent, and how.
 pub(super) struct Republication<'a> {

@@ -132,7 +132,7 @@ impl Backfill<'_> {
             let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
             let creator = new_slot::connect(&source).await?;
             if slot.is_some() {
-                new_slot::drop_former(books, subject.slot).await?;
+                new_slot::drop_former(books, &source).await?;
             }
             let settled = last.filter(|last| last.id == run.id()).map_or(0, |last| last.settled);
             Box::pin(self.with_new_slot(creator, run, (settled, reached), terminal)).await
@@ -176,14 +176,16 @@ impl Backfill<'_> {
     ) -> Result<Backfilled, TaskError> {
         let Self { args, access, version, .. } = *self;
         let slot = creator.slot().to_owned();
-        let made = new_slot::create((access, COMMAND), creator, version, args.wait, terminal.out);
-        let made = Box::pin(made).await?;
-        let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
-        writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
+        // Everything is ready before the slot exists: until it is held, a router could take it.
         with_connection(access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
             let rows = self.describe(reader).await?;
+            let command = (access, COMMAND);
+            let made = new_slot::create(command, creator, version, args.wait, terminal.out);
+            let made = Box::pin(made).await?;
+            let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
             let mut holder = new_slot::import(reader, made).await?;
+            writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
             let first_xmin = match &reached {
                 Some(reached) => reached.first_xmin,
                 None => rows::snapshot_xmin(reader).await?,

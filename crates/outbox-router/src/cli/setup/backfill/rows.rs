@@ -1,6 +1,7 @@
 //! The rows of each table, and how they are sent.
 
 use relay::RepublishSettings;
+use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::{state::Reached, work::Backfill};
@@ -141,6 +142,10 @@ impl Sending<'_> {
             different: RepublishSettings { to_topic: None, marker: None },
         };
         let run = part.is_noted.then(|| self.run.in_frame(*settled, self.reached.frame(&table)));
+        if part.is_noted && self.reached.table.as_ref() != Some(&table) {
+            // From here on, some of its rows may be in Kafka.
+            self.run.note(&Value::Object(self.reached.frame(&table))).await?;
+        }
         let cluster = Cluster::open(&prepare::kafka_settings(config))?;
         let place = place(terminal.audience, Form::Text);
         let sent = republication.send(cluster, run, (terminal.err, place)).await?;

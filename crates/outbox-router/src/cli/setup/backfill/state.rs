@@ -101,7 +101,10 @@ impl Before<'_> {
             }
             (None, None) => Ok(Todo::Begin),
             (None, Some(_)) if is_finished => Ok(Todo::Begin),
-            (_, Some(run)) if run.selection != self.selection && run.settled > 0 => {
+            (_, Some(run))
+                if run.selection != self.selection
+                    && reached.as_ref().is_some_and(|reached| reached.table.is_some()) =>
+            {
                 Err(self.other_rows(run))
             }
             // Nothing was sent of other rows.
@@ -223,7 +226,7 @@ mod tests {
         let refused = Err(Some(Case::BackfillOfOtherRows));
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), refused);
         assert_eq!(todo(None, UNWITNESSED, Some(&other)), refused);
-        other.settled = 0;
+        other.place = Some(json!({"slot_at": "0/10", "first_xmin": 700, "table": null}));
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), Ok(Todo::Begin));
     }
 
