@@ -34,8 +34,8 @@ pub struct RecoverArgs {
     #[arg(long = "slow", num_args = 0, default_value = "refuse")]
     #[arg(default_missing_value = "read")]
     pub whole_table: WholeTable,
-    /// Ids that are no uuid are those of one row alone, ever: no other table or producer that writes
-    /// to the same topics has them, and no sequence began anew
+    /// Ids that are no uuid are those of one row alone, ever: no other table or producer that
+    /// writes to the same topics has them, and no sequence began anew
     #[arg(long = "ids-unique", num_args = 0, default_value = "uuid")]
     #[arg(default_missing_value = "unique")]
     pub ids: IdTrust,

@@ -33,9 +33,9 @@ pub(super) struct Recovery<'a> {
     pub(super) tables: &'a [TableName],
 }
 
-/// The gaps of a witness that are open, and that rows of the tables can close. Events that were held
-/// are no such rows, Kafka's records cannot be compared with those of another cluster, and a slot
-/// that has rows of two tables has to send them.
+/// The gaps of a witness that are open, and that rows of the tables can close. Events that were
+/// held are no such rows, Kafka's records cannot be compared with those of another cluster, and a
+/// slot that has rows of two tables has to send them.
 pub(super) fn open_gaps(witness: &Witness) -> Vec<Gap> {
     let gap = |open| match open {
         OpenFinding::Gap(gap) => Some(gap),
