@@ -3,6 +3,7 @@
 use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{LONG_DEADLINE, line, load, missing_and_doubled, prepared, setup, write};
 
@@ -64,6 +65,45 @@ async fn a_back_fill_that_is_killed_twice_goes_on_and_leaves_nothing_out() {
     assert!(doubled <= 2 * PAST_JOURNAL, "{doubled}");
     let runs = "SELECT count(*) FROM outbox_router.republication WHERE finished_at IS NULL";
     assert_eq!(session.query_one(runs, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+/// Starts the command, and kills it when it says this.
+async fn killed_when(fixture: &Fixture, what: &str) {
+    let line = line(fixture, &["--backfill", "--rate", "10000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let mut run = fixture.router.start_command(&line).unwrap();
+    let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+    loop {
+        let line = said.next_line().await.unwrap();
+        let line = line.unwrap_or_else(|| panic!("it ended before it said {what}"));
+        if line.contains(what) {
+            break;
+        }
+    }
+    run.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_back_fill_that_is_killed_before_its_first_row_and_after_its_last_goes_on() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 2_000).await;
+    killed_when(&fixture, "created at").await;
+    write(&fixture, &session, 10).await;
+    killed_when(&fixture, "back-fill: goes on with run 1").await;
+    write(&fixture, &session, 10).await;
+    // All rows were sent, and set-up was not completed.
+    killed_when(&fixture, "records").await;
+    let sent = fixture.seen().await.unwrap().len();
+    write(&fixture, &session, 10).await;
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("witness: created"), "{said}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    assert_eq!((missing, sent), (0, 2_020));
+    assert!(doubled <= sent, "{doubled}");
 }
 
 #[tokio::test]
