@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    abandoned, figures, horizon,
+    abandoned, figures, horizon, partitions,
     report::RetentionReport,
     session::{Backend, Session},
     settings::RetentionSettings,
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     codes::hint,
+    config::RetentionMode,
     monitor::{
         Connect, MonitorReport, RelayReport, SqlSession,
         connection::{Driver, drive_without_limit},
@@ -106,6 +107,9 @@ struct Known {
     unconfirmed: u32,
     swept_at: Option<Instant>,
     measured_at: Option<Instant>,
+    made_at: Option<Instant>,
+    /// Why partitions could not be made.
+    unmade: Option<Failure>,
 }
 
 /// What a round may use of the task while the connection is driven.
@@ -193,10 +197,14 @@ impl Round<'_> {
         known: &mut Known,
     ) -> Result<Found, Failure> {
         self.measure(session, known).await;
+        let made = self.make_partitions(session, known).await;
+        if let Err(failure) = &made {
+            is_alive(session, failure)?;
+        }
         self.report.waits =
             obstacle(&self.channels.relay.borrow(), &self.channels.monitor.borrow());
         if self.report.waits.is_some() {
-            return Ok(Found::Nothing);
+            return made.map(|()| Found::Nothing);
         }
         self.check_server(session).await?;
         let confirmed = self.confirmed(session).await?;
@@ -213,11 +221,11 @@ impl Round<'_> {
         let Some(covered) =
             covered.filter(|_| is_due(known.swept_at, self.settings.section.interval))
         else {
-            return Ok(Found::Nothing);
+            return made.map(|()| Found::Nothing);
         };
         known.swept_at = Some(Instant::now());
         session.lock(self.settings).await?;
-        let mut first_failure = None;
+        let mut first_failure = known.unmade.clone();
         for (position, outbox) in self.settings.tables.iter().enumerate() {
             let swept = match Target::find(session, self.settings, outbox).await {
                 Ok(target) => self.sweep(session, position, &target, covered).await,
@@ -260,6 +268,40 @@ impl Round<'_> {
         self.channels.report.send_replace(self.report.clone());
     }
 
+    /// Makes partitions ahead, also while nothing may be removed: events go on to be written.
+    async fn make_partitions(
+        &self,
+        session: Session<'_>,
+        known: &mut Known,
+    ) -> Result<(), Failure> {
+        let interval = self.settings.section.interval;
+        let is_due = known.made_at.is_none_or(|at| at.elapsed() >= interval);
+        if self.settings.section.mode != RetentionMode::DropPartitions || !is_due {
+            return Ok(());
+        }
+        self.check_server(session).await?;
+        match session.lock(self.settings).await {
+            Ok(()) => {}
+            // That session makes them.
+            Err(failure) if failure.case == Some(Case::RetentionBusy) => return Ok(()),
+            Err(failure) => return Err(failure),
+        }
+        known.made_at = Some(Instant::now());
+        known.unmade = None;
+        for outbox in &self.settings.tables {
+            let made = async {
+                let target = Target::find(session, self.settings, outbox).await?;
+                partitions::make_ahead(session, self.settings, &target).await
+            };
+            if let Err(failure) = made.await {
+                is_alive(session, &failure)?;
+                known.unmade.get_or_insert(failure);
+            }
+        }
+        session.unlock(self.settings).await?;
+        known.unmade.clone().map_or(Ok(()), Err)
+    }
+
     /// The same address may lead to another server than the stream comes from.
     async fn check_server(&self, session: Session<'_>) -> Result<(), Failure> {
         let baseline = self.channels.relay.borrow().snapshot.baseline.as_ref().map(Arc::clone);
@@ -294,8 +336,8 @@ impl Round<'_> {
         target: &Target,
         covered: relay::retention::FullXid,
     ) -> Result<(), Failure> {
-        target.check_index()?;
-        let mut sweep = Sweep::by_time(target, self.settings, covered);
+        target.check_way()?;
+        let mut sweep = Sweep::of(target, self.settings, covered);
         let mut removed = 0;
         let outcome = loop {
             // Whatever was found meanwhile stops it before the next rows.
