@@ -21,6 +21,7 @@ pub(crate) mod counts;
 mod figures;
 mod held;
 pub(crate) mod horizon;
+mod obstacle;
 pub(crate) mod partitions;
 mod report;
 mod rows;

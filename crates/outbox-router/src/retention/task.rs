@@ -12,14 +12,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use relay::{Case, Code, Failure, Lsn, State, retention::Horizons};
+use relay::{Case, Code, Failure, Lsn, retention::Horizons};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    abandoned, figures, horizon, partitions,
+    abandoned, figures, horizon,
+    obstacle::obstacle,
+    partitions,
     report::RetentionReport,
     session::{Backend, Session},
     settings::RetentionSettings,
@@ -38,9 +40,6 @@ use crate::{
 
 /// Between two looks at the slot; shorter where sweeps follow each other faster.
 const TICK: Duration = Duration::from_secs(5);
-
-/// How old a report of the streaming task may be. It is renewed every half second.
-const REPORT_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// A server that does not answer a connection attempt for so long is tried again later.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -378,30 +377,6 @@ fn is_alive(session: Session<'_>, failure: &Failure) -> Result<(), Failure> {
         return Err(failure.clone());
     }
     Ok(())
-}
-
-/// Why nothing may be removed now.
-fn obstacle(relay: &RelayReport, monitor: &MonitorReport) -> Option<&'static str> {
-    let snapshot = &relay.snapshot;
-    let witness = &snapshot.witness;
-    if relay.published_at.elapsed() > REPORT_AGE_MAX {
-        return Some("the streaming task does not report");
-    }
-    if !witness.gaps.is_empty() || witness.other_server_gap.is_some() || monitor.gap.is_some() {
-        return Some("a gap is open");
-    }
-    if witness.began_without.is_some() {
-        return Some("the pipeline began without a witness, which nobody has accepted");
-    }
-    if monitor.findings.iter().any(|finding| !finding.is_note()) {
-        return Some("slot, publication and tables are not as they must be");
-    }
-    match snapshot.condition.state {
-        State::Streaming => None,
-        State::Blocked | State::Draining | State::Failed | State::Starting | State::Standby => {
-            Some("this router does not stream")
-        }
-    }
 }
 
 /// Polls the connection while `work` runs.
