@@ -69,6 +69,7 @@ pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
+pub use setup::TableForm;
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};

@@ -4,7 +4,7 @@ use relay::{Code, Failure, retention::FullXid};
 
 use super::{
     partitions::{
-        course::{Course, Work},
+        course::{Course, Looks, Work},
         root::Root,
     },
     rows::{Counted, Rule, is_of},
@@ -76,10 +76,26 @@ impl<'a> Sweep<'a> {
         covered: FullXid,
     ) -> Self {
         let order = match &target.root {
-            Some(root) => Order::Partitions(Box::new(Course::new()), root.clone()),
+            Some(root) => Order::Partitions(Box::new(Course::new(Looks::default())), root.clone()),
             None => Order::Time(From::Oldest),
         };
         Self { target, settings, covered, order, unconfirmed: 0 }
+    }
+
+    /// Leaves out partitions that a former pass has looked at not long ago.
+    pub(super) fn with_looks(mut self, looks: Looks) -> Self {
+        if let Order::Partitions(course, _) = &mut self.order {
+            **course = Course::new(looks);
+        }
+        self
+    }
+
+    /// For the next pass.
+    pub(super) fn into_looks(self) -> Looks {
+        match self.order {
+            Order::Partitions(course, _) => course.into_looks(),
+            Order::Time(_) | Order::Blocks(_) => Looks::default(),
+        }
     }
 
     /// A pass over the whole table, for one without an index.

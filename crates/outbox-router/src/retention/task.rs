@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     abandoned, figures, horizon,
     obstacle::obstacle,
-    partitions,
+    partitions::{self, course::Looks},
     report::RetentionReport,
     session::{Backend, Session},
     settings::RetentionSettings,
@@ -107,6 +107,8 @@ struct Known {
     swept_at: Option<Instant>,
     measured_at: Option<Instant>,
     made_at: Option<Instant>,
+    /// One for each table, in the order of the configuration.
+    looks: Vec<Looks>,
     /// Why partitions could not be made.
     unmade: Option<Failure>,
 }
@@ -225,9 +227,17 @@ impl Round<'_> {
         known.swept_at = Some(Instant::now());
         session.lock(self.settings).await?;
         let mut first_failure = known.unmade.clone();
-        for (position, outbox) in self.settings.tables.iter().enumerate() {
+        known.looks.resize_with(self.settings.tables.len(), Looks::default);
+        let tables = self.settings.tables.iter().zip(&mut known.looks);
+        for (position, (outbox, looks)) in tables.enumerate() {
             let swept = match Target::find(session, self.settings, outbox).await {
-                Ok(target) => self.sweep(session, position, &target, covered).await,
+                Ok(target) => {
+                    let sweep = Sweep::of(&target, self.settings, covered);
+                    let mut sweep = sweep.with_looks(std::mem::take(looks));
+                    let swept = self.sweep(session, position, &mut sweep).await;
+                    *looks = sweep.into_looks();
+                    swept
+                }
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = swept {
@@ -332,11 +342,10 @@ impl Round<'_> {
         &mut self,
         session: Session<'_>,
         position: usize,
-        target: &Target,
-        covered: relay::retention::FullXid,
+        sweep: &mut Sweep<'_>,
     ) -> Result<(), Failure> {
+        let target = sweep.target;
         target.check_way()?;
-        let mut sweep = Sweep::of(target, self.settings, covered);
         let mut removed = 0;
         let outcome = loop {
             // Whatever was found meanwhile stops it before the next rows.

@@ -482,3 +482,48 @@ async fn a_name_that_is_taken_is_passed_over() {
     let of_row = "select tableoid::regclass::text like 'outbox\\_p%\\_1' from outbox";
     assert_eq!(server.sql(of_row), "t");
 }
+
+/// What `setup` makes, `cleanup` takes over.
+#[tokio::test]
+async fn setup_makes_a_partitioned_table_as_it_prints_it() {
+    let line = ["setup", "--create-table", "--partitioned", "--set", "retention.partition_by=1h"];
+    let (applied, printed) = (Server::start(), Server::start());
+    let apply = applied.run_command(&[&line[..], &["--apply"]].concat()).await;
+    assert_eq!(apply.exit, Exit::Done, "{apply:?}");
+    assert!(apply.out.contains("table public.outbox: created"), "{apply:?}");
+    let print = printed.run_command(&line).await;
+    assert_eq!(print.exit, Exit::Done, "{print:?}");
+    printed.script(&print.out);
+    for server in [&applied, &printed] {
+        server.sql(
+            "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')",
+        );
+        assert_eq!(
+            server.sql(
+                "select count(*) from pg_inherits where inhparent = \
+             'outbox'::regclass"
+            ),
+            "8"
+        );
+        assert_eq!(
+            server.sql("select pg_get_partkeydef('outbox'::regclass)"),
+            "RANGE (created_at)"
+        );
+        assert_eq!(server.sql("select pubviaroot from pg_publication"), "t");
+        confirm(server);
+        let output = cleanup(server).await;
+        assert!(
+            done(&output).contains("0 rows dropped with their partitions, 1 kept"),
+            "{output:?}"
+        );
+        assert!(!output.out.contains("partitions made"), "{output:?}");
+    }
+    let again = applied.run_command(&[&line[..], &["--apply"]].concat()).await;
+    assert!(again.out.contains("table public.outbox: exists already"), "{again:?}");
+    let other = ["--set", "outbox.0.table=public.other", "--set", "outbox.0.preset=eventuate"];
+    let refused = printed.run_command(&[&line[..], &other].concat()).await;
+    assert!(
+        refused.err.contains("makes no partitioned table of the preset eventuate"),
+        "{refused:?}"
+    );
+}

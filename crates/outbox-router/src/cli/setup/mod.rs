@@ -8,6 +8,7 @@
 
 mod dead_letters;
 mod first;
+mod partitions;
 mod preflight;
 mod print;
 mod publication;
@@ -26,6 +27,7 @@ use super::{
 };
 use crate::config::Config;
 use first::Next;
+pub use partitions::TableForm;
 use slot::SlotOrigin;
 
 /// Prints the SQL, or runs it and creates the first witness.
@@ -64,7 +66,7 @@ async fn apply(
             return Err(publication::made_too_late(publication, name).into());
         }
         for outbox in &outboxes {
-            make_table(client, outbox, args.table, out).await?;
+            make_table(client, outbox, args, config, out).await?;
         }
         if let Some(role) = &args.role {
             make_role(client, role, out).await?;
@@ -116,7 +118,8 @@ async fn apply(
 async fn make_table(
     client: &Client,
     outbox: &OutboxTable,
-    missing: MissingTable,
+    args: &SetupArgs,
+    config: &Config,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let name = &outbox.name;
@@ -124,14 +127,15 @@ async fn make_table(
                  where n.nspname = $1 and c.relname = $2";
     let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
     let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
-    match (kind.as_deref(), missing) {
+    match (kind.as_deref(), args.table) {
         (Some("r" | "p"), _) => writeln!(out, "table {name}: exists already")?,
         (Some(_), _) => {
             let message = format!("{name} is no table that can be published");
             return Err(Failure::of(Case::NoTable, message).into());
         }
         (None, MissingTable::Create) => {
-            client.batch_execute(&sql::create_table(outbox)).await?;
+            let statements = partitions::statements(client, args.table_form, outbox, config);
+            client.batch_execute(&statements.await?.join("; ")).await?;
             writeln!(out, "table {name}: created")?;
         }
         (None, MissingTable::Expect) => {

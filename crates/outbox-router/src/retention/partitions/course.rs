@@ -11,9 +11,13 @@
 //! a gap (P006, "detached and attached again"), because rows that were written to it meanwhile are
 //! not in the stream. It stays as a table of its own until its rows are delivered.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use relay::{Case, Code, Failure, TableName, retention::FullXid};
+use tokio::time::Instant;
 
 use super::{
     catalog::{self, Attachment, CONCURRENTLY_SINCE, Detached, Kind, Partition, mark},
@@ -39,6 +43,27 @@ pub(in crate::retention) struct Course {
     failure: Option<Failure>,
     /// How many tables were locked by others.
     locked: u32,
+    looks: Looks,
+}
+
+/// When partitions that had to stay are looked at again, by their OIDs. A look reads the whole
+/// partition, and an event may be held for weeks.
+#[derive(Debug, Default)]
+pub(in crate::retention) struct Looks(HashMap<u32, Instant>);
+
+/// How many times as long as a look the time until the next is: so looking at a partition that
+/// stays takes a twentieth of the time, at most.
+const PAUSE_PER_LOOK: u32 = 20;
+
+impl Looks {
+    fn is_due(&self, oid: u32) -> bool {
+        self.0.get(&oid).is_none_or(|at| *at <= Instant::now())
+    }
+
+    fn note(&mut self, oid: u32, took: Duration) {
+        self.0.retain(|_, at| *at > Instant::now());
+        self.0.insert(oid, Instant::now() + took * PAUSE_PER_LOOK);
+    }
 }
 
 /// How many tables may be locked before a pass ends: each costs `retention.lock_timeout`, and a
@@ -50,6 +75,24 @@ enum Task {
     Drop(Detached),
     Finish(Partition),
     Detach(Partition, Detaching),
+}
+
+impl Task {
+    const fn oid(&self) -> u32 {
+        match self {
+            Self::Drop(Detached { oid, .. })
+            | Self::Finish(Partition { oid, .. })
+            | Self::Detach(Partition { oid, .. }, _) => *oid,
+        }
+    }
+}
+
+/// What has become of a partition.
+enum Outcome {
+    /// It is as it was.
+    Stays,
+    /// It has gone, with so many rows.
+    Dropped(u64),
 }
 
 /// By which statement a partition is detached.
@@ -70,8 +113,13 @@ pub(in crate::retention) struct Work<'w> {
 }
 
 impl Course {
-    pub(in crate::retention) const fn new() -> Self {
-        Self { left: None, failure: None, locked: 0 }
+    pub(in crate::retention) fn new(looks: Looks) -> Self {
+        Self { left: None, failure: None, locked: 0, looks }
+    }
+
+    /// For the next pass.
+    pub(in crate::retention) fn into_looks(self) -> Looks {
+        self.looks
     }
 
     /// Looks at one partition, and drops it if it may go.
@@ -94,8 +142,17 @@ impl Course {
             let done = Step { removed: 0, rest: Rest::None };
             return self.failure.take().map_or(Ok(done), Err);
         };
+        let oid = task.oid();
+        if matches!(task, Task::Detach(..)) && !self.looks.is_due(oid) {
+            return Ok(Step { removed: 0, rest: Rest::Some });
+        }
+        let begun = Instant::now();
         let removed = match work.carry_out(session, task).await {
-            Ok(removed) => removed,
+            Ok(Outcome::Stays) => {
+                self.looks.note(oid, begun.elapsed());
+                0
+            }
+            Ok(Outcome::Dropped(removed)) => removed,
             Err(failure) if failure.code == Code::ServerUnreachable => return Err(failure),
             Err(failure) => {
                 self.locked += u32::from(failure.case == Some(Case::RetentionLocked));
@@ -169,8 +226,7 @@ impl Work<'_> {
         Ok(old)
     }
 
-    /// How many rows are gone.
-    async fn carry_out(&self, session: Session<'_>, task: Task) -> Result<u64, Failure> {
+    async fn carry_out(&self, session: Session<'_>, task: Task) -> Result<Outcome, Failure> {
         let (partition, options) = match task {
             Task::Drop(detached) => return self.drop(session, &detached).await,
             Task::Finish(partition) => (partition, " finalize"),
@@ -180,7 +236,7 @@ impl Work<'_> {
                 let rows = self.counted(session, *oid, name, Origin::Partition).await?;
                 if !rows.may_go() {
                     tracing::debug!(partition = %name, "stays: {}", rows.why());
-                    return Ok(0);
+                    return Ok(Outcome::Stays);
                 }
                 self.mark(session, &partition).await?;
                 let options = match way {
@@ -231,7 +287,7 @@ impl Work<'_> {
 
     /// Drops a table that was a partition, unless a row of it must stay. Whoever wrote to it has
     /// ended when it is locked, and the statement behind that sees what was written.
-    async fn drop(&self, session: Session<'_>, detached: &Detached) -> Result<u64, Failure> {
+    async fn drop(&self, session: Session<'_>, detached: &Detached) -> Result<Outcome, Failure> {
         let Detached { oid, name } = detached;
         let table = quote_table(name);
         let lock = format!("{BEGIN}; lock table {table} in access exclusive mode");
@@ -264,7 +320,7 @@ impl Work<'_> {
             table = %self.target.name, partition = %name, rows = rows.all,
             "dropped a delivered partition"
         );
-        Ok(rows.all)
+        Ok(Outcome::Dropped(rows.all))
     }
 
     fn kept(&self, detached: &Detached, rows: Rows) -> Failure {
@@ -288,3 +344,17 @@ impl Work<'_> {
 /// Counting takes as long as it takes; and row security must not leave rows out.
 pub(super) const BEGIN: &str = "begin; set local statement_timeout = 0; set local row_security = off; \
                      set local enable_seqscan = on";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_stays_is_left_alone_for_longer_the_longer_a_look_takes() {
+        let mut looks = Looks::default();
+        assert!(looks.is_due(1));
+        looks.note(1, Duration::from_secs(60));
+        looks.note(2, Duration::ZERO);
+        assert_eq!([1, 2, 3].map(|oid| looks.is_due(oid)), [false, true, true]);
+    }
+}
