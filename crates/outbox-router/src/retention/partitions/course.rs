@@ -142,6 +142,7 @@ impl Course {
             let done = Step { removed: 0, rest: Rest::None };
             return self.failure.take().map_or(Ok(done), Err);
         };
+        let detaches = !matches!(task, Task::Drop(_));
         let oid = task.oid();
         if matches!(task, Task::Detach(..)) && !self.looks.is_due(oid) {
             return Ok(Step { removed: 0, rest: Rest::Some });
@@ -155,6 +156,10 @@ impl Course {
             Ok(Outcome::Dropped(removed)) => removed,
             Err(failure) if failure.code == Code::ServerUnreachable => return Err(failure),
             Err(failure) => {
+                if detaches && failure.case == Some(Case::RetentionLocked) {
+                    // It may be half detached, and then no other can be detached before it is.
+                    left.clear();
+                }
                 self.locked += u32::from(failure.case == Some(Case::RetentionLocked));
                 if self.locked >= LOCKED_MAX {
                     return Err(self.failure.take().unwrap_or(failure));
