@@ -409,6 +409,14 @@ async fn retention_that_contradicts_itself_is_refused() {
             ],
             "retention.archive_table is public.old, and there are several [[outbox]]",
         ),
+        (
+            &["retention.mode=drop_partitions", "retention.partition_by=5s", outbox],
+            "retention.partitions_ahead is 7 of 5s each, which is less than two retention.interval",
+        ),
+        (
+            &["retention.partition_by=1500ms"],
+            "retention.partition_by is 1500ms, which is no number of whole seconds",
+        ),
         (&["retention.mode=drop"], "retention.mode \"drop\" is not a choice"),
         (&["retention.keep=7"], "retention.keep \"7\" has no unit"),
         (&["retention.batch=0"], "retention.batch \"0\" is not a whole number from 1"),
@@ -418,6 +426,8 @@ async fn retention_that_contradicts_itself_is_refused() {
     }
     let deletes = ["retention.mode=delete", "retention.keep=0s", outbox];
     assert_eq!(check(&deletes).await.exit, Exit::Done);
+    let drops = ["retention.mode=drop_partitions", "retention.partition_by=1h", outbox];
+    assert_eq!(check(&drops).await.exit, Exit::Done);
     let archives = ["retention.mode=archive", "retention.archive_table=old.outbox", outbox];
     assert_eq!(check(&archives).await.exit, Exit::Done);
 }

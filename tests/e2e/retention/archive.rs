@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{DEADLINE, NEEDED, builder, check_gone_are_delivered, count, load, start, wait_left};
 
 /// Another moment of the sweep each time: only the process is waited for, nothing that it does.
-fn random_moment() -> Duration {
+pub(super) fn random_moment() -> Duration {
     Duration::from_millis(RandomState::new().hash_one(0) % 1_500)
 }
 

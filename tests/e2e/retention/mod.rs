@@ -17,6 +17,7 @@ mod gaps;
 mod grants;
 mod held;
 mod outages;
+mod partitions;
 mod transactions;
 
 const DEADLINE: Duration = Duration::from_secs(90);

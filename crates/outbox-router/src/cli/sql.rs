@@ -38,25 +38,33 @@ pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
 /// preset that is neither the router's own nor Debezium's, it is the table of the preset's example.
 pub(super) fn create_table(outbox: &OutboxTable) -> String {
     let preset = outbox.preset.unwrap_or(&DEFAULT);
+    let table = format!("create table {} (", quote_table(&outbox.name));
+    match own_columns(outbox, "uuid primary key default gen_random_uuid()") {
+        None => preset.example.table.replacen("CREATE TABLE outbox (", &table, 1),
+        Some(mut columns) => {
+            if *preset == DEFAULT {
+                columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
+            }
+            format!("{table}\n{}\n)", columns.join(",\n"))
+        }
+    }
+}
+
+/// The columns of a table of the router's own preset or of Debezium's, without one of its time;
+/// `None` for another preset. The type of the id may bring a key with it.
+pub(super) fn own_columns(outbox: &OutboxTable, id: &str) -> Option<Vec<String>> {
+    let preset = outbox.preset.unwrap_or(&DEFAULT);
     let text = match preset.name {
         name if name == DEFAULT.name => "text",
         name if name == DEBEZIUM.name => "varchar(255)",
-        _ => {
-            let table = format!("create table {} (", quote_table(&outbox.name));
-            return preset.example.table.replacen("CREATE TABLE outbox (", &table, 1);
-        }
+        _ => return None,
     };
     let column = |role: Role, kind: &str| {
-        let given = outbox.columns.get(role).into_iter().flatten().find_map(|name| match name {
-            ColumnName::Column(name) => Some(name.as_str()),
-            ColumnName::Template(_) => None,
-        });
-        let usual = preset.alternatives(role).first().copied().unwrap_or(role.as_str());
-        format!("    {} {kind}", quote_identifier(given.unwrap_or(usual)))
+        format!("    {} {kind}", quote_identifier(column_name(outbox, role)))
     };
     let required = format!("{text} not null");
     let mut columns = vec![
-        column(Role::Id, "uuid primary key default gen_random_uuid()"),
+        column(Role::Id, id),
         column(Role::AggregateType, &required),
         column(Role::AggregateId, &required),
         column(Role::EventType, &required),
@@ -64,9 +72,18 @@ pub(super) fn create_table(outbox: &OutboxTable) -> String {
     ];
     if *preset == DEFAULT {
         columns.push(column(Role::Headers, "jsonb"));
-        columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
     }
-    format!("create table {} (\n{}\n)", quote_table(&outbox.name), columns.join(",\n"))
+    Some(columns)
+}
+
+/// The name that a column gets: the one that is configured, else the preset's.
+pub(super) fn column_name(outbox: &OutboxTable, role: Role) -> &str {
+    let preset = outbox.preset.unwrap_or(&DEFAULT);
+    let given = outbox.columns.get(role).into_iter().flatten().find_map(|name| match name {
+        ColumnName::Column(name) => Some(name.as_str()),
+        ColumnName::Template(_) => None,
+    });
+    given.unwrap_or_else(|| preset.alternatives(role).first().copied().unwrap_or(role.as_str()))
 }
 
 /// A role that may replicate, and nothing else.

@@ -29,6 +29,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
             "{statements}",
         ),
         case_remedy(
+            Case::RetentionPartitions,
+            "partitions cannot be made or dropped",
+            "{statements}",
+        ),
+        case_remedy(
+            Case::RetentionDetached,
+            "a partition was detached to be dropped, and stays as a table",
+            "{statements}",
+        ),
+        case_remedy(
             Case::RetentionBusy,
             "another session removes rows of this pipeline",
             "wait until it ends, or end it: select pg_terminate_backend({pid})",

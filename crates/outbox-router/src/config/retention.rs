@@ -10,6 +10,7 @@ use super::{
     kinds::{Kind, Named, choice, connection, count, duration, text},
     names::{identifier, parse_table, print_table},
     print::Lines,
+    print_duration,
     read::{Problems, Section},
     secret::Secret,
     table::{DeclaredTable, tables},
@@ -24,12 +25,15 @@ pub enum RetentionMode {
     Delete,
     /// They are moved into another table.
     Archive,
+    /// They go with their partition.
+    DropPartitions,
 }
 
 const MODES: &[(&str, RetentionMode)] = &[
     ("off", RetentionMode::Off),
     ("delete", RetentionMode::Delete),
     ("archive", RetentionMode::Archive),
+    ("drop_partitions", RetentionMode::DropPartitions),
 ];
 
 /// In milliseconds.
@@ -45,8 +49,9 @@ tables! {
     /// `[retention]`
     pub struct RetentionSection {
         /// off: rows stay in the table; delete: they are deleted; archive: they are moved into
-        /// another table of the same database. `run` does it beside the stream, `outbox-router
-        /// cleanup` does it once.
+        /// another table of the same database; drop_partitions: whole partitions of a table that
+        /// is partitioned by its time are dropped, and made ahead. `run` does it beside the stream,
+        /// `outbox-router cleanup` does it once.
         mode: RetentionMode = RetentionMode::Off, choice(MODES);
         /// Rows that are younger by their time column are kept, delivered or not. "0s" keeps none
         /// longer than until it is delivered: then nothing is left to be sent again from the table.
@@ -60,6 +65,13 @@ tables! {
         /// `create table … (like …)`. "": the outbox's name with _archive behind it.
         archive_table: Option<TableName> = None,
             text("a table's name, or \"\"", parse_archive, print_archive);
+        /// With mode = "drop_partitions": how long a time a partition that is made has the rows of.
+        /// Partitions begin at multiples of it since 1970, so days begin at midnight UTC. Those
+        /// that exist may have other lengths.
+        partition_by: Duration = days(1), duration(SECOND..=366 * DAY);
+        /// With mode = "drop_partitions": how many partitions there are behind the present one, so
+        /// that rows have one while nothing can be made for a while.
+        partitions_ahead: u64 = 7, count(1..=1_000);
         /// How long events that have left the table of held events, and the decisions about them,
         /// stay in outbox_router.held and outbox_router.decision.
         abandoned_keep: Duration = days(30), duration(HOUR..=3_650 * DAY);
@@ -113,6 +125,7 @@ pub(super) fn validate(
             "name each table that rows are deleted from: [[outbox]] with table = \"public.outbox\"",
         );
     }
+    validate_partitions(retention, &mut contradiction);
     let Some(archive) = &retention.archive_table else { return };
     if retention.mode != RetentionMode::Archive {
         contradiction(
@@ -130,6 +143,33 @@ pub(super) fn validate(
         contradiction(
             format!("retention.archive_table is the outbox {archive}"),
             "rows would be delivered again: name another table",
+        );
+    }
+}
+
+/// Checks the keys of mode = "drop_partitions".
+fn validate_partitions(retention: &RetentionSection, contradiction: &mut impl FnMut(String, &str)) {
+    if retention.partition_by.subsec_nanos() != 0 {
+        contradiction(
+            format!(
+                "retention.partition_by is {}, which is no number of whole seconds",
+                print_duration(retention.partition_by)
+            ),
+            "name seconds, hours, or days",
+        );
+    }
+    let ahead = retention.partition_by.as_secs().saturating_mul(retention.partitions_ahead);
+    let is_short = ahead < 2 * retention.interval.as_secs();
+    if retention.mode == RetentionMode::DropPartitions && is_short {
+        contradiction(
+            format!(
+                "retention.partitions_ahead is {} of {} each, which is less than two \
+                 retention.interval of {}: rows would be left without a partition",
+                retention.partitions_ahead,
+                print_duration(retention.partition_by),
+                print_duration(retention.interval)
+            ),
+            "make more partitions ahead, or longer ones",
         );
     }
 }

@@ -3,6 +3,7 @@
 use relay::{Failure, retention::FullXid};
 
 use super::{
+    partitions::{self, course::Work},
     rows::Rule,
     session::{Session, number},
     settings::RetentionSettings,
@@ -33,6 +34,10 @@ impl Counts {
         settings: &RetentionSettings,
         covered: FullXid,
     ) -> Result<Self, Failure> {
+        if let Some(root) = &target.root {
+            let work = Work { target, root, settings, covered };
+            return partitions::counts::counts(session, &work).await;
+        }
         let rule = Rule { target, covered, keep: settings.section.keep };
         // It reads all rows, so an index is no help.
         session

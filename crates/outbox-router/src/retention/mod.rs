@@ -11,8 +11,8 @@
 //!   position is confirmed, so whoever reads that table after the horizon is confirmed sees it.
 //!
 //! Read in this order: `session` (a connection for it), `horizon`, `target` (a table, and what a
-//! sweep needs of it), `rows` (the statements), `sweep` and `slow`; `task` is what `run` does
-//! beside the stream.
+//! sweep needs of it), `rows` (the statements), `sweep` and `slow`; `partitions` drops them whole;
+//! `task` is what `run` does beside the stream.
 
 pub(crate) mod abandoned;
 mod archive;
@@ -21,6 +21,8 @@ pub(crate) mod counts;
 mod figures;
 mod held;
 pub(crate) mod horizon;
+mod obstacle;
+pub(crate) mod partitions;
 mod report;
 mod rows;
 pub(crate) mod session;

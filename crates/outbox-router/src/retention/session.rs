@@ -19,6 +19,10 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(60);
 /// How much longer than [`STATEMENT_LIMIT`] an answer is waited for: past that, nobody is there.
 const ANSWER_MARGIN: Duration = Duration::from_secs(10);
 
+/// How long the answer to a statement is waited for that reads a whole table, which may have
+/// hundreds of gigabytes.
+const WHOLE_LIMIT: Duration = Duration::from_secs(4 * 3_600);
+
 /// What the statements rely on. The order of an index is taken whatever the server knows of the
 /// table: without statistics it would rather sort. Open events are compared through a hash table,
 /// which for a million of them needs this much memory.
@@ -79,8 +83,15 @@ impl Session<'_> {
     /// # Errors
     /// The server refuses it, or does not answer.
     pub(super) async fn rows(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, Failure> {
+        self.rows_within(STATEMENT_LIMIT + ANSWER_MARGIN, sql).await
+    }
+
+    async fn rows_within(
+        &self,
+        limit: Duration,
+        sql: &str,
+    ) -> Result<Vec<SimpleQueryRow>, Failure> {
         let answer = self.client.simple_query(sql);
-        let limit = STATEMENT_LIMIT + ANSWER_MARGIN;
         let Ok(answer) = tokio::time::timeout(limit, answer).await else {
             let what = format!("PostgreSQL did not answer within {}", print_duration(limit));
             return Err(Failure::new(Code::ServerUnreachable, what));
@@ -97,6 +108,12 @@ impl Session<'_> {
     /// The row of a statement that always returns one.
     pub(super) async fn row(&self, sql: &str) -> Result<SimpleQueryRow, Failure> {
         let row = self.rows(sql).await?.into_iter().next();
+        row.ok_or_else(|| malformed("has no row"))
+    }
+
+    /// The row of a statement that reads a whole table.
+    pub(super) async fn row_in_time(&self, sql: &str) -> Result<SimpleQueryRow, Failure> {
+        let row = self.rows_within(WHOLE_LIMIT, sql).await?.into_iter().next();
         row.ok_or_else(|| malformed("has no row"))
     }
 
@@ -160,7 +177,7 @@ pub(super) fn number<T: std::str::FromStr>(
     text.parse().map_err(|_| malformed("has a value of another type than expected"))
 }
 
-fn malformed(what: &str) -> Failure {
+pub(super) fn malformed(what: &str) -> Failure {
     Failure::new(Code::Protocol, format!("the answer to a statement of retention {what}"))
 }
 

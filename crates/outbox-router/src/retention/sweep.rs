@@ -3,6 +3,10 @@
 use relay::{Code, Failure, retention::FullXid};
 
 use super::{
+    partitions::{
+        course::{Course, Looks, Work},
+        root::Root,
+    },
     rows::{Counted, Rule, is_of},
     session::{Session, number, optional},
     settings::RetentionSettings,
@@ -38,16 +42,18 @@ pub(crate) struct Sweep<'a> {
     pub(super) target: &'a Target,
     pub(super) settings: &'a RetentionSettings,
     pub(super) covered: FullXid,
-    course: Course,
+    order: Order,
     unconfirmed: u32,
 }
 
 /// The order in which rows are looked at.
-enum Course {
+enum Order {
     /// By time.
     Time(From),
     /// By place.
     Blocks(Blocks),
+    /// By partition.
+    Partitions(Box<Course>, Root),
 }
 
 /// Where the next statement begins. It does not walk again through the dead entries of an index
@@ -62,13 +68,34 @@ enum From {
 }
 
 impl<'a> Sweep<'a> {
-    /// A pass in the order of time, over what transactions before `covered` have written.
-    pub(crate) fn by_time(
+    /// A pass over what transactions before `covered` have written: by partition, if whole ones are
+    /// dropped, else in the order of time.
+    pub(crate) fn of(
         target: &'a Target,
         settings: &'a RetentionSettings,
         covered: FullXid,
     ) -> Self {
-        Self { target, settings, covered, course: Course::Time(From::Oldest), unconfirmed: 0 }
+        let order = match &target.root {
+            Some(root) => Order::Partitions(Box::new(Course::new(Looks::default())), root.clone()),
+            None => Order::Time(From::Oldest),
+        };
+        Self { target, settings, covered, order, unconfirmed: 0 }
+    }
+
+    /// Leaves out partitions that a former pass has looked at not long ago.
+    pub(super) fn with_looks(mut self, looks: Looks) -> Self {
+        if let Order::Partitions(course, _) = &mut self.order {
+            **course = Course::new(looks);
+        }
+        self
+    }
+
+    /// For the next pass.
+    pub(super) fn into_looks(self) -> Looks {
+        match self.order {
+            Order::Partitions(course, _) => course.into_looks(),
+            Order::Time(_) | Order::Blocks(_) => Looks::default(),
+        }
     }
 
     /// A pass over the whole table, for one without an index.
@@ -82,7 +109,7 @@ impl<'a> Sweep<'a> {
         covered: FullXid,
     ) -> Result<Self, Failure> {
         let blocks = Blocks::of(session, target).await?;
-        Ok(Self { target, settings, covered, course: Course::Blocks(blocks), unconfirmed: 0 })
+        Ok(Self { target, settings, covered, order: Order::Blocks(blocks), unconfirmed: 0 })
     }
 
     /// Removes the next rows.
@@ -90,21 +117,27 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// The statement fails, and has removed nothing.
     pub(crate) async fn step(&mut self, session: Session<'_>) -> Result<Step, Failure> {
+        if let Order::Partitions(course, root) = &mut self.order {
+            let (target, settings, covered) = (self.target, self.settings, self.covered);
+            return course.step(session, &Work { target, root, settings, covered }).await;
+        }
         let limit = self.settings.section.batch;
-        let candidates = match &self.course {
-            Course::Time(from) => self.candidates(session, from),
-            Course::Blocks(blocks) => match blocks.candidates(session, &self.rule(), limit) {
+        let candidates = match &self.order {
+            Order::Partitions(..) => return Ok(Step { removed: 0, rest: Rest::None }),
+            Order::Time(from) => self.candidates(session, from),
+            Order::Blocks(blocks) => match blocks.candidates(session, &self.rule(), limit) {
                 Some(candidates) => candidates,
                 None => return Ok(Step { removed: 0, rest: Rest::None }),
             },
         };
         let counted = self.remove(session, &candidates).await?;
-        let rest = match &mut self.course {
-            Course::Blocks(blocks) => {
+        let rest = match &mut self.order {
+            Order::Partitions(..) => Rest::None,
+            Order::Blocks(blocks) => {
                 blocks.go_on(&counted, limit);
                 Rest::Some
             }
-            Course::Time(from) => {
+            Order::Time(from) => {
                 *from = from.after(&counted);
                 self.unconfirmed = if counted.covered == 0 { self.unconfirmed + 1 } else { 0 };
                 let is_over = counted.candidates < limit || self.unconfirmed >= UNCONFIRMED_MAX;

@@ -8,6 +8,7 @@ use super::{
     archive::{self, Archive},
     column::{Column, columns},
     held::{self, HeldTable},
+    partitions::root::{Known, Root},
     session::{Session, number, text},
     settings::RetentionSettings,
     time::TimeColumn,
@@ -31,6 +32,8 @@ pub(crate) struct Target {
     pub(super) held: HeldTable,
     /// Where rows go; `None`: nowhere.
     pub(super) archive: Option<Archive>,
+    /// Of what its partitions are dropped; `None`: rows are removed one by one.
+    pub(super) root: Option<Root>,
     pub(super) locks: RowLocks,
     /// Whether an index begins with the time column.
     pub(super) index: TimeIndex,
@@ -75,12 +78,22 @@ impl Target {
     ) -> Result<Self, Failure> {
         let name = outbox.name.clone();
         let relation = relation(session, &name).await?;
-        check_privileges(session, &name, &relation)?;
+        let drops_partitions = settings.section.mode == RetentionMode::DropPartitions;
+        if !drops_partitions {
+            check_privileges(session, &name, &relation)?;
+        }
         let columns = columns(session, relation.oid).await?;
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let mapped = row_columns(outbox, &names)?;
         let time = settings.section.time_column.as_deref().or(mapped.time);
         let (time, column) = time_column(outbox, time, &columns)?;
+        let root = if drops_partitions {
+            let Relation { oid, kind, .. } = relation;
+            let known = Known { name: &name, oid, kind, time: &time, column };
+            Some(Root::find(session, settings, known).await?)
+        } else {
+            None
+        };
         let held = held::find(session).await?;
         if held == HeldTable::Present {
             let configured: Vec<TableName> =
@@ -91,7 +104,7 @@ impl Target {
             RetentionMode::Archive => {
                 Some(archive::find(session, settings, &name, &columns).await?)
             }
-            RetentionMode::Off | RetentionMode::Delete => None,
+            RetentionMode::Off | RetentionMode::Delete | RetentionMode::DropPartitions => None,
         };
         Ok(Self {
             index: time_index(session, &name, &relation, column, &time).await?,
@@ -103,7 +116,16 @@ impl Target {
             columns,
             held,
             archive,
+            root,
         })
+    }
+
+    /// Checks that rows can be found: a partition has them in one place.
+    ///
+    /// # Errors
+    /// As [`Self::check_index`].
+    pub(crate) fn check_way(&self) -> Result<(), Failure> {
+        if self.root.is_some() { Ok(()) } else { self.check_index() }
     }
 
     /// Checks that rows can be read in the order of their time.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use relay::{Case, Code, Failure, Lsn, State, retention::Horizons};
+use relay::{Case, Code, Failure, Lsn, retention::Horizons};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -20,6 +20,8 @@ use tokio::{
 
 use super::{
     abandoned, figures, horizon,
+    obstacle::obstacle,
+    partitions::{self, course::Looks},
     report::RetentionReport,
     session::{Backend, Session},
     settings::RetentionSettings,
@@ -28,6 +30,7 @@ use super::{
 };
 use crate::{
     codes::hint,
+    config::RetentionMode,
     monitor::{
         Connect, MonitorReport, RelayReport, SqlSession,
         connection::{Driver, drive_without_limit},
@@ -37,9 +40,6 @@ use crate::{
 
 /// Between two looks at the slot; shorter where sweeps follow each other faster.
 const TICK: Duration = Duration::from_secs(5);
-
-/// How old a report of the streaming task may be. It is renewed every half second.
-const REPORT_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// A server that does not answer a connection attempt for so long is tried again later.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -106,6 +106,11 @@ struct Known {
     unconfirmed: u32,
     swept_at: Option<Instant>,
     measured_at: Option<Instant>,
+    made_at: Option<Instant>,
+    /// One for each table, in the order of the configuration.
+    looks: Vec<Looks>,
+    /// Why partitions could not be made.
+    unmade: Option<Failure>,
 }
 
 /// What a round may use of the task while the connection is driven.
@@ -193,10 +198,14 @@ impl Round<'_> {
         known: &mut Known,
     ) -> Result<Found, Failure> {
         self.measure(session, known).await;
+        let made = self.make_partitions(session, known).await;
+        if let Err(failure) = &made {
+            is_alive(session, failure)?;
+        }
         self.report.waits =
             obstacle(&self.channels.relay.borrow(), &self.channels.monitor.borrow());
         if self.report.waits.is_some() {
-            return Ok(Found::Nothing);
+            return made.map(|()| Found::Nothing);
         }
         self.check_server(session).await?;
         let confirmed = self.confirmed(session).await?;
@@ -213,14 +222,22 @@ impl Round<'_> {
         let Some(covered) =
             covered.filter(|_| is_due(known.swept_at, self.settings.section.interval))
         else {
-            return Ok(Found::Nothing);
+            return made.map(|()| Found::Nothing);
         };
         known.swept_at = Some(Instant::now());
         session.lock(self.settings).await?;
-        let mut first_failure = None;
-        for (position, outbox) in self.settings.tables.iter().enumerate() {
+        let mut first_failure = known.unmade.clone();
+        known.looks.resize_with(self.settings.tables.len(), Looks::default);
+        let tables = self.settings.tables.iter().zip(&mut known.looks);
+        for (position, (outbox, looks)) in tables.enumerate() {
             let swept = match Target::find(session, self.settings, outbox).await {
-                Ok(target) => self.sweep(session, position, &target, covered).await,
+                Ok(target) => {
+                    let sweep = Sweep::of(&target, self.settings, covered);
+                    let mut sweep = sweep.with_looks(std::mem::take(looks));
+                    let swept = self.sweep(session, position, &mut sweep).await;
+                    *looks = sweep.into_looks();
+                    swept
+                }
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = swept {
@@ -260,6 +277,40 @@ impl Round<'_> {
         self.channels.report.send_replace(self.report.clone());
     }
 
+    /// Makes partitions ahead, also while nothing may be removed: events go on to be written.
+    async fn make_partitions(
+        &self,
+        session: Session<'_>,
+        known: &mut Known,
+    ) -> Result<(), Failure> {
+        let interval = self.settings.section.interval;
+        let is_due = known.made_at.is_none_or(|at| at.elapsed() >= interval);
+        if self.settings.section.mode != RetentionMode::DropPartitions || !is_due {
+            return Ok(());
+        }
+        self.check_server(session).await?;
+        match session.lock(self.settings).await {
+            Ok(()) => {}
+            // That session makes them.
+            Err(failure) if failure.case == Some(Case::RetentionBusy) => return Ok(()),
+            Err(failure) => return Err(failure),
+        }
+        known.made_at = Some(Instant::now());
+        known.unmade = None;
+        for outbox in &self.settings.tables {
+            let made = async {
+                let target = Target::find(session, self.settings, outbox).await?;
+                partitions::make_ahead(session, self.settings, &target).await
+            };
+            if let Err(failure) = made.await {
+                is_alive(session, &failure)?;
+                known.unmade.get_or_insert(failure);
+            }
+        }
+        session.unlock(self.settings).await?;
+        known.unmade.clone().map_or(Ok(()), Err)
+    }
+
     /// The same address may lead to another server than the stream comes from.
     async fn check_server(&self, session: Session<'_>) -> Result<(), Failure> {
         let baseline = self.channels.relay.borrow().snapshot.baseline.as_ref().map(Arc::clone);
@@ -291,11 +342,10 @@ impl Round<'_> {
         &mut self,
         session: Session<'_>,
         position: usize,
-        target: &Target,
-        covered: relay::retention::FullXid,
+        sweep: &mut Sweep<'_>,
     ) -> Result<(), Failure> {
-        target.check_index()?;
-        let mut sweep = Sweep::by_time(target, self.settings, covered);
+        let target = sweep.target;
+        target.check_way()?;
         let mut removed = 0;
         let outcome = loop {
             // Whatever was found meanwhile stops it before the next rows.
@@ -336,30 +386,6 @@ fn is_alive(session: Session<'_>, failure: &Failure) -> Result<(), Failure> {
         return Err(failure.clone());
     }
     Ok(())
-}
-
-/// Why nothing may be removed now.
-fn obstacle(relay: &RelayReport, monitor: &MonitorReport) -> Option<&'static str> {
-    let snapshot = &relay.snapshot;
-    let witness = &snapshot.witness;
-    if relay.published_at.elapsed() > REPORT_AGE_MAX {
-        return Some("the streaming task does not report");
-    }
-    if !witness.gaps.is_empty() || witness.other_server_gap.is_some() || monitor.gap.is_some() {
-        return Some("a gap is open");
-    }
-    if witness.began_without.is_some() {
-        return Some("the pipeline began without a witness, which nobody has accepted");
-    }
-    if monitor.findings.iter().any(|finding| !finding.is_note()) {
-        return Some("slot, publication and tables are not as they must be");
-    }
-    match snapshot.condition.state {
-        State::Streaming => None,
-        State::Blocked | State::Draining | State::Failed | State::Starting | State::Standby => {
-            Some("this router does not stream")
-        }
-    }
 }
 
 /// Polls the connection while `work` runs.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use relay::{EpochUnit, OutboxTable};
 
+use super::partitions::moment::{self, DAY, SECOND};
 use crate::postgres::{quote_identifier, quote_literal};
 
 /// The column, quoted, and what its values are.
@@ -84,5 +85,63 @@ impl TimeColumn {
             }
         };
         format!("case when isfinite({value}) then extract(epoch from now() - {at}) end")
+    }
+
+    /// A value as microseconds since 1970, or the greatest or least that 64 bits can count.
+    pub(super) fn micros(&self, value: &str) -> String {
+        let seconds = match self.kind {
+            TimeKind::TimestampTz => format!("extract(epoch from {value})::numeric"),
+            TimeKind::Timestamp => {
+                format!("extract(epoch from ({value} at time zone 'UTC'))::numeric")
+            }
+            TimeKind::Date => {
+                format!("extract(epoch from ({value}::timestamp at time zone 'UTC'))::numeric")
+            }
+            TimeKind::Integer(per_second) => format!("({value}::numeric / {per_second})"),
+        };
+        format!("greatest(least({seconds} * 1000000, 9.2e18), -9.2e18)::int8")
+    }
+
+    /// A time, in microseconds since 1970, as a bound of a partition.
+    pub(super) fn bound(&self, micros: i64) -> String {
+        match self.kind {
+            TimeKind::TimestampTz => format!("'{}+00'", moment::date_time(micros)),
+            TimeKind::Timestamp => format!("'{}'", moment::date_time(micros)),
+            TimeKind::Date => format!("'{}'", moment::date(micros)),
+            TimeKind::Integer(_) => (micros / self.unit()).to_string(),
+        }
+    }
+
+    /// The shortest time between two values, in microseconds.
+    pub(super) fn unit(&self) -> i64 {
+        match self.kind {
+            TimeKind::TimestampTz | TimeKind::Timestamp => 1,
+            TimeKind::Date => DAY,
+            TimeKind::Integer(per_second) => SECOND / i64::from(per_second),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::TableName;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_is_written_in_the_form_of_its_column() {
+        let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+        let mut outbox = OutboxTable::with_defaults(name);
+        outbox.timestamp_unit = EpochUnit::Milliseconds;
+        let new_year = 1_767_225_600 * SECOND;
+        for (type_oid, text) in [
+            (1184, "'2026-01-01 00:00:00+00'"),
+            (1114, "'2026-01-01 00:00:00'"),
+            (1082, "'2026-01-01'"),
+            (20, "1767225600000"),
+        ] {
+            let column = TimeColumn::of("t", type_oid, &outbox).unwrap();
+            assert_eq!(column.bound(new_year), text);
+        }
     }
 }

@@ -11,6 +11,7 @@ mod give_back;
 mod held;
 mod kafka;
 mod open_events;
+mod partitions;
 mod record;
 mod replay;
 mod server;

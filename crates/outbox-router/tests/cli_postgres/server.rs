@@ -159,6 +159,15 @@ impl Server {
         running
     }
 
+    /// Runs statements, each in a transaction of its own, and returns whether all succeeded.
+    pub(crate) fn try_sql(&self, statements: &[&str]) -> bool {
+        let mut process = self.psql();
+        for statement in statements {
+            process.args(["-c", statement]);
+        }
+        process.stderr(Stdio::null()).status().expect("psql").success()
+    }
+
     /// A session in a transaction whose statement waits for an advisory lock.
     pub(crate) fn transaction_that_waits(&self, application: &str, sql: &str) -> Running {
         let mut process = self.psql();

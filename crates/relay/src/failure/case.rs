@@ -163,6 +163,10 @@ cases! {
     RetentionTimeColumn = "retention_time_column" of Retention,
     /// The table that rows are moved into cannot take them.
     RetentionArchive = "retention_archive" of Retention,
+    /// The table's partitions cannot be made or dropped.
+    RetentionPartitions = "retention_partitions" of Retention,
+    /// A partition was detached to be dropped, and stays.
+    RetentionDetached = "retention_detached" of Retention,
     /// Another session removes rows of this pipeline.
     RetentionBusy = "retention_busy" of Retention,
     /// Another session locks the table or its rows.

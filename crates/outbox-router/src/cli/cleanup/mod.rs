@@ -7,12 +7,14 @@
 //! Members are added, and never renamed or removed.
 //! ```json
 //! {"mode": "delete", "dry_run": false, "horizon": {"xmin": 812, "lsn": "0/16B3748"},
-//!  "tables": [{"table": "public.outbox", "removed": 1200, "archive": null, "kept":
+//!  "tables": [{"table": "public.outbox", "removed": 1200,
+//!    "partitions_made": 0, "archive": null, "kept":
 //!    {"young": 250, "undelivered": 40, "held": 10, "removable": 0}, "error": null}],
 //!  "abandoned_removed": 3, "abandoned_error": null}
 //! ```
 //! where `removable` are rows that could be removed: with `--dry-run` all of them, else what other
-//! sessions have locked. `kept` is null where the table could not be read, and `error` says why.
+//! sessions have locked. With mode = "drop_partitions" the rows of a partition count as one, by what
+//! keeps it. `kept` is null where the table could not be read, and `error` says why.
 
 mod args;
 mod backlog;
@@ -34,6 +36,7 @@ use crate::{
     retention::{
         RetentionSettings, abandoned,
         counts::Counts,
+        partitions,
         session::{Backend, Session},
         sweep::{Rest, Sweep},
         target::Target,
@@ -123,7 +126,7 @@ impl Cleanup<'_> {
         for outbox in &self.settings.tables {
             let target = Target::find(self.session, self.settings, outbox).await;
             let target = target.and_then(|target| match self.args.pace {
-                Pace::Indexed => target.check_index().map(|()| target),
+                Pace::Indexed => target.check_way().map(|()| target),
                 Pace::Whole => Ok(target),
             });
             targets.push((outbox.name.clone(), target));
@@ -137,10 +140,12 @@ impl Cleanup<'_> {
 
     /// Removes what can be removed, and counts what is left.
     async fn clean(&self, target: &Target, covered: FullXid, cleaned: &mut Cleaned) {
+        let made = partitions::make_ahead(self.session, self.settings, target).await;
+        cleaned.made = made.as_ref().copied().unwrap_or_default();
         let swept = self.sweep(target, covered, &mut cleaned.removed).await;
         let counted = self.count(target, covered).await;
         cleaned.kept = counted.as_ref().ok().copied();
-        cleaned.failure = swept.err().or(counted.err());
+        cleaned.failure = made.err().or(swept.err()).or(counted.err());
     }
 
     async fn sweep(
@@ -150,8 +155,8 @@ impl Cleanup<'_> {
         removed: &mut u64,
     ) -> Result<(), Failure> {
         let (session, settings) = (self.session, self.settings);
-        let mut sweep = match target.check_index() {
-            Ok(()) => Sweep::by_time(target, settings, covered),
+        let mut sweep = match target.check_way() {
+            Ok(()) => Sweep::of(target, settings, covered),
             Err(_) => Sweep::by_place(session, target, settings, covered).await?,
         };
         loop {

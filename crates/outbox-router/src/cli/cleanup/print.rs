@@ -26,6 +26,8 @@ pub(super) struct Cleaned {
     name: TableName,
     archive: Option<TableName>,
     pub(super) removed: u64,
+    /// How many partitions were made ahead.
+    pub(super) made: u64,
     /// What is in it; `None` where that was not counted.
     pub(super) kept: Option<Counts>,
     pub(super) failure: Option<Failure>,
@@ -43,7 +45,7 @@ impl Cleaned {
             Err(failure) => (None, Some(failure)),
         };
         let archive = target.and_then(Target::archive).cloned();
-        Self { name: name.clone(), archive, removed: 0, kept, failure }
+        Self { name: name.clone(), archive, removed: 0, made: 0, kept, failure }
     }
 
     fn kept(&self, settings: &RetentionSettings) -> String {
@@ -63,6 +65,7 @@ impl Report<'_> {
         let does = match self.settings.section.mode {
             RetentionMode::Archive => "to archive",
             RetentionMode::Delete | RetentionMode::Off => "to delete",
+            RetentionMode::DropPartitions => "to drop with their partitions",
         };
         for table in &self.tables {
             let name = &table.name;
@@ -79,10 +82,12 @@ impl Report<'_> {
 
     /// What was removed.
     pub(super) fn text(&self, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+        let drops = self.settings.section.mode == RetentionMode::DropPartitions;
         for table in &self.tables {
             let Cleaned { name, removed, .. } = table;
             let done = match &table.archive {
                 Some(archive) => format!("moved into {archive}"),
+                None if drops => "dropped with their partitions".to_owned(),
                 None => "deleted".to_owned(),
             };
             if table.failure.is_some() && table.kept.is_none() && *removed == 0 {
@@ -90,6 +95,9 @@ impl Report<'_> {
                 continue;
             }
             writeln!(out, "{name}: {removed} rows {done}, {}", table.kept(self.settings))?;
+            if table.made > 0 {
+                writeln!(out, "  {} partitions made", table.made)?;
+            }
             let left = table.kept.map_or(0, |counts| counts.removable);
             if left > 0 {
                 writeln!(
@@ -127,6 +135,7 @@ impl Report<'_> {
             json!({
                 "table": table.name.to_string(),
                 "removed": table.removed,
+                "partitions_made": table.made,
                 "archive": table.archive.as_ref().map(ToString::to_string),
                 "kept": kept,
                 "error": table.failure.as_ref().map(|failure| failure.message_with_causes()),
@@ -135,6 +144,7 @@ impl Report<'_> {
         let mode = match self.settings.section.mode {
             RetentionMode::Archive => "archive",
             RetentionMode::Delete => "delete",
+            RetentionMode::DropPartitions => "drop_partitions",
             RetentionMode::Off => "off",
         };
         let horizon = self.proof.horizon;

@@ -4,6 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use clap::{Args, ValueEnum};
 
+use super::partitions::TableForm;
 use crate::{
     cli::{
         flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode},
@@ -23,6 +24,10 @@ pub struct SetupArgs {
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
     pub table: MissingTable,
+    /// Create it in partitions by time, for retention.mode = "drop_partitions"
+    #[arg(long = "partitioned", num_args = 0, default_value = "plain", requires = "table")]
+    #[arg(default_missing_value = "partitioned")]
+    pub table_form: TableForm,
     /// Create the tables that `[on_error]` needs, too, and let the router's role use them
     #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
     #[arg(default_missing_value = "make")]

@@ -10,6 +10,7 @@ mod args;
 mod backfill;
 mod dead_letters;
 mod first;
+mod partitions;
 mod preflight;
 mod print;
 mod publication;
@@ -30,6 +31,7 @@ use crate::{config::Config, shell::SlotHolder};
 pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
+pub use partitions::TableForm;
 use slot::ExistingSlot;
 
 /// The version of a server that can have a slot.
@@ -118,7 +120,7 @@ async fn apply(
             return Err(publication::made_too_late(publication, name).into());
         }
         for outbox in &outboxes {
-            make_table(client, outbox, args.table, out).await?;
+            make_table(client, outbox, args, config, out).await?;
         }
         if let Some(role) = &args.role {
             make_role(client, role, out).await?;
@@ -202,7 +204,8 @@ impl Slots<'_> {
 async fn make_table(
     client: &Client,
     outbox: &OutboxTable,
-    missing: MissingTable,
+    args: &SetupArgs,
+    config: &Config,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let name = &outbox.name;
@@ -210,14 +213,15 @@ async fn make_table(
                  where n.nspname = $1 and c.relname = $2";
     let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
     let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
-    match (kind.as_deref(), missing) {
+    match (kind.as_deref(), args.table) {
         (Some("r" | "p"), _) => writeln!(out, "table {name}: exists already")?,
         (Some(_), _) => {
             let message = format!("{name} is no table that can be published");
             return Err(Failure::of(Case::NoTable, message).into());
         }
         (None, MissingTable::Create) => {
-            client.batch_execute(&sql::create_table(outbox)).await?;
+            let statements = partitions::statements(client, args.table_form, outbox, config);
+            client.batch_execute(&statements.await?.join("; ")).await?;
             writeln!(out, "table {name}: created")?;
         }
         (None, MissingTable::Expect) => {

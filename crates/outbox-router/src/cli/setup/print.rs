@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::dead_letters;
+use super::{dead_letters, partitions};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -9,7 +9,7 @@ use relay::TableName;
 
 use crate::{
     cli::{
-        DeadLetterTables, MissingTable, RecordPart, SetupArgs, connect::Access, sql,
+        DeadLetterTables, MissingTable, RecordPart, SetupArgs, TaskError, connect::Access, sql,
         witness::Records,
     },
     config::Config,
@@ -21,13 +21,13 @@ pub(super) fn print(
     config: &Config,
     access: Access<'_>,
     out: &mut (dyn io::Write + Send),
-) -> io::Result<()> {
+) -> Result<(), TaskError> {
     let outboxes = sql::outboxes(config);
     match args.table {
         MissingTable::Expect => {}
         MissingTable::Create => {
             for outbox in &outboxes {
-                writeln!(out, "-- the outbox table\n{};\n", sql::create_table(outbox))?;
+                partitions::print(args.table_form, outbox, config, out)?;
             }
         }
     }
@@ -62,5 +62,9 @@ pub(super) fn print(
         writeln!(out, "-- and of a slot that is older than it, outbox-router accept closes K022")?;
         writeln!(out, "-- {command}\n")?;
     }
-    writeln!(out, "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown")
+    writeln!(
+        out,
+        "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"
+    )?;
+    Ok(())
 }
