@@ -368,7 +368,9 @@ async fn two_at_once_do_not_work_beside_each_other() {
     let server = outbox();
     insert(&server, "o1", HOUR_AGO);
     confirm(&server);
-    let lock = server.transaction("other", "lock table outbox in access exclusive mode");
+    // A sweep waits for it, and reading the catalog does not.
+    let lock =
+        server.transaction("other", "lock table outbox in share mode; select txid_current()");
     let waiting =
         async { cleanup(&server, &["--yes", "--set", "retention.lock_timeout=60s"]).await };
     let second = async {

@@ -8,7 +8,7 @@
 //! * a table with a mark that is no partition any more: it is checked, and dropped.
 //!
 //! A table whose second check fails is not attached again: the router would have to take that for
-//! a gap (P006, "detached and attached again"), because rows that were written to it meanwhile are
+//! a gap (P021, "detached and attached again"), because rows that were written to it meanwhile are
 //! not in the stream. It stays as a table of its own until its rows are delivered.
 
 use std::{
