@@ -1,5 +1,5 @@
-//! A slot that is dropped amid a load of 5,000 events a second. `OUTBOX_RECOVER_SECONDS=600` is the
-//! long form of docs/testing.md.
+//! A slot that is dropped amid a load of at most 5,000 events a second. `OUTBOX_RECOVER_SECONDS=600`
+//! is the long form of docs/testing.md.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{LONG_DEADLINE, drop_slot, load, missing_and_doubled, recover, stream
 const SECONDS: u64 = 6;
 
 #[tokio::test]
-async fn a_slot_dropped_amid_five_thousand_events_a_second_loses_none_and_repeats_none() {
+async fn a_slot_dropped_amid_a_heavy_load_loses_none_and_repeats_none() {
     let seconds = std::env::var("OUTBOX_RECOVER_SECONDS");
     let seconds: u64 = seconds.ok().map_or(SECONDS, |seconds| seconds.parse().unwrap());
     let (mut fixture, session) = streaming(Fixture::builder()).await;
