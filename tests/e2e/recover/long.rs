@@ -1,5 +1,5 @@
-//! A slot that is dropped amid a load of at most 5,000 events a second. `OUTBOX_RECOVER_SECONDS=600`
-//! is the long form of docs/testing.md.
+//! A slot that is dropped amid a load of at most 5,000 events a second.
+//! `OUTBOX_RECOVER_SECONDS=600` is the long form of docs/testing.md.
 
 use std::time::Duration;
 

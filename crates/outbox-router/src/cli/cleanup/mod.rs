@@ -13,8 +13,8 @@
 //!  "abandoned_removed": 3, "abandoned_error": null}
 //! ```
 //! where `removable` are rows that could be removed: with `--dry-run` all of them, else what other
-//! sessions have locked. With mode = "drop_partitions" the rows of a partition count as one, by what
-//! keeps it. `kept` is null where the table could not be read, and `error` says why.
+//! sessions have locked. With mode = "drop_partitions" the rows of a partition count as one, by
+//! what keeps it. `kept` is null where the table could not be read, and `error` says why.
 
 mod args;
 mod backlog;
