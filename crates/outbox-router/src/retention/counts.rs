@@ -2,6 +2,7 @@
 
 use relay::{Failure, retention::FullXid};
 
+pub(crate) use super::kept::Counts;
 use super::{
     partitions::{self, course::Work},
     rows::Rule,
@@ -9,19 +10,6 @@ use super::{
     settings::RetentionSettings,
     target::Target,
 };
-
-/// The rows of a table.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Younger than `retention.keep`, or without a time.
-    pub(crate) young: u64,
-    /// Their events are open in `outbox_router.held`.
-    pub(crate) held: u64,
-    /// Not confirmed yet.
-    pub(crate) undelivered: u64,
-    /// They can be removed.
-    pub(crate) removable: u64,
-}
 
 impl Counts {
     /// Reads the whole table once.

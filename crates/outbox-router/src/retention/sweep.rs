@@ -11,6 +11,7 @@ use super::{
     session::{Session, number, optional},
     settings::RetentionSettings,
     slow::Blocks,
+    step::{Rest, Step},
     target::Target,
 };
 
@@ -18,24 +19,6 @@ use super::{
 /// confirmed in about the order of their time, and behind these lies what is not delivered yet. A
 /// few may wait for a transaction that has been open for long.
 const UNCONFIRMED_MAX: u32 = 3;
-
-/// What a statement has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// How many rows are gone.
-    pub(crate) removed: u64,
-    /// Whether there may be more.
-    pub(crate) rest: Rest,
-}
-
-/// Whether there is more to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// There may be.
-    Some,
-    /// The sweep is over.
-    None,
-}
 
 /// A pass over one table.
 pub(crate) struct Sweep<'a> {

@@ -25,7 +25,8 @@ use super::{
     report::RetentionReport,
     session::{Backend, Session},
     settings::RetentionSettings,
-    sweep::{Rest, Sweep},
+    step::Rest,
+    sweep::Sweep,
     target::Target,
 };
 use crate::{

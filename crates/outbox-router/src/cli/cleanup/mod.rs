@@ -38,7 +38,8 @@ use crate::{
         counts::Counts,
         partitions,
         session::{Backend, Session},
-        sweep::{Rest, Sweep},
+        step::Rest,
+        sweep::Sweep,
         target::Target,
     },
 };

@@ -8,7 +8,7 @@ use super::{
     course::{BEGIN, Work},
 };
 use crate::retention::{
-    counts::Counts,
+    kept::Counts,
     session::{Session, number},
 };
 

@@ -30,7 +30,7 @@ use crate::{
         rows::Rule,
         session::Session,
         settings::RetentionSettings,
-        sweep::{Rest, Step},
+        step::{Rest, Step},
         target::Target,
     },
 };
