@@ -5,17 +5,18 @@
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…]
 #                    [--latency-runs N]
 #                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
+#                    [--retention 1h]
 #                    [--series topics,keys,partitions,rows] [--held latency,drain,release,start]
 #                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
 #   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover
-# idle held flat; --all measures all of it, in every shape: over TCP, TLS and the unix socket on
-# PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router given by
-# --binary is not built, and two of them are compared with each other, in alternating runs. Figures
-# go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the build
-# directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and
-# latency. --help explains each option. Exits with 0 when every event arrived once and in order,
+# idle held retention flat; --all measures all of it, in every shape: over TCP, TLS and the unix
+# socket on PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router
+# given by --binary is not built, and two of them are compared with each other, in alternating runs.
+# Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
+# build directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining
+# and latency. --help explains each option. Exits with 0 when every event arrived once and in order,
 # whatever the figures are. Only an outage may repeat some.
 set -euo pipefail
 cd "$(dirname "$0")/.."

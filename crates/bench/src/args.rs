@@ -61,6 +61,10 @@ pub(crate) struct Args {
     /// --all 10m]
     #[arg(long, value_parser = parse_duration)]
     outage: Option<Duration>,
+    /// How long writers go on in a run with retention, and in one without [default: 60s; with --all
+    /// 1h]
+    #[arg(long, value_parser = parse_duration)]
+    retention: Option<Duration>,
     /// How long an idle router is measured [default: 20s; with --all 60s]
     #[arg(long, value_parser = parse_duration)]
     idle: Option<Duration>,
@@ -142,6 +146,10 @@ impl Args {
 
     pub(crate) fn outage(&self) -> Duration {
         self.outage.unwrap_or(Duration::from_mins(if self.all { 10 } else { 1 }))
+    }
+
+    pub(crate) fn retention(&self) -> Duration {
+        self.retention.unwrap_or(Duration::from_mins(if self.all { 60 } else { 1 }))
     }
 
     pub(crate) fn idle(&self) -> Duration {

@@ -27,6 +27,8 @@ pub(crate) enum Measurement {
     /// What dead letters and held events cost: the latency of other keys, a backlog, the way out of
     /// the table, the start
     Held,
+    /// What retention costs the writers, and whether the table stays small
+    Retention,
     /// CPU time per event, from few to many topics, keys, partitions and rows per transaction
     Flat,
 }
@@ -36,7 +38,7 @@ impl Measurement {
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
     /// The order in which they are measured. The last one leaves thousands of topics behind.
-    pub(crate) const ORDER: [Self; 9] = [
+    pub(crate) const ORDER: [Self; 10] = [
         Self::Drain,
         Self::Memory,
         Self::Start,
@@ -44,6 +46,7 @@ impl Measurement {
         Self::Idle,
         Self::Latency,
         Self::Held,
+        Self::Retention,
         Self::Outage,
         Self::Flat,
     ];

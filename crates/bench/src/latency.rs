@@ -135,7 +135,7 @@ pub(crate) async fn measure_pipeline(
     for row in held_rows(server, slot).await? {
         seen.audit.note_held(row.key.as_deref(), &row.messages);
     }
-    let WriteResult { took, lateness } = written?;
+    let WriteResult { took, lateness, .. } = written?;
     let late = float(lateness.value_at_quantile(0.99)) / 1e6;
     check_delivery(topics, timetable, seen, (took, Some(late))).await
 }

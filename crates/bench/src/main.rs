@@ -27,6 +27,7 @@ mod plot;
 mod reader;
 mod reader_runs;
 mod report;
+mod retention;
 mod run;
 mod server;
 mod shape;
@@ -82,6 +83,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Measurement::Takeover => arrival::takeovers(bench).await?,
             Measurement::Idle => idle::measure(bench).await?,
             Measurement::Held => held::measure(bench).await?,
+            Measurement::Retention => retention::measure(bench).await?,
             Measurement::Flat => flat::measure(bench).await?,
         }
     }

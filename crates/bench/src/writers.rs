@@ -76,6 +76,8 @@ pub(crate) struct WriteResult {
     /// Nanoseconds by which events were sent later than they were due. This lies before the start
     /// of their latency clock.
     pub(crate) lateness: Histogram<u64>,
+    /// Nanoseconds that the statements took, each a transaction.
+    pub(crate) statements: Histogram<u64>,
 }
 
 /// Writes all of a timetable's events into `table`. Blocks.
@@ -87,7 +89,7 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
     ];
     let together = Barrier::new(usize::try_from(CONNECTIONS)?);
     let began = Instant::now();
-    let mut lateness = Histogram::new(3)?;
+    let (mut lateness, mut statements) = (Histogram::new(3)?, Histogram::new(3)?);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..CONNECTIONS)
             .map(|number| {
@@ -96,14 +98,16 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
             })
             .collect();
         for writer in writers {
-            lateness += writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+            let (late, took) = writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+            lateness += late;
+            statements += took;
         }
         anyhow::Ok(())
     })?;
-    Ok(WriteResult { took: began.elapsed(), lateness })
+    Ok(WriteResult { took: began.elapsed(), lateness, statements })
 }
 
-/// One connection; returns how late each of its events was. Only the statement in progress needs
+/// One connection; returns how late each of its events was, and how long its statement took. Only the statement in progress needs
 /// the runtime, so the thread itself sleeps, with microsecond precision; a runtime's timer would
 /// round to milliseconds.
 fn connection(
@@ -112,7 +116,7 @@ fn connection(
     timetable: &Timetable,
     number: u64,
     together: &Barrier,
-) -> anyhow::Result<Histogram<u64>> {
+) -> anyhow::Result<(Histogram<u64>, Histogram<u64>)> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let opened = runtime.block_on(async {
         let session = DatabaseSession::open(url).await?;
@@ -128,7 +132,7 @@ fn connection(
     together.wait();
     let (session, statement, poison) = opened?;
     let start = Instant::now();
-    let mut lateness = Histogram::new(3)?;
+    let (mut lateness, mut statements) = (Histogram::new(3)?, Histogram::new(3)?);
     for n in (number..timetable.events).step_by(usize::try_from(CONNECTIONS)?) {
         lateness.record(u64::try_from(timetable.await_turn(start, n).as_nanos())?)?;
         let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
@@ -136,11 +140,13 @@ fn connection(
             Some((poisoned, poison)) if n == *poisoned => poison,
             Some(_) | None => &statement,
         };
+        let begun = Instant::now();
         runtime
             .block_on(session.execute(statement, &[&key, &payload]))
             .context("cannot write an event")?;
+        statements.record(u64::try_from(begun.elapsed().as_nanos())?)?;
     }
-    Ok(lateness)
+    Ok((lateness, statements))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! SIGKILL in the middle, and what follows.
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
-use testbed::postgres::DatabaseSession;
+use testbed::postgres::{DatabaseSession, ShutdownMode};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -138,4 +138,31 @@ async fn a_router_that_waits_takes_the_slot_only_when_all_rows_were_sent() {
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
     assert!(fixture.postgres.slot(SLOT).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afterwards() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 20_000).await;
+    let line = line(&fixture, &["--backfill", "--rate", "5000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    wait_settled(&session, 5_000).await;
+    drop(session);
+    // It waits until its walsenders have sent everything.
+    fixture.postgres.stop(ShutdownMode::Fast, LONG_DEADLINE).await.unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    fixture.postgres.start_again().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    write(&fixture, &session, 10).await;
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    assert_eq!(missing, 0);
+    assert!(doubled <= PAST_JOURNAL, "{doubled}");
 }

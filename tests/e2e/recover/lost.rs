@@ -1,14 +1,22 @@
 //! Slots that are gone, and what comes back.
 
-use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
-use serde_json::Value;
+use std::time::SystemTime;
 
+use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use serde_json::Value;
 use testbed::wait::eventually;
 
 use super::{
     LONG_DEADLINE, drop_slot, line, load, missing_and_doubled, recover, streaming, wait_failed,
     write,
 };
+
+const HOUR_MS: i64 = 3_600_000;
+/// Kafka refuses a time that is more than an hour ahead.
+const AHEAD_MS: i64 = HOUR_MS - 300_000;
 
 #[tokio::test]
 async fn a_slot_dropped_under_load_is_recovered_exactly_while_writers_go_on() {
@@ -138,5 +146,32 @@ async fn a_publication_altered_while_rows_are_sent_keeps_the_gap_open() {
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+}
+
+#[tokio::test]
+async fn records_whose_times_are_an_hour_off_are_found() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 30).await;
+    // Two thirds of them are in Kafka, with times of a clock that is behind, and of one ahead.
+    let rows =
+        session.query("SELECT id::text FROM outbox ORDER BY id LIMIT 20", &[]).await.unwrap();
+    let producer: BaseProducer =
+        ClientConfig::new().set("bootstrap.servers", fixture.kafka.bootstrap()).create().unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let now = i64::try_from(now).unwrap();
+    let topic = fixture.topics.first().unwrap();
+    for (row, off) in rows.iter().zip([-HOUR_MS, AHEAD_MS].into_iter().cycle()) {
+        let id: String = row.get(0);
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(&id) });
+        let record = BaseRecord::<str, str>::to(topic).key("key").payload("{}").headers(headers);
+        producer.send(record.timestamp(now + off)).map_err(|(error, _)| error).unwrap();
+    }
+    producer.flush(SHORT_DEADLINE).unwrap();
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 10, "{answer:#}");
     assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
 }

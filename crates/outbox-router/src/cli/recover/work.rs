@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     cli::{
-        Exit, Form, TaskError, Terminal, accept,
+        Audience, Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
         republication::{OutboxRows, Progress, place},
     },
@@ -33,7 +33,8 @@ use crate::{
     shell::SlotHolder,
 };
 
-/// What a dry run reads in: the rows of one moment, and the temporary table.
+/// What a comparison reads in that changes nothing: the rows of one moment, and the temporary
+/// table.
 const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
 
 impl Recovery<'_> {
@@ -64,8 +65,15 @@ impl Recovery<'_> {
             plan.show(self.args, terminal.out)?;
         }
         self.reader.batch_execute(MAKE_SEEN).await?;
+        let is_asked = self.args.decision.confirmation == Confirmation::Ask
+            && terminal.audience == Audience::Person;
+        if is_dry || is_asked {
+            // A person decides by the figures; nobody who reads them later needs them twice.
+            let found = self.compare_now(&tables, &from, topics, terminal).await?;
+            report::found(&found, self.args.decision.form, terminal.out)?;
+        }
         if is_dry {
-            return self.dry(&tables, &from, topics, terminal).await;
+            return Ok(Exit::Done);
         }
         let former = former?;
         if is_text {
@@ -140,14 +148,14 @@ impl Recovery<'_> {
         Err(accept::changed().into())
     }
 
-    /// Counts, and sends nothing.
-    async fn dry(
+    /// Compares with the rows as they are now. Nothing of it stays.
+    async fn compare_now(
         &self,
         tables: &[Compared],
         from: &Start,
         topics: Option<Topics>,
         terminal: &mut Terminal<'_>,
-    ) -> Result<Exit, TaskError> {
+    ) -> Result<Found, TaskError> {
         let begun = Instant::now();
         self.reader.batch_execute(BEGIN).await?;
         let mut found = self.found(from);
@@ -157,8 +165,7 @@ impl Recovery<'_> {
         }
         self.reader.batch_execute("rollback").await?;
         found.took = begun.elapsed();
-        report::found(&found, self.args.decision.form, terminal.out)?;
-        Ok(Exit::Done)
+        Ok(found)
     }
 
     async fn real(
