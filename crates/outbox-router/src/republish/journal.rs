@@ -1,8 +1,11 @@
 //! Runs in `outbox_router.republication`: who sent which rows again and why, and how far a run got.
 //! One run of a pipeline at a time holds a lock.
 
+use std::{fmt, time::Duration};
+
 use relay::Failure;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Row};
 
 use super::checkpoints::Position;
@@ -76,15 +79,36 @@ pub(crate) struct Holder {
     pub(crate) application: String,
 }
 
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, role, application } = self;
+        write!(
+            f,
+            "rows of this pipeline are being sent by process {pid} ({application}, role {role})"
+        )
+    }
+}
+
+/// How long a session may take to end whose process has just ended.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Takes the lock for as long as the connection lasts.
 ///
 /// # Errors
 /// The server refuses it, or the connection breaks.
 pub(crate) async fn lock(client: &Client, pipeline: &str) -> Result<Result<(), Holder>, Failure> {
     let query = format!("select pg_try_advisory_lock({LOCK})");
-    let row = client.query_one(&query, &[&pipeline]).await.map_err(sql_failure)?;
-    if row.try_get(0).map_err(sql_failure)? {
-        return Ok(Ok(()));
+    let until = Instant::now() + ENDS_WITHIN;
+    loop {
+        let row = client.query_one(&query, &[&pipeline]).await.map_err(sql_failure)?;
+        if row.try_get(0).map_err(sql_failure)? {
+            return Ok(Ok(()));
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        sleep(POLL_INTERVAL).await;
     }
     let query = format!(
         "select a.pid, coalesce(a.usename, ''), coalesce(a.application_name, '') \

@@ -19,7 +19,7 @@
 //!  "tables": [{"table": "public.outbox", "rows": 125000, "missing": 5000, "decided": 0,
 //!              "without_row": 0, "oldest": "2026-01-24 00:00:00+00",
 //!              "outcome": "complete", "failure": null,
-//!              "sent": 5000, "filtered": 0, "left_out": 0}],
+//!              "sent": 5000, "filtered": 0, "left_out": 0, "left_out_ids": []}],
 //!  "slot_at": "0/2000000", "closed": true, "seconds": 9.5}
 //! ```
 //! where `rows` were made since `since`, `missing` of them are in no topic, `decided` of those were
@@ -46,11 +46,7 @@ use super::{
     republication::SESSION,
     witness::{self, Records},
 };
-use crate::{
-    config::Config,
-    prepare,
-    republish::journal::{self, Holder},
-};
+use crate::{config::Config, prepare, republish::journal};
 use recovery::{COMMAND, Recovery, open_gaps, others_open};
 
 /// Compares, asks, sends, and closes the gaps.
@@ -68,7 +64,8 @@ pub(super) async fn recover(
         books.batch_execute(SESSION).await?;
         // While one works, the slot is held, and what is open cannot be seen.
         if let Err(holder) = journal::lock(books, &config.name).await? {
-            return refuse_second(&holder, terminal);
+            writeln!(terminal.err, "error: nothing was changed: {holder}")?;
+            return Ok(Exit::Failure);
         }
         let facts = accept::read_when_idle(config, &records, &source).await?;
         let gaps = open_gaps(&facts.witness);
@@ -103,16 +100,6 @@ pub(super) async fn recover(
         Box::pin(work).await
     });
     Box::pin(done).await
-}
-
-fn refuse_second(holder: &Holder, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
-    let Holder { pid, role, application } = holder;
-    writeln!(
-        terminal.err,
-        "error: nothing was changed: rows of this pipeline are being sent by process {pid} \
-         ({application}, role {role})"
-    )?;
-    Ok(Exit::Failure)
 }
 
 /// The tables of the configuration, else those that are published.

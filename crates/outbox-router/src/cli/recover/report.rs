@@ -65,6 +65,7 @@ pub(super) struct SentOf {
     records: u64,
     filtered: u64,
     left_out: u64,
+    left_out_ids: Vec<String>,
     outcome: &'static str,
     failure: Option<Value>,
 }
@@ -135,7 +136,14 @@ impl Found {
     pub(super) fn outcome(&self, how: &str) -> String {
         let missing: u64 = self.tables.iter().map(|table| table.missing).sum();
         let sent: u64 = self.tables.iter().map(OfTable::records).sum();
-        format!("{how}: missing {missing}, sent {sent}")
+        let left_out = self.tables.iter().filter_map(|table| table.sent.as_ref());
+        let left_out: Vec<&str> =
+            left_out.flat_map(|sent| &sent.left_out_ids).map(String::as_str).collect();
+        let left_out = match left_out.as_slice() {
+            [] => String::new(),
+            ids => format!(", left out {}", ids.join(", ")),
+        };
+        format!("{how}: missing {missing}, sent {sent}{left_out}")
     }
 
     fn text(&self, out: Out<'_>) -> io::Result<()> {
@@ -207,6 +215,7 @@ impl OfTable {
             records: sent.counts.sent.saturating_sub(sent.counts.in_flight),
             filtered: sent.counts.filtered,
             left_out: sent.counts.left_out,
+            left_out_ids: sent.left_out,
             outcome,
             failure: failure.map(|failure| failure_json(failure)),
         });
@@ -263,6 +272,7 @@ impl OfTable {
             "sent": self.records(),
             "filtered": sent.map_or(0, |sent| sent.filtered),
             "left_out": sent.map_or(0, |sent| sent.left_out),
+            "left_out_ids": sent.map_or(&[][..], |sent| &sent.left_out_ids),
         })
     }
 }

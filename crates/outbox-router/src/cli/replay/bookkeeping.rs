@@ -18,18 +18,12 @@ impl Replay<'_> {
         holder: &Holder,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
-        let Holder { pid, role, application } = holder;
         let run = match journal::exists(self.books).await? {
             true => journal::unfinished(self.books, self.subject("")).await.unwrap_or_default(),
             false => Vec::new(),
         };
         let begun = run.first().map(|run| format!(", begun at {} by {}", run.begun_at, run.by));
-        writeln!(
-            terminal.err,
-            "error: nothing was sent: rows of this pipeline are being sent by process {pid} \
-             ({application}, role {role}){}",
-            begun.unwrap_or_default()
-        )?;
+        writeln!(terminal.err, "error: nothing was sent: {holder}{}", begun.unwrap_or_default())?;
         Ok(Exit::Failure)
     }
 

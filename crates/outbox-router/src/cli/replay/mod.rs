@@ -129,7 +129,8 @@ impl Replay<'_> {
             Form::Text => writeln!(terminal.err, "nothing was sent: no row is selected")?,
             Form::Json => {
                 let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
-                let sent = Sent { counts, topics, ended, took: Duration::ZERO };
+                let (took, left_out) = (Duration::ZERO, Vec::new());
+                let sent = Sent { counts, topics, ended, took, left_out };
                 let outcome = Outcome { sent, run: None };
                 writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
             }

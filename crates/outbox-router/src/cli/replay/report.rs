@@ -113,7 +113,7 @@ pub(super) fn text(
     args: &ReplayArgs,
     (out, err): (Out<'_>, Out<'_>),
 ) -> io::Result<()> {
-    let Outcome { sent: Sent { counts, topics, ended, took }, run } = outcome;
+    let Outcome { sent: Sent { counts, topics, ended, took, .. }, run } = outcome;
     let Counts { sent, filtered, left_out, in_flight, .. } = *counts;
     for (topic, records) in topics {
         writeln!(out, "  {topic}: {records} records")?;
@@ -159,7 +159,7 @@ pub(super) fn text(
 
 /// Prints what became of it, for programs.
 pub(super) fn document(plan: &Plan, outcome: &Outcome, args: &ReplayArgs) -> Value {
-    let Outcome { sent: Sent { counts, topics, ended, took }, run } = outcome;
+    let Outcome { sent: Sent { counts, topics, ended, took, .. }, run } = outcome;
     let topics: serde_json::Map<String, Value> =
         topics.iter().map(|(topic, records)| (topic.clone(), json!(records))).collect();
     let (outcome, failure) = match ended {

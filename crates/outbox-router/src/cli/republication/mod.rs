@@ -57,6 +57,8 @@ pub(super) struct Sent {
     pub(super) topics: Vec<(String, u64)>,
     pub(super) ended: Ended,
     pub(super) took: Duration,
+    /// Ids of rows that were left out, the first hundred.
+    pub(super) left_out: Vec<String>,
 }
 
 /// Where progress is shown.
@@ -94,11 +96,29 @@ impl Republication<'_> {
         with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
         progress.close();
         let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
-        Ok(Sent { counts, topics, ended, took })
+        let left_out = progress.take_left_out();
+        Ok(Sent { counts, topics, ended, took, left_out })
     }
 }
 
 impl Sent {
+    /// How a run ended, as its row in `outbox_router.republication` says it.
+    pub(super) fn outcome(&self) -> String {
+        let Counts { sent, filtered, left_out, .. } = self.counts;
+        let mut figures = format!("sent {sent}, filtered {filtered}, left out {left_out}");
+        if !self.left_out.is_empty() {
+            // What a person gives up is written down for good.
+            figures.push_str(&format!(" ({})", self.left_out.join(", ")));
+        }
+        let named = |failure: &Failure| format!("{figures}; {failure:#}");
+        match &self.ended {
+            Ended::Complete => format!("complete: {figures}"),
+            Ended::Interrupted => format!("interrupted: {figures}"),
+            Ended::AtRow(failure) => format!("stopped at a row: {}", named(failure)),
+            Ended::Failed(failure) => format!("failed: {}", named(failure)),
+        }
+    }
+
     /// Writes down how a run ended.
     ///
     /// # Errors
@@ -108,7 +128,7 @@ impl Sent {
             Ended::Complete => Completeness::Complete,
             Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::Partial,
         };
-        let noted = run.end(&outcome(&self.ended, self.counts), completeness).await;
+        let noted = run.end(&self.outcome(), completeness).await;
         match completeness {
             Completeness::Complete => noted,
             // What has stopped the run may be that PostgreSQL does not answer.
@@ -121,18 +141,5 @@ impl Sent {
 fn with_brokers(ended: &mut Ended, brokers: &str) {
     if let Ended::AtRow(failure) | Ended::Failed(failure) = ended {
         failure.names.set(Name::Brokers, brokers.to_owned());
-    }
-}
-
-/// How a run ended, as its row in `outbox_router.republication` says it.
-fn outcome(ended: &Ended, counts: Counts) -> String {
-    let Counts { sent, filtered, left_out, .. } = counts;
-    let figures = format!("sent {sent}, filtered {filtered}, left out {left_out}");
-    let named = |failure: &Failure| format!("{figures}; {failure:#}");
-    match ended {
-        Ended::Complete => format!("complete: {figures}"),
-        Ended::Interrupted => format!("interrupted: {figures}"),
-        Ended::AtRow(failure) => format!("stopped at a row: {}", named(failure)),
-        Ended::Failed(failure) => format!("failed: {}", named(failure)),
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// How many rows that are left out are named.
 const NAMED_MAX: u64 = 20;
+/// How many ids of such rows are written down.
+const IDS_KEPT: usize = 100;
 /// How many bytes of an id are shown.
 const ID_SHOWN_MAX: usize = 80;
 
@@ -37,6 +39,8 @@ pub(in crate::cli) struct Progress<'t> {
     begun: Instant,
     told: Instant,
     named: u64,
+    /// Ids of rows that were left out, at most [`IDS_KEPT`].
+    left_out: Vec<String>,
     /// Why Kafka was waited for when it was told last.
     waits_for: Option<String>,
     /// A line of a terminal is open.
@@ -59,12 +63,18 @@ impl<'t> Progress<'t> {
         place: Place,
     ) -> Self {
         let (begun, told) = (Instant::now(), Instant::now());
-        Self { err, place, total, unit, begun, told, named: 0, waits_for: None, is_open: false }
+        let (named, left_out, waits_for, is_open) = (0, Vec::new(), None, false);
+        Self { err, place, total, unit, begun, told, named, left_out, waits_for, is_open }
     }
 
     /// Since it began.
     pub(in crate::cli) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
+    }
+
+    /// Ids of rows that were left out, as far as they are kept; once.
+    pub(in crate::cli) fn take_left_out(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.left_out)
     }
 
     /// Ends the line of a terminal.
@@ -132,13 +142,17 @@ impl Watch for Progress<'_> {
 
     fn left_out(&mut self, id: Option<&[u8]>, failure: &Failure) {
         self.named += 1;
+        let id = id.map(|id| shown_bytes::text(id, ID_SHOWN_MAX));
+        if self.left_out.len() < IDS_KEPT {
+            self.left_out.extend(id.clone());
+        }
         if self.named > NAMED_MAX {
             if self.named == NAMED_MAX + 1 {
                 self.line("left out: more rows, which are counted");
             }
             return;
         }
-        let id = id.map(|id| format!("{}: ", shown_bytes::text(id, ID_SHOWN_MAX)));
+        let id = id.map(|id| format!("{id}: "));
         self.line(&format!("left out: {}{failure:#}", id.unwrap_or_default()));
     }
 

@@ -29,7 +29,7 @@ use crate::{
     postgres::quote_table,
     prepare,
     republish::{
-        journal::{self, Completeness, Holder, PastRun, Run, Subject},
+        journal::{self, Completeness, PastRun, Run, Subject},
         sender::Ended,
     },
     shell::{SlotCreator, SlotHolder},
@@ -88,7 +88,7 @@ impl Backfill<'_> {
         let done = with_connection(self.access, COMMAND, async |books| {
             books.batch_execute(SESSION).await?;
             if let Err(holder) = journal::lock(books, &self.config.name).await? {
-                refuse_second(&holder, terminal.err)?;
+                writeln!(terminal.err, "error: nothing was sent: {holder}")?;
                 return Ok(Backfilled::Stopped);
             }
             journal::make(books).await?;
@@ -240,14 +240,5 @@ fn report_stop(
         err,
         "back-fill: {how} before all rows were sent; the same command goes on, and until it is \
          complete no router may run"
-    )
-}
-
-fn refuse_second(holder: &Holder, err: &mut (dyn io::Write + Send)) -> io::Result<()> {
-    let Holder { pid, role, application } = holder;
-    writeln!(
-        err,
-        "error: nothing was sent: rows of this pipeline are being sent by process {pid} \
-         ({application}, role {role})"
     )
 }
