@@ -107,9 +107,9 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
     Ok(WriteResult { took: began.elapsed(), lateness, statements })
 }
 
-/// One connection; returns how late each of its events was, and how long its statement took. Only the statement in progress needs
-/// the runtime, so the thread itself sleeps, with microsecond precision; a runtime's timer would
-/// round to milliseconds.
+/// One connection; returns how late each of its events was, and how long its statement took. Only
+/// the statement in progress needs the runtime, so the thread itself sleeps, with microsecond
+/// precision; a runtime's timer would round to milliseconds.
 fn connection(
     url: &str,
     [insert, poison]: &[String; 2],
