@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Without a state topic no beginning has to be accepted before rows are removed.
 const WITHOUT: &str = "[retention]\nmode = \"off\"\n";
-const WITH: &str = "[retention]\nmode = \"delete\"\nkeep = \"10s\"\ninterval = \"5s\"\n";
+const WITH: &str = "[retention]\nmode = \"delete\"\nkeep = \"10s\"\ninterval = \"5s\"\n\
+    time_column = \"created_at\"\n";
 
 /// Which run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -137,8 +138,12 @@ async fn run(
 ) -> anyhow::Result<Figures> {
     let pipeline = BenchPipeline::create(args, kafka, "retention", reader).await?;
     let BenchPipeline { server, topics, slot, .. } = &pipeline;
-    let index = format!("CREATE INDEX ON {} (created_at)", server.table());
-    server.session.batch_execute(&index).await?;
+    let time = format!(
+        "ALTER TABLE {table} ADD created_at timestamptz NOT NULL DEFAULT now(); \
+         CREATE INDEX ON {table} (created_at)",
+        table = server.table()
+    );
+    server.session.batch_execute(&time).await?;
     let Reader::Router { binary, .. } = reader else { anyhow::bail!("only a router removes rows") };
     let section = match mode {
         Mode::Off => WITHOUT,
@@ -171,7 +176,15 @@ async fn run(
     })
     .await?;
     let count = format!("SELECT count(*) FROM {}", server.table());
-    let rows_left = server.session.query_one(&count, &[]).await?.get(0);
+    let rows_left: i64 = server.session.query_one(&count, &[]).await?.get(0);
+    let status = router.status().await?;
+    let removes = i64::try_from(timetable.events)? > rows_left;
+    // Otherwise both runs would be the same.
+    anyhow::ensure!(
+        removes == (mode == Mode::Delete),
+        "{rows_left} rows are left, and the router says {}",
+        status.get("retention").unwrap_or(&status)
+    );
     router.kill9().await?;
     topics.delete().await?;
     let WriteResult { statements, .. } = written;
