@@ -12,11 +12,13 @@ mod checks;
 mod fixture;
 mod kafka;
 mod load;
+mod rows;
 
 pub use bounds::{Interruptions, largest_transaction, memory_limit};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use kafka::FixtureKafka;
 pub use load::{create_event_function, wait_committed};
+pub use rows::{LONG_DEADLINE, wait_settled};
 pub use testbed::router::RouterConfig;
 
 use std::time::Duration;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, wait_committed};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use testbed::postgres::DatabaseSession;
 use tokio::time::sleep;
 
-use super::{LONG_DEADLINE, load, missing_and_doubled, prepared, setup};
+use super::{load, prepared, setup};
 
 /// A round of a poller: produces what is not marked, waits until Kafka has it, and marks it.
 async fn poll(fixture: &Fixture, session: &DatabaseSession, producer: &BaseProducer) -> usize {
@@ -54,5 +54,5 @@ async fn a_poller_is_replaced_while_writers_go_on_and_each_row_comes_once() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }

@@ -1,35 +1,19 @@
 //! SIGKILL in the middle, and what follows.
 
-use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled};
 use testbed::postgres::{DatabaseSession, ShutdownMode};
-use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{LONG_DEADLINE, line, load, missing_and_doubled, prepared, setup, write};
+use super::{line, load, prepared, setup, write};
 
 /// Rows past the last place that the table of runs has: what a kill may repeat.
 const PAST_JOURNAL: usize = 20_000;
-
-/// Waits until the run has settled so many rows.
-async fn wait_settled(session: &DatabaseSession, rows: i64) {
-    let is_there = "SELECT to_regclass('outbox_router.republication') IS NOT NULL";
-    let settled = "SELECT settled FROM outbox_router.republication ORDER BY id DESC LIMIT 1";
-    eventually(LONG_DEADLINE, format!("{rows} settled rows"), async || {
-        if !session.query_one(is_there, &[]).await?.get::<_, bool>(0) {
-            return Ok(None);
-        }
-        let run = session.query_opt(settled, &[]).await?;
-        Ok(run.filter(|run| run.get::<_, i64>(0) >= rows).map(drop))
-    })
-    .await
-    .unwrap();
-}
 
 async fn killed_at(fixture: &Fixture, session: &DatabaseSession, settled: i64) {
     let line = line(fixture, &["--backfill", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
-    wait_settled(session, settled).await;
+    wait_settled(session, settled).await.unwrap();
     run.kill().await.unwrap();
 }
 
@@ -59,7 +43,7 @@ async fn a_back_fill_that_is_killed_twice_goes_on_and_leaves_nothing_out() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     println!("doubled: {doubled}");
     assert_eq!(missing, 0);
     assert!(doubled <= 2 * PAST_JOURNAL, "{doubled}");
@@ -101,7 +85,7 @@ async fn a_back_fill_that_is_killed_before_its_first_row_and_after_its_last_goes
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!((missing, sent), (0, 2_020));
     assert!(doubled <= sent, "{doubled}");
 }
@@ -127,7 +111,7 @@ async fn a_router_that_waits_takes_the_slot_only_when_all_rows_were_sent() {
     let line = line(&fixture, &["--backfill", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let run = fixture.router.start_command(&line).unwrap();
-    wait_settled(&session, 5_000).await;
+    wait_settled(&session, 5_000).await.unwrap();
     fixture.router.start_again().unwrap();
     write(&fixture, &session, 100).await;
     let output = run.wait_with_output().await.unwrap();
@@ -136,7 +120,7 @@ async fn a_router_that_waits_takes_the_slot_only_when_all_rows_were_sent() {
     fixture.wait_streaming().await.unwrap();
     fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
     assert!(fixture.postgres.slot(SLOT).await.unwrap().is_some());
 }
 
@@ -147,7 +131,7 @@ async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afte
     let line = line(&fixture, &["--backfill", "--rate", "5000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let run = fixture.router.start_command(&line).unwrap();
-    wait_settled(&session, 5_000).await;
+    wait_settled(&session, 5_000).await.unwrap();
     drop(session);
     // It waits until its walsenders have sent everything.
     fixture.postgres.stop(ShutdownMode::Fast, LONG_DEADLINE).await.unwrap();
@@ -162,7 +146,7 @@ async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afte
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!(missing, 0);
     assert!(doubled <= PAST_JOURNAL, "{doubled}");
 }

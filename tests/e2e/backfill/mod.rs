@@ -4,17 +4,12 @@ mod from_poller;
 mod interrupted;
 mod refused;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed};
 use testbed::load::{Load, Mix, TransactionKind};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
-use testbed::reader::ConsumedRecord;
 use tokio::time::Instant;
-
-/// For tens of thousands of rows, on a machine that is busy with other things.
-const LONG_DEADLINE: Duration = Duration::from_secs(120);
 
 /// A row that its writer deletes is in the stream only.
 fn load() -> Load {
@@ -57,19 +52,6 @@ async fn write(fixture: &Fixture, session: &DatabaseSession, rows: i32) {
     session.batch_execute(&sql).await.unwrap();
 }
 
-/// Rows that are in no record, and records that are the second of their row.
-async fn missing_and_doubled(fixture: &Fixture, session: &DatabaseSession) -> (usize, usize) {
-    let rows = session.query("SELECT id::text FROM outbox", &[]).await.unwrap();
-    let seen = fixture.seen().await.unwrap();
-    let ids: HashSet<&str> = seen.iter().filter_map(id_of).collect();
-    let missing = rows.iter().filter(|row| !ids.contains(row.get::<_, &str>(0))).count();
-    (missing, seen.len() - ids.len())
-}
-
-fn id_of(record: &ConsumedRecord) -> Option<&str> {
-    record.header("id")
-}
-
 /// Rows of the first story; `OUTBOX_BACKFILL_ROWS=1000000` is the long form of docs/testing.md.
 const ROWS: i32 = 20_000;
 /// So many rows are written in one transaction.
@@ -96,14 +78,14 @@ async fn each_row_comes_once_in_the_tables_part_or_in_the_stream_while_writers_g
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
     let status = fixture.router.status().await.unwrap();
     assert!(status.pointer("/witness/began_without").is_some_and(serde_json::Value::is_null));
 
     let (exit, said) = setup(&fixture, &["--backfill"]).await;
     assert_eq!(exit, Some(0), "{said}");
     assert!(said.contains("back-fill: complete already"), "{said}");
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! SIGKILL in the middle, and two at once.
 
-use e2e::{Fixture, SHORT_DEADLINE};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{
-    LONG_DEADLINE, drop_slot, line, missing_and_doubled, recover, streaming, wait_failed, write,
-};
+use super::{drop_slot, line, recover, streaming, wait_failed, write};
 
 /// Starts the command, and kills it when it says this of its slot.
 async fn killed_at(fixture: &Fixture, step: &str) {
@@ -61,7 +59,7 @@ async fn a_recovery_that_is_killed_at_each_step_is_completed_by_the_next() {
     fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();
     println!("records at each kill: {sent:?}");
     // What an interrupted run has sent, the next one finds in the topics.
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
 #[tokio::test]
@@ -86,5 +84,5 @@ async fn of_two_at_once_one_is_refused() {
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use e2e::{Fixture, SHORT_DEADLINE};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE};
 use testbed::load::Load;
 use tokio::time::{Instant, sleep};
 
-use super::{LONG_DEADLINE, drop_slot, load, missing_and_doubled, recover, streaming, wait_failed};
+use super::{drop_slot, load, recover, streaming, wait_failed};
 
 /// Of the load, half before the slot is dropped and half after.
 const SECONDS: u64 = 6;
@@ -34,7 +34,7 @@ async fn a_slot_dropped_amid_a_heavy_load_loses_none_and_repeats_none() {
     let deadline = LONG_DEADLINE + Duration::from_secs(seconds);
     fixture.wait_delivered(deadline).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let (missing, doubled) = missing_and_doubled(&fixture, &session).await;
+    let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     println!("missing {missing}, superfluous {doubled}");
     assert_eq!((missing, doubled), (0, 0));
 }

@@ -2,17 +2,14 @@
 
 use std::time::SystemTime;
 
-use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, wait_committed};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 use testbed::wait::eventually;
 
-use super::{
-    LONG_DEADLINE, drop_slot, line, load, missing_and_doubled, recover, streaming, wait_failed,
-    write,
-};
+use super::{drop_slot, line, load, recover, streaming, wait_failed, write};
 
 const HOUR_MS: i64 = 3_600_000;
 /// Kafka refuses a time that is more than an hour ahead.
@@ -45,7 +42,7 @@ async fn a_slot_dropped_under_load_is_recovered_exactly_while_writers_go_on() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(LONG_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 
     let status = fixture.router.status().await.unwrap();
     let accepted = status.pointer("/witness/accepted").and_then(Value::as_array).unwrap();
@@ -81,7 +78,7 @@ async fn a_slot_advanced_by_hand_and_a_publication_that_is_gone_are_recovered() 
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let (missing, _) = missing_and_doubled(&fixture, &session).await;
+    let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!(missing, 0);
 }
 
@@ -108,7 +105,7 @@ async fn a_transaction_that_was_open_for_long_is_found_by_the_margin() {
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await.0, 0);
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
 }
 
 #[tokio::test]
@@ -146,7 +143,7 @@ async fn a_publication_altered_while_rows_are_sent_keeps_the_gap_open() {
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
 #[tokio::test]
@@ -173,5 +170,5 @@ async fn records_whose_times_are_an_hour_off_are_found() {
     let (exit, answer, said) = recover(&fixture, &[]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 10, "{answer:#}");
-    assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }

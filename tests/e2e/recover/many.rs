@@ -1,11 +1,11 @@
 //! What is missing among many ids. `OUTBOX_RECOVER_ROWS=10000000` is the long form of
 //! docs/testing.md.
 
-use e2e::{Fixture, SHORT_DEADLINE};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{LONG_DEADLINE, drop_slot, line, missing_and_doubled, recover, streaming, write};
+use super::{drop_slot, line, recover, streaming, write};
 
 const ROWS: i32 = 100_000;
 /// So many rows are written in one transaction.
@@ -47,6 +47,6 @@ async fn what_is_missing_is_found_among_many_ids_in_constant_memory() {
     fixture.restart().await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     if rows <= ROWS {
-        assert_eq!(missing_and_doubled(&fixture, &session).await, (0, 0));
+        assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
     }
 }

@@ -6,16 +6,12 @@ mod lost;
 mod many;
 mod refused;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use testbed::load::{Load, Mix, TransactionKind};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
-
-/// For tens of thousands of rows, on a machine that is busy with other things.
-const LONG_DEADLINE: Duration = Duration::from_secs(120);
 
 /// A row that its writer deletes cannot be found again.
 fn load() -> Load {
@@ -28,15 +24,7 @@ async fn streaming(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
     let mut fixture = builder.prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
-    fixture.restart().await.unwrap();
-    fixture
-        .router
-        .wait_status("a beginning without a witness", SHORT_DEADLINE, |status| {
-            status.pointer("/witness/began_without").is_some_and(Value::is_object)
-        })
-        .await
-        .unwrap();
-    fixture.accept().await.unwrap();
+    fixture.start_accepted().await.unwrap();
     (fixture, session)
 }
 
@@ -49,12 +37,7 @@ fn line(fixture: &Fixture, more: &[&str]) -> Vec<String> {
 
 /// Runs the command to its end. Returns its exit code, its answer, and what it says beside that.
 async fn recover(fixture: &Fixture, more: &[&str]) -> (Option<i32>, Value, String) {
-    let line = line(fixture, more);
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
-    let output = fixture.router.command(&line).await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (output.status.code(), answer, errors)
+    fixture.json_command(&line(fixture, more)).await.unwrap()
 }
 
 /// Writes `rows` rows of ten keys.
@@ -80,13 +63,4 @@ async fn wait_failed(fixture: &mut Fixture, code: &str) {
             && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
     fixture.router.wait_status(code, SHORT_DEADLINE, is_failed).await.unwrap();
-}
-
-/// Rows that are in no record, and records that are the second of their row.
-async fn missing_and_doubled(fixture: &Fixture, session: &DatabaseSession) -> (usize, usize) {
-    let rows = session.query("SELECT id::text FROM outbox", &[]).await.unwrap();
-    let seen = fixture.seen().await.unwrap();
-    let ids: HashSet<&str> = seen.iter().filter_map(|record| record.header("id")).collect();
-    let missing = rows.iter().filter(|row| !ids.contains(row.get::<_, &str>(0))).count();
-    (missing, seen.len() - ids.len())
 }

@@ -1,8 +1,8 @@
 //! SIGKILL in the middle of a run.
 
-use e2e::Fixture;
+use e2e::{Fixture, wait_settled};
 
-use super::{line, missing_and_repeated, replay, steps_back, wait_settled, write};
+use super::{line, missing_and_repeated, replay, steps_back, write};
 
 const ROWS: i32 = 50_000;
 /// Rows past the last place that the table of runs has: what a kill may repeat.
@@ -19,7 +19,7 @@ async fn a_run_that_is_killed_twice_is_gone_on_with_and_leaves_nothing_out() {
         let line = line(&fixture, &[&["--all", "--rate", "10000"], more].concat());
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let mut run = fixture.router.start_command(&line).unwrap();
-        wait_settled(&session, settled).await;
+        wait_settled(&session, settled).await.unwrap();
         run.kill().await.unwrap();
         ends.push(fixture.seen().await.unwrap().len());
     }
@@ -54,7 +54,7 @@ async fn ctrl_c_ends_a_run_so_that_nothing_is_sent_twice_but_its_last_row() {
     let line = line(&fixture, &["--all", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let run = fixture.router.start_command(&line).unwrap();
-    wait_settled(&session, 5_000).await;
+    wait_settled(&session, 5_000).await.unwrap();
     let pid = run.id().unwrap().to_string();
     let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
     assert!(sent.success());

@@ -7,16 +7,11 @@ mod same_record;
 mod too_large;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use e2e::Fixture;
 use serde_json::Value;
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::reader::ConsumedRecord;
-use testbed::wait::eventually;
-
-/// For tens of thousands of rows, on a machine that is busy with other things.
-const LONG_DEADLINE: Duration = Duration::from_secs(120);
 
 const MARKER: &str = "outbox_replay";
 
@@ -29,12 +24,7 @@ fn line(fixture: &Fixture, more: &[&str]) -> Vec<String> {
 
 /// Runs the command to its end. Returns its exit code, its answer, and what it says beside that.
 async fn replay(fixture: &Fixture, more: &[&str]) -> (Option<i32>, Value, String) {
-    let line = line(fixture, more);
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
-    let output = fixture.router.command(&line).await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (output.status.code(), answer, errors)
+    fixture.json_command(&line(fixture, more)).await.unwrap()
 }
 
 /// The one type of the fixture's events.
@@ -59,22 +49,6 @@ async fn write(fixture: &Fixture, session: &DatabaseSession, rows: i32, keys: i3
 fn number(record: &ConsumedRecord) -> i32 {
     let payload: Value = serde_json::from_slice(record.value.as_deref().unwrap()).unwrap();
     i32::try_from(payload.get("n").and_then(Value::as_i64).unwrap()).unwrap()
-}
-
-/// Waits until the last run has settled so many rows.
-async fn wait_settled(session: &DatabaseSession, rows: i64) {
-    // The table is made by the command.
-    let is_there = "SELECT to_regclass('outbox_router.republication') IS NOT NULL";
-    let settled = "SELECT settled FROM outbox_router.republication ORDER BY id DESC LIMIT 1";
-    eventually(LONG_DEADLINE, format!("{rows} settled rows"), async || {
-        if !session.query_one(is_there, &[]).await?.get::<_, bool>(0) {
-            return Ok(None);
-        }
-        let run = session.query_opt(settled, &[]).await?;
-        Ok(run.filter(|run| run.get::<_, i64>(0) >= rows).map(drop))
-    })
-    .await
-    .unwrap();
 }
 
 /// Rows that are in no record, and records that are the second of their row.

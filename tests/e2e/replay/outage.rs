@@ -1,11 +1,11 @@
 //! Kafka goes away in the middle of a run.
 
-use e2e::Fixture;
+use e2e::{Fixture, LONG_DEADLINE, wait_settled};
 use testbed::proxy::ProxyMode;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::time::timeout;
 
-use super::{LONG_DEADLINE, line, missing_and_repeated, steps_back, wait_settled, write};
+use super::{line, missing_and_repeated, steps_back, write};
 
 const ROWS: i32 = 30_000;
 
@@ -17,7 +17,7 @@ async fn a_broker_that_is_away_for_a_while_delays_the_run_and_nothing_else() {
     let line = line(&fixture, &["--all", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
-    wait_settled(&session, 5_000).await;
+    wait_settled(&session, 5_000).await.unwrap();
     let proxy = fixture.kafka_proxy().unwrap();
     proxy.set(ProxyMode::Refuse).await.unwrap();
     proxy.cut();

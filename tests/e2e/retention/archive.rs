@@ -6,7 +6,7 @@ use std::time::Duration;
 use e2e::{ROLE, SHORT_DEADLINE, wait_committed};
 use tokio::time::sleep;
 
-use super::{DEADLINE, NEEDED, builder, check_gone_are_delivered, count, load, start, wait_left};
+use super::{DEADLINE, NEEDED, builder, check_gone_are_delivered, count, load, wait_left};
 
 /// Another moment of the sweep each time: only the process is waited for, nothing that it does.
 pub(super) fn random_moment() -> Duration {
@@ -30,7 +30,7 @@ async fn the_archive_has_exactly_what_was_removed_although_the_router_is_killed_
         ))
         .await
         .unwrap();
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     let running = fixture.load(load());
     for _ in 0..KILLS {
         wait_committed(&running, 100).await.unwrap();

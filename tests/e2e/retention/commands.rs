@@ -2,7 +2,7 @@
 
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 
-use super::{DEADLINE, NEEDED, check_gone_are_delivered, cleanup, count, load, start};
+use super::{DEADLINE, NEEDED, check_gone_are_delivered, cleanup, count, load};
 
 const ARCHIVE: [&str; 8] = [
     "--set",
@@ -21,7 +21,7 @@ async fn two_cleanups_at_once_remove_every_row_once() {
     let session = fixture.session().await.unwrap();
     session.batch_execute(NEEDED).await.unwrap();
     session.batch_execute("CREATE TABLE outbox_archive (LIKE outbox)").await.unwrap();
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     let running = fixture.load(load());
     wait_committed(&running, 500).await.unwrap();
     let (mut done, mut refused) = (0, 0);
@@ -56,7 +56,7 @@ async fn a_cleanup_after_the_router_has_stopped_removes_what_it_has_delivered() 
     let mut fixture = Fixture::builder().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     session.batch_execute(NEEDED).await.unwrap();
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     let delete = ["--set", "retention.mode=delete", "--set", "retention.keep=0s"];
     let running = fixture.load(load());
     wait_committed(&running, 200).await.unwrap();

@@ -2,12 +2,12 @@
 
 use e2e::{SHORT_DEADLINE, text, wait_committed};
 
-use super::{DEADLINE, builder, count, grant, load, start, wait_left};
+use super::{DEADLINE, builder, count, grant, load, wait_left};
 
 #[tokio::test]
 async fn without_grant_and_index_events_flow_and_the_status_says_what_to_type() {
     let mut fixture = builder().prepare().await.unwrap();
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     let session = fixture.session().await.unwrap();
     let running = fixture.load(load());
     wait_committed(&running, 100).await.unwrap();

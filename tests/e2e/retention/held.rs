@@ -5,7 +5,7 @@ use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use e2e::{Fixture, ROLE, SHORT_DEADLINE, create_event_function};
 use testbed::wait::eventually;
 
-use super::{NEEDED, builder, count, grant, start, wait_left, wait_swept};
+use super::{NEEDED, builder, count, grant, wait_left, wait_swept};
 
 async fn ids(session: &DatabaseSession, sql: &str) -> Vec<String> {
     session.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
@@ -36,7 +36,7 @@ async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is
         ))
         .await
         .unwrap();
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     session
         .batch_execute(
             "SELECT testbed.event(1 + n % 20) FROM generate_series(1, 200) n; \

@@ -51,22 +51,8 @@ async fn started(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
     let session = fixture.session().await.unwrap();
     session.batch_execute(NEEDED).await.unwrap();
     grant(&session).await;
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     (fixture, session)
-}
-
-/// Starts the router for the first time. Its slot was made without a witness, and until somebody
-/// has accepted that, no row is removed.
-async fn start(fixture: &mut Fixture) {
-    fixture.restart().await.unwrap();
-    fixture
-        .router
-        .wait_status("a beginning without a witness", SHORT_DEADLINE, |status| {
-            status.pointer("/witness/began_without").is_some_and(Value::is_object)
-        })
-        .await
-        .unwrap();
-    fixture.accept().await.unwrap();
 }
 
 /// Makes `testbed.event`, and the aggregates 100001 to 100005 for it: so writers wait for no lock.

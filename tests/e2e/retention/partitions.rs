@@ -9,7 +9,7 @@ use testbed::wait::eventually;
 use tokio::time::sleep;
 
 use super::archive::random_moment;
-use super::{DEADLINE, check_gone_are_delivered, count, start, wait_left};
+use super::{DEADLINE, check_gone_are_delivered, count, wait_left};
 
 /// How many partitions there are behind the present one, in the router's configuration.
 const AHEAD: i64 = 40;
@@ -96,7 +96,7 @@ fn gaps(status: &Value) -> usize {
 async fn delivered_partitions_go_whole_and_no_undelivered_row_goes_with_them() {
     const OUTAGES: usize = 3;
     let (mut fixture, session) = partitioned(builder().proxied_kafka()).await;
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     eventually(SHORT_DEADLINE, "partitions", async || {
         Ok((count(&session, "pg_inherits WHERE inhparent = 'outbox'::regclass").await > AHEAD)
             .then_some(()))
@@ -144,7 +144,7 @@ async fn delivered_partitions_go_whole_and_no_undelivered_row_goes_with_them() {
 async fn a_router_that_is_killed_at_any_moment_goes_on_dropping_where_it_was() {
     const KILLS: usize = 8;
     let (mut fixture, session) = partitioned(builder()).await;
-    start(&mut fixture).await;
+    fixture.start_accepted().await.unwrap();
     let running = fixture.load(load());
     for _ in 0..KILLS {
         wait_committed(&running, 100).await.unwrap();

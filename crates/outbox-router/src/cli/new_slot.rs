@@ -9,6 +9,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::{
     TaskError,
     connect::{Access, denied, with_connection},
+    republication::BEGIN,
     slot_waits::SlotWaits,
     sql,
 };
@@ -101,11 +102,8 @@ pub(super) async fn create(
 /// # Errors
 /// The snapshot cannot be imported, or the slot cannot be held.
 pub(super) async fn import(reader: &Client, slot: SnapshotSlot) -> Result<SlotHolder, TaskError> {
-    let begin = format!(
-        "begin transaction isolation level repeatable read, read only; \
-         set transaction snapshot {}",
-        quote_literal(slot.snapshot())
-    );
+    let snapshot = quote_literal(slot.snapshot());
+    let begin = format!("{BEGIN}; set transaction snapshot {snapshot}");
     reader.batch_execute(&begin).await?;
     Ok(slot.hold().await?)
 }

@@ -8,6 +8,7 @@ use crate::{
     config::{Config, CreateTopics},
     kafka::{self, KafkaSettings, KafkaSink, Retention, TopicClient},
     prepare,
+    republish::sender::UNKNOWN,
 };
 
 /// Looks topics up in Kafka, by the calling thread, which waits for the answer.
@@ -48,11 +49,6 @@ pub(super) enum Topic {
     /// It does not exist, or may not be written to; `run` would wait for a person here.
     Unusable(Failure),
 }
-
-/// What a dry run is told of a topic of which nothing is known: no row is refused for its
-/// partition.
-pub(super) const UNKNOWN: TopicFacts =
-    TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
 impl TopicLookups {
     /// Makes the client, by the same settings as `run`.

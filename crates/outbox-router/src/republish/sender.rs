@@ -38,8 +38,10 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// Between two attempts to look a topic up.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What is told of a topic whose records go to another: no row is refused for its partition.
-const UNKNOWN: TopicFacts = TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
+/// What is told of a topic of which nothing is known, or whose records go to another: no row is
+/// refused for its partition.
+pub(crate) const UNKNOWN: TopicFacts =
+    TopicFacts { partitions: NonZeroI32::MAX, max_message_bytes: None };
 
 /// What is done at a row at which `run` would stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use relay::{
 
 use super::origins::{origins, source};
 use crate::{
-    cli::topic_lookups::{Topic, UNKNOWN},
+    cli::topic_lookups::Topic,
     owned_record::OwnedRecord,
     postgres::frames::{PREFIX_BYTES, frame_limit},
-    republish::{messages, table_row::TableRow},
+    republish::{messages, sender::UNKNOWN, table_row::TableRow},
 };
 
 /// What the core makes of a row.

@@ -6,15 +6,10 @@ use super::{recovery::Recovery, report::OfTable, table::Compared};
 use crate::{
     cli::{
         TaskError, Terminal,
-        replay::BadRow,
         republication::{Republication, place},
     },
     prepare,
-    republish::{
-        destination::Cluster,
-        selection::Query,
-        sender::{BadRows, Ended},
-    },
+    republish::{destination::Cluster, selection::Query, sender::Ended},
 };
 
 /// See the module's header.
@@ -39,10 +34,7 @@ impl Sending<'_> {
             rows: &self.table.rows,
             query: self.query,
             total,
-            bad_rows: match recovery.args.bad {
-                BadRow::Stop => BadRows::Stop,
-                BadRow::Skip => BadRows::LeaveOut,
-            },
+            bad_rows: recovery.args.bad.into(),
             rate: recovery.args.rate,
             // The records are those that the stream would have sent.
             different: RepublishSettings { to_topic: None, marker: None },

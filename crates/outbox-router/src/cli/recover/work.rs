@@ -23,7 +23,7 @@ use crate::{
     cli::{
         Audience, Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
-        republication::{OutboxRows, Progress, place},
+        republication::{BEGIN, OutboxRows, Progress, place},
     },
     republish::{
         journal::{self, Completeness, PastRun, Run, Subject},
@@ -32,10 +32,6 @@ use crate::{
     },
     shell::SlotHolder,
 };
-
-/// What a comparison reads in that changes nothing: the rows of one moment, and the temporary
-/// table.
-const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
 
 impl Recovery<'_> {
     pub(super) async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {

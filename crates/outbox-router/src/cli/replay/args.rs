@@ -12,6 +12,7 @@ use crate::{
         flags::{AdminArgs, Overrides},
     },
     config::table_name,
+    republish::sender::BadRows,
 };
 
 /// The header that a record has which is sent again.
@@ -108,6 +109,15 @@ pub enum BadRow {
     Stop,
     /// It is left out.
     Skip,
+}
+
+impl From<BadRow> for BadRows {
+    fn from(bad: BadRow) -> Self {
+        match bad {
+            BadRow::Stop => Self::Stop,
+            BadRow::Skip => Self::LeaveOut,
+        }
+    }
 }
 
 /// Where a run begins.

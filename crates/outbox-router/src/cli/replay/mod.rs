@@ -34,7 +34,7 @@ use super::{
     decision_args::{Decider, Effect},
     one_table::one_table,
     print_failure::print_failure,
-    republication::{Republication, SESSION, Sent, place},
+    republication::{BEGIN, Republication, SESSION, Sent, place},
     topic_lookups::{Topic, TopicLookups},
 };
 use crate::{
@@ -48,7 +48,7 @@ use crate::{
 };
 use args::MARKER;
 use report::{Outcome, Plan};
-use work::{BEGIN, COMMAND, Early, Replay, Selection};
+use work::{COMMAND, Early, Replay, Selection};
 
 /// Selects, counts, asks, sends and reports.
 pub(super) async fn replay(

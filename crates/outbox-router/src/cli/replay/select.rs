@@ -5,12 +5,12 @@ use relay::{Case, Failure};
 use super::{
     chosen::{Chosen, choose, refused, unknown_ids},
     report::Plan,
-    work::{BEGIN, Early, Replay, Selection},
+    work::{Early, Replay, Selection},
 };
 use crate::{
     cli::{
         TaskError,
-        republication::{HeldEvents, OutboxRows},
+        republication::{BEGIN, HeldEvents, OutboxRows},
     },
     postgres::{quote_identifier, quote_table},
     republish::selection::Columns,

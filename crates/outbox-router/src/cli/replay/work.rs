@@ -17,9 +17,6 @@ use crate::{
 /// The name of the command in the audit.
 pub(super) const COMMAND: &str = "replay";
 
-/// The rows must be those that were counted, and what a person has typed must write nothing.
-pub(super) const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
-
 /// What ends the command before anything is sent.
 pub(super) enum Early {
     Unfit(String),

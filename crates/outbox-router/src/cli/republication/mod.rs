@@ -34,6 +34,9 @@ pub(super) const SESSION: &str = "set lock_timeout = '5s'; set statement_timeout
      select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
      where name = 'transaction_timeout'";
 
+/// The rows must be those that were counted, and what a person has typed must write nothing.
+pub(super) const BEGIN: &str = "begin transaction isolation level repeatable read, read only";
+
 /// Which rows are sent, and how.
 pub(super) struct Republication<'a> {
     pub(super) config: &'a Config,

@@ -7,12 +7,10 @@ use relay::{DryFrame, Failure, TopicFacts, TopicName};
 
 use super::tally::{Delivered, RowKind, Tally};
 use crate::{
-    cli::{
-        connect::Access,
-        topic_lookups::{TopicLookups, UNKNOWN},
-    },
+    cli::{connect::Access, topic_lookups::TopicLookups},
     config::Config,
     prepare,
+    republish::sender::UNKNOWN,
     shell::DryStream,
 };
 

@@ -39,6 +39,7 @@ pub(super) use work::Backfill;
 
 /// The name of the command in the audit.
 const COMMAND: &str = "backfill";
+
 /// What became of it.
 pub(super) enum Backfilled {
     /// All rows were sent. The slot stays held until this is dropped.

@@ -9,16 +9,10 @@ use crate::{
     cli::{
         Form, TaskError, Terminal,
         explain_row::check_privilege,
-        replay::BadRow,
         republication::{OutboxRows, Republication, place},
     },
     prepare,
-    republish::{
-        destination::Cluster,
-        journal::Run,
-        selection::Query,
-        sender::{BadRows, Ended},
-    },
+    republish::{destination::Cluster, journal::Run, selection::Query, sender::Ended},
 };
 
 /// What is sent, and in which transaction it is read.
@@ -134,10 +128,7 @@ impl Sending<'_> {
             rows,
             query: &part.query,
             total,
-            bad_rows: match args.backfill.bad {
-                BadRow::Stop => BadRows::Stop,
-                BadRow::Skip => BadRows::LeaveOut,
-            },
+            bad_rows: args.backfill.bad.into(),
             rate: args.backfill.rate,
             different: RepublishSettings { to_topic: None, marker: None },
         };
