@@ -101,6 +101,12 @@ impl Refusals {
         self.culprits.get(&id)
     }
 
+    /// The event is produced out of the table: somebody believes that the broker takes it now. If
+    /// it comes again, it follows again what comes again before it.
+    pub(crate) fn tried_again(&mut self, id: EventId) {
+        self.culprits.remove(&id);
+    }
+
     /// Whether the record must wait until nothing is in flight.
     pub(crate) fn must_wait(&self, id: EventId, in_flight: u64) -> bool {
         let Some(suspects) = self.of(id) else { return false };

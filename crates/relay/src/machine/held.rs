@@ -192,6 +192,7 @@ impl Relay {
             match self.produce_held(&event, decision, sink) {
                 Produced::Yes(topic) => {
                     self.topics.produced(topic);
+                    self.held.refusals.tried_again(event.id);
                     self.held.release.produced();
                 }
                 Produced::No(outcome) => {

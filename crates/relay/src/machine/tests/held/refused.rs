@@ -16,28 +16,9 @@ fn the_culprit_is_found(code: Code) {
     let names: Vec<String> = (0..600).map(|n| format!("k{n}")).collect();
     let rows: Vec<_> = names.iter().map(|name| good(name)).collect();
     let culprit = 321;
-    for _ in 0..4 {
-        script.sink.forget();
-        let mut failed = false;
-        script.begin(24);
-        for row in &rows {
-            while !(failed || script.relay.wants_wal() && script.offer(row)) {
-                failed = script.deliver(&names[culprit], code);
-            }
-        }
-        while !failed && script.sink.in_flight() > 0 {
-            failed = script.deliver(&names[culprit], code);
-        }
-        if !failed {
-            script.commit(24);
-            script.catch_up();
-            break;
-        }
-        script.new_sink();
-        script.run_for(Duration::from_secs(2));
-        script.answer();
-        script.describe_with_headers();
-    }
+    script.rows_until_delivered(&rows, &names[culprit], code);
+    script.commit(24);
+    script.catch_up();
     let mut expected = names.clone();
     expected.remove(culprit);
     assert_eq!(script.keys(), expected);
@@ -48,7 +29,52 @@ fn the_culprit_is_found(code: Code) {
     assert_eq!(script.confirmed(), 32);
 }
 
+/// A person raises the limit of the topic and requeues the event. What comes again before its
+/// position is confirmed must not stand behind it.
+#[test]
+fn a_refused_event_that_was_delivered_after_all_follows_again_what_comes_again() {
+    let mut script = streaming(dead_letters());
+    let rows = [good("a"), good("b"), good("c")];
+    script.rows_until_delivered(&rows, "b", Code::RecordTooLarge);
+    script.hold_and_settle();
+    script.table().decide(id(24, 1), Decision::Deliver);
+    script.catch_up();
+    assert_eq!(script.keys(), ["a", "c", "b"]);
+    assert_eq!(script.states(), [HeldState::Delivered]);
+    assert!(script.confirmed() < 24, "the transaction is not over");
+    script.reconnect();
+    script.sink.forget();
+    script.rows_until_delivered(&rows, "nobody", Code::RecordTooLarge);
+    assert_eq!(script.keys(), ["a", "b", "c"]);
+}
+
 impl Script {
+    /// Offers the rows of the transaction that commits at 24, in as many sessions as it takes until
+    /// the record that the broker refuses is found.
+    fn rows_until_delivered(&mut self, rows: &[Vec<u8>], refused: &str, code: Code) {
+        for _ in 0..4 {
+            self.sink.forget();
+            let mut failed = false;
+            self.begin(24);
+            for row in rows {
+                while !(failed || self.relay.wants_wal() && self.offer(row)) {
+                    failed = self.deliver(refused, code);
+                }
+            }
+            while !failed && self.sink.in_flight() > 0 {
+                failed = self.deliver(refused, code);
+            }
+            if !failed {
+                return;
+            }
+            self.new_sink();
+            self.run_for(Duration::from_secs(2));
+            self.answer();
+            self.describe_with_headers();
+        }
+        panic!("{refused} is not found");
+    }
+
     /// Offers a row. Returns whether it was taken.
     fn offer(&mut self, row: &[u8]) -> bool {
         if self.frame(row) == FrameOutcome::Taken {
