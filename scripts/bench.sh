@@ -5,7 +5,7 @@
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…]
 #                    [--latency-runs N]
 #                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
-#                    [--retention 1h]
+#                    [--retention 1h] [--retention-mode off,delete]
 #                    [--series topics,keys,partitions,rows] [--held latency,drain,release,start]
 #                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
 #   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring

@@ -1,16 +1,21 @@
 //! Rows of the outbox that a command sends, and what is in Kafka of them.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use serde_json::Value;
 use testbed::postgres::DatabaseSession;
+use testbed::reader::{ConsumedRecord, read_into};
 use testbed::wait::eventually;
 
 use crate::{Fixture, SHORT_DEADLINE};
 
 /// For tens of thousands of rows, on a machine that is busy with other things.
 pub const LONG_DEADLINE: Duration = Duration::from_secs(120);
+
+const NO_PARAMETERS: [&str; 0] = [];
 
 /// Waits until the last run of a command has settled so many rows.
 ///
@@ -65,6 +70,21 @@ impl Fixture {
         Ok((output.status.code(), answer, errors))
     }
 
+    /// The ids of the records, and how many records are the second of their row. There may be
+    /// millions, so records are not collected.
+    ///
+    /// # Errors
+    ///
+    /// Fails when Kafka cannot be read.
+    pub async fn delivered_ids(&self) -> anyhow::Result<(HashSet<String>, usize)> {
+        let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let take = |(ids, doubled): &mut (HashSet<String>, usize), record: ConsumedRecord| {
+            let is_first = record.header("id").is_some_and(|id| ids.insert(id.to_owned()));
+            *doubled += usize::from(!is_first);
+        };
+        read_into(&self.kafka.bootstrap(), &topics, Default::default(), take).await
+    }
+
     /// Rows that are in no record, and records that are the second of their row.
     ///
     /// # Errors
@@ -74,10 +94,13 @@ impl Fixture {
         &self,
         session: &DatabaseSession,
     ) -> anyhow::Result<(usize, usize)> {
-        let rows = session.query("SELECT id::text FROM outbox", &[]).await?;
-        let seen = self.seen().await?;
-        let ids: HashSet<&str> = seen.iter().filter_map(|record| record.header("id")).collect();
-        let missing = rows.iter().filter(|row| !ids.contains(row.get::<_, &str>(0))).count();
-        Ok((missing, seen.len() - ids.len()))
+        let rows = session.query_raw("SELECT id::text FROM outbox", NO_PARAMETERS).await?;
+        let (ids, doubled) = self.delivered_ids().await?;
+        let mut rows = pin!(rows);
+        let mut missing = 0;
+        while let Some(row) = rows.try_next().await? {
+            missing += usize::from(!ids.contains(row.get::<_, &str>(0)));
+        }
+        Ok((missing, doubled))
     }
 }

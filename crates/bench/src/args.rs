@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum as _};
 use humantime::parse_duration;
 
-use crate::choices::{GrowthSeries, HeldPart, Measurement, Socket, Tuning};
+use crate::choices::{GrowthSeries, HeldPart, Measurement, Retention, Socket, Tuning};
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, and compares it with `pg_recvlogical`, which writes
@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// 1h]
     #[arg(long, value_parser = parse_duration)]
     retention: Option<Duration>,
+    /// Which runs of the measurement `retention` [default: off,delete]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    retention_mode: Vec<Retention>,
     /// How long an idle router is measured [default: 20s; with --all 60s]
     #[arg(long, value_parser = parse_duration)]
     idle: Option<Duration>,
@@ -150,6 +153,11 @@ impl Args {
 
     pub(crate) fn retention(&self) -> Duration {
         self.retention.unwrap_or(Duration::from_mins(if self.all { 60 } else { 1 }))
+    }
+
+    pub(crate) fn retention_modes(&self) -> Vec<Retention> {
+        let all = Retention::value_variants();
+        self.chosen(&self.retention_mode, all, all)
     }
 
     pub(crate) fn idle(&self) -> Duration {

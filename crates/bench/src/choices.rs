@@ -76,6 +76,15 @@ pub(crate) enum GrowthSeries {
     Rows,
 }
 
+/// What a router does about delivered rows in the measurement `retention`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Retention {
+    /// They stay in the table
+    Off,
+    /// They are deleted
+    Delete,
+}
+
 /// A part of the measurement `held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HeldPart {

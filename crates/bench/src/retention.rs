@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::args::Args;
 use crate::bench::Bench;
+use crate::choices::{Retention, value_name};
 use crate::figures::{Spread, float, megabytes};
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
@@ -32,25 +33,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const WITHOUT: &str = "[retention]\nmode = \"off\"\n";
 const WITH: &str = "[retention]\nmode = \"delete\"\nkeep = \"10s\"\ninterval = \"5s\"\n\
     time_column = \"created_at\"\n";
-
-/// Which run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Mode {
-    Off,
-    Delete,
-}
-
-impl Mode {
-    const BOTH: [Self; 2] = [Self::Off, Self::Delete];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Delete => "delete",
-        }
-    }
-}
 
 /// The figures of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -80,19 +62,19 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     for (reader, _) in Reader::routers(readers) {
         let mut runs = Vec::new();
         for turn in 0..args.latency_runs() {
-            let mut order = Mode::BOTH;
+            let mut order = args.retention_modes();
             if turn % 2 == 1 {
                 order.reverse();
             }
             for mode in order {
                 let figures = run(args, reader, kafka, mode).await?;
                 let line = json!({ "reader": reader.name(), "rate": RATE, "turn": turn,
-                    "seconds": args.retention().as_secs(), "retention": mode });
+                    "seconds": args.retention().as_secs(), "retention": value_name(mode) });
                 report.record("retention", line, figures)?;
                 runs.push((mode, figures));
             }
         }
-        for mode in Mode::BOTH {
+        for mode in args.retention_modes() {
             let of = |figure: fn(&Figures) -> f64| {
                 let of_mode = runs.iter().filter(|(of, _)| *of == mode);
                 Spread::of(of_mode.map(|(_, figures)| figure(figures)))
@@ -100,7 +82,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             };
             table.row([
                 reader.name().to_owned(),
-                mode.name().to_owned(),
+                value_name(mode),
                 of(|figures| figures.p50_ms),
                 of(|figures| figures.p99_ms),
                 of(|figures| figures.p999_ms),
@@ -109,17 +91,17 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
                 of(|figures| float(figures.rows_left.unsigned_abs())),
             ]);
         }
-        let median = |mode: Mode| {
+        let median = |mode: Retention| {
             let of_mode = runs.iter().filter(|(of, _)| *of == mode);
             Spread::of(of_mode.map(|(_, figures)| figures.p99_ms)).map(|spread| spread.median)
         };
-        if let (Some(off), Some(delete)) = (median(Mode::Off), median(Mode::Delete)) {
+        if let (Some(off), Some(delete)) = (median(Retention::Off), median(Retention::Delete)) {
             let what = format!("{}: writers' p99 with retention, ratio", reader.name());
             report.add_target(what, Limit::AtMost(1.05), None, delete / off);
         }
         let growth = runs
             .iter()
-            .filter(|(mode, _)| *mode == Mode::Delete)
+            .filter(|(mode, _)| *mode == Retention::Delete)
             .map(|(_, figures)| figures.second_half_megabytes / figures.first_half_megabytes);
         if let Some(growth) = Spread::of(growth) {
             let what = format!("{}: the table's growth with retention, ratio", reader.name());
@@ -134,10 +116,14 @@ async fn run(
     args: &Args,
     reader: &Reader,
     kafka: &KafkaCluster,
-    mode: Mode,
+    mode: Retention,
 ) -> anyhow::Result<Figures> {
     let pipeline = BenchPipeline::create(args, kafka, "retention", reader).await?;
     let BenchPipeline { server, topics, slot, .. } = &pipeline;
+    // Without it a table never gets smaller, whatever is deleted.
+    for sql in ["ALTER SYSTEM SET autovacuum = on", "SELECT pg_reload_conf()"] {
+        server.session.batch_execute(sql).await?;
+    }
     let time = format!(
         "ALTER TABLE {table} ADD created_at timestamptz NOT NULL DEFAULT now(); \
          CREATE INDEX ON {table} (created_at)",
@@ -146,8 +132,8 @@ async fn run(
     server.session.batch_execute(&time).await?;
     let Reader::Router { binary, .. } = reader else { anyhow::bail!("only a router removes rows") };
     let section = match mode {
-        Mode::Off => WITHOUT,
-        Mode::Delete => WITH,
+        Retention::Off => WITHOUT,
+        Retention::Delete => WITH,
     };
     let config = format!("{}\n{section}", pipeline.router_config());
     let mut router = RouterProcess::with_config(&config)?
@@ -181,7 +167,7 @@ async fn run(
     let removes = i64::try_from(timetable.events)? > rows_left;
     // Otherwise both runs would be the same.
     anyhow::ensure!(
-        removes == (mode == Mode::Delete),
+        removes == (mode == Retention::Delete),
         "{rows_left} rows are left, and the router says {}",
         status.get("retention").unwrap_or(&status)
     );

@@ -79,14 +79,27 @@ impl ConsumedRecord {
 /// Fails when a topic does not exist, records were deleted from it, or its leader cannot be
 /// reached.
 pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<ConsumedRecord>> {
+    read_into(bootstrap, topics, Vec::new(), Vec::push).await
+}
+
+/// The same for more records than memory holds: `take` puts of each into `into` what is needed.
+///
+/// # Errors
+///
+/// As [`read_all`].
+pub async fn read_into<T: Send + 'static>(
+    bootstrap: &str,
+    topics: &[&str],
+    mut into: T,
+    take: impl Fn(&mut T, ConsumedRecord) + Send + 'static,
+) -> anyhow::Result<T> {
     let bootstrap = bootstrap.to_owned();
     let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();
     spawn_blocking(move || {
-        let mut seen = Vec::new();
         for topic in &topics {
-            read_topic(&bootstrap, topic, &mut seen)?;
+            read_topic(&bootstrap, topic, |record| take(&mut into, record))?;
         }
-        Ok(seen)
+        Ok(into)
     })
     .await?
 }
@@ -119,7 +132,7 @@ fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Re
 fn read_topic(
     bootstrap: &str,
     topic: &Arc<str>,
-    seen: &mut Vec<ConsumedRecord>,
+    mut take: impl FnMut(ConsumedRecord),
 ) -> anyhow::Result<()> {
     let consumer = consumer(bootstrap)?;
     let mut open = assign_from_start(&consumer, std::slice::from_ref(topic))?;
@@ -127,7 +140,7 @@ fn read_topic(
     // Each partition reports its end when it is reached; what is appended later is not waited for.
     while open > 0 {
         match consumer.poll(POLL) {
-            Some(Ok(message)) => seen.push(ConsumedRecord::new(topic, &message)),
+            Some(Ok(message)) => take(ConsumedRecord::new(topic, &message)),
             Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
             Some(Err(error)) if !is_transient(&error) => {
                 return Err(error).with_context(|| format!("cannot read topic \"{topic}\""));

@@ -2,7 +2,6 @@
 //! goes at once, so what may not go is in danger at every moment. What writers committed is known
 //! without the outbox, so a row that is gone is one that has to be in Kafka.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE, create_event_function, text};
@@ -77,9 +76,8 @@ async fn check_gone_are_delivered(fixture: &Fixture, session: &DatabaseSession) 
     );
     let gone: Vec<String> =
         session.query(&sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
-    let seen = fixture.seen().await.unwrap();
-    let delivered: HashSet<&str> = seen.iter().filter_map(|record| record.header("id")).collect();
-    let lost: Vec<&String> = gone.iter().filter(|id| !delivered.contains(id.as_str())).collect();
+    let (delivered, _) = fixture.delivered_ids().await.unwrap();
+    let lost: Vec<&String> = gone.iter().filter(|id| !delivered.contains(*id)).collect();
     assert!(lost.is_empty(), "{} rows were removed and are not in Kafka: {lost:?}", lost.len());
     gone.len()
 }
