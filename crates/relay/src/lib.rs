@@ -101,6 +101,6 @@ pub use routing::{
 };
 pub use state::{Condition, State};
 pub use telemetry::{
-    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, Reconnects, RowsIgnored,
-    SkippedRow, Snapshot, TopicTotals, WitnessReport,
+    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, PauseReason, Reconnects,
+    RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
 };

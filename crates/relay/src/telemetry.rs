@@ -104,6 +104,12 @@ pub struct Snapshot {
     /// How long the core has waited for Kafka: for the oldest acknowledgement of a record or of
     /// a write of the witness, or for an answer about a topic.
     pub waiting_for_ack: Option<Duration>,
+    /// The commit time of the oldest event that was read, or is waited at, and is not acknowledged;
+    /// `None` when there is none. It does not end with the connection.
+    pub oldest_unacked: Option<PgTimestamp>,
+    /// For how long the socket was not read since the process started, in the order of
+    /// [`PauseReason::ALL`].
+    pub paused: [Duration; PauseReason::ALL.len()],
     /// Totals per topic, in the order of first use.
     pub topics: Vec<TopicTotals>,
     /// Committed transactions that carried at least one event.
@@ -124,6 +130,48 @@ pub struct Snapshot {
     pub baseline: Option<Arc<Baseline>>,
     /// What the witness contains.
     pub witness: WitnessReport,
+}
+
+/// Why the socket is not read while a session streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseReason {
+    /// The window is full: Kafka, or the witness, has to acknowledge first.
+    Window,
+    /// The producer's queue is full, or its partition waits.
+    Queue,
+    /// A topic is looked up, or changes its partition count.
+    Topic,
+    /// A row cannot become a record, and a person is needed.
+    Row,
+    /// A transaction at which a session failed waits until everything before it is confirmed.
+    Isolation,
+}
+
+impl PauseReason {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [Self::Window, Self::Queue, Self::Topic, Self::Row, Self::Isolation];
+
+    /// The word in metrics and `/status.json`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Queue => "queue",
+            Self::Topic => "topic",
+            Self::Row => "row",
+            Self::Isolation => "isolation",
+        }
+    }
+
+    /// Its place in [`PauseReason::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Window => 0,
+            Self::Queue => 1,
+            Self::Topic => 2,
+            Self::Row => 3,
+            Self::Isolation => 4,
+        }
+    }
 }
 
 /// The contents of the witness, for metrics and `/status.json`.

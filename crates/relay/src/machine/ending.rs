@@ -127,6 +127,7 @@ impl Relay {
         self.totals.rows_filtered += session.rows_filtered;
         self.confirmed = self.confirmed.max(session.ledger.confirmed());
         self.left_unconfirmed = session.ledger.window().0;
+        self.left_unacked = self.oldest_unacked();
         self.keeper.session_ended(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
             self.failures.add(failure.clone(), During::Streaming(self.confirmed));

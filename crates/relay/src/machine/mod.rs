@@ -41,7 +41,7 @@ use crate::{
     held::holding::Holding,
     machine::backoff::Backoff,
     ports::RecordSink,
-    progress::ticket::SessionId,
+    progress::{Unacked, ticket::SessionId},
     protocol::{Action, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings},
     routing::{record::TopicId, topic::TopicName, topics::Topics},
     session::{Session, SessionSettings, Surroundings, WaitReason},
@@ -50,11 +50,13 @@ use crate::{
     witness::Keeper,
 };
 use attempt::Attempt;
+use back_pressure::BackPressure;
 use failure_history::FailureHistory;
 use lost_stream::Leaving;
 use sink::SinkState;
 
 mod attempt;
+mod back_pressure;
 mod backoff;
 mod beginning;
 mod connecting;
@@ -166,6 +168,9 @@ pub struct Relay {
     /// being read.
     check_at: Option<Moment>,
     totals: Totals,
+    back_pressure: BackPressure,
+    /// The oldest event that an ended session left unacknowledged; see [`Relay::oldest_unacked`].
+    left_unacked: Option<Unacked>,
     /// Alterations that sessions found when they began, until [`Relay::take_alterations`].
     alterations: Vec<Failure>,
     /// See [`Relay::take_refused_again`].
@@ -234,6 +239,8 @@ impl Relay {
             last_read_number: 0,
             check_at: None,
             totals: Totals::default(),
+            back_pressure: BackPressure::default(),
+            left_unacked: None,
             alterations: Vec::new(),
             refused_again: Vec::new(),
             actions: VecDeque::new(),
@@ -306,6 +313,7 @@ impl Relay {
     pub fn handle(&mut self, input: Input<'_>, now: Now) {
         self.apply(input, now);
         self.proceed(now);
+        self.observe_back_pressure(now.at);
         debug_assert!(
             self.has_sink_if_it_streams(),
             "a session without a producer reads nothing, and nothing would ever end it"

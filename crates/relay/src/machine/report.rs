@@ -6,6 +6,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
+    progress::Unacked,
     session::{Session, SessionPhase, WaitReason},
     state::{Condition, State},
     telemetry::{RowsIgnored, Snapshot, TopicTotals, WitnessReport},
@@ -150,6 +151,21 @@ impl Relay {
         }
     }
 
+    /// The oldest event that was read, or is waited at, and is not acknowledged. One that an ended
+    /// session left counts until another session is past it: it will come again. On a standby the
+    /// router that holds the slot delivers it.
+    pub(super) fn oldest_unacked(&self) -> Option<Unacked> {
+        if let Phase::Standby { .. } = self.phase {
+            return None;
+        }
+        let session = self.phase.session();
+        let is_ahead =
+            |left: &Unacked| session.is_none_or(|s| s.ledger.settled() <= left.commit_lsn);
+        let left = self.left_unacked.filter(is_ahead);
+        let own = session.and_then(Session::oldest_unacked);
+        [left, own].into_iter().flatten().min_by_key(|unacked| unacked.commit_lsn)
+    }
+
     fn waiting_for_ack(&self, at: Moment) -> Option<Duration> {
         self.waiting_since.map(|since| at.since(since))
     }
@@ -177,6 +193,8 @@ impl Relay {
             window_bytes,
             unacked_events: self.unacked_by_kafka() + self.left_in_flight,
             waiting_for_ack: self.waiting_for_ack(at),
+            oldest_unacked: self.oldest_unacked().map(|unacked| unacked.since),
+            paused: self.back_pressure.totals(at),
             topics: self
                 .topics
                 .names()

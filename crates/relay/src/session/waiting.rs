@@ -12,13 +12,14 @@ use crate::{
     clock::Moment,
     failure::{Code, Failure, Name},
     held::holding::Follows,
-    progress::window::Window,
+    progress::{Unacked, window::Window},
     protocol::FrameOutcome,
     routing::{
         record::TopicId,
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
     },
+    telemetry::PauseReason,
 };
 
 /// When a record is offered again to a full queue if nothing is acknowledged. Acknowledgements make
@@ -107,6 +108,30 @@ impl Session {
             SessionPhase::Draining => self.ledger.is_open(),
         };
         wanted && self.wait_reason.is_none() && self.repin.is_none() && self.ledger.has_room(window)
+    }
+
+    /// Why the socket is not read, while frames are still wanted.
+    pub(crate) fn pause_reason(&self, window: Window) -> Option<PauseReason> {
+        if self.wants_wal(window) {
+            return None;
+        }
+        match &self.wait_reason {
+            Some(WaitReason::Topic(_)) => Some(PauseReason::Topic),
+            Some(WaitReason::QueueFull { .. } | WaitReason::SinkClosed) => Some(PauseReason::Queue),
+            Some(WaitReason::Row { .. }) => Some(PauseReason::Row),
+            Some(WaitReason::Isolate) => Some(PauseReason::Isolation),
+            // The router is stopping, and wants nothing more.
+            Some(WaitReason::Draining) => None,
+            None if self.repin.is_some() => Some(PauseReason::Topic),
+            None if self.ledger.has_room(window) => None,
+            None => Some(PauseReason::Window),
+        }
+    }
+
+    /// The oldest event that is read, or waited at, and not acknowledged.
+    pub(crate) fn oldest_unacked(&self) -> Option<Unacked> {
+        let waits = self.wait_reason.is_some() || self.retried_failure.is_some();
+        self.ledger.oldest_unacked(waits)
     }
 
     /// Ends the wait if its reason is gone; called after every input that is not a frame. Returns

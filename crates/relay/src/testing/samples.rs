@@ -69,6 +69,8 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         window_bytes: 0,
         unacked_events: 0,
         waiting_for_ack: None,
+        oldest_unacked: None,
+        paused: Default::default(),
         topics: Vec::new(),
         transactions: 0,
         rows_ignored: RowsIgnored::default(),

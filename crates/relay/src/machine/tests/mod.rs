@@ -23,6 +23,7 @@ mod held;
 mod holders;
 mod isolation;
 mod other_routers;
+mod outstanding;
 mod races;
 mod rows;
 mod sinks;

@@ -1,6 +1,6 @@
 //! What a ledger answers without changing.
 
-use pgoutput::Lsn;
+use pgoutput::{Lsn, PgTimestamp};
 
 use super::Ledger;
 use crate::progress::WitnessStore;
@@ -9,7 +9,24 @@ use crate::progress::{
     transaction::LastTransaction,
 };
 
+/// The oldest transaction with an event that is not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unacked {
+    /// Where its commit record starts.
+    pub(crate) commit_lsn: Lsn,
+    /// When it was committed; its latency is measured from this.
+    pub(crate) since: PgTimestamp,
+}
+
 impl Ledger {
+    /// The oldest transaction with an event that is not acknowledged; with `waits`, the next row of
+    /// the open transaction is one, too.
+    pub(crate) fn oldest_unacked(&self, waits: bool) -> Option<Unacked> {
+        let front = self.entries.front()?;
+        let is_unacked = !front.is_acked() || waits;
+        is_unacked.then_some(Unacked { commit_lsn: front.commit_lsn, since: front.since })
+    }
+
     /// Where a record's transaction commits, if it is one of this session's.
     pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
         let index = self.index(transaction.number)?;
