@@ -21,19 +21,23 @@ mod decided;
 pub mod lag;
 pub mod moves;
 pub mod pins;
+mod polled;
 pub mod rates;
 pub mod report;
 pub mod server;
 pub mod slot;
 pub mod task;
 pub mod threshold;
+pub mod watch;
 
 pub use connection::{Connect, ConnectBy, SqlSession};
 pub use lag::{Blame, Lag};
+pub use polled::Polled;
 pub use relay::source::{
     Baseline, Gap, Interval, Mark, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading,
     WalStatus,
 };
-pub use report::{MonitorReport, ObservedSlot, Polled, RelayReport};
+pub use report::{MonitorReport, ObservedSlot, RelayReport};
 pub use task::{Channels, MonitorEvent, MonitorSettings, SourceState, run};
 pub use threshold::Thresholds;
+pub use watch::SlotWatch;

@@ -3,22 +3,41 @@
 //! waits for its end however fast rows are confirmed.
 
 use relay::{Failure, source::SlotHealth};
-use tokio_postgres::{Client, Row};
+use serde::Deserialize;
+use tokio_postgres::Client;
 
-use crate::postgres::sql_failure;
+use crate::postgres::one_row;
 
 /// Bytes that the slot retains beyond what it is behind, before their cause is looked up; some
 /// segments are always retained.
 const RETAINED_MIN: u64 = 64 << 20;
 
 /// What holds `restart_lsn` back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "PinRow")]
 pub struct WalPin {
     /// The transaction's owner.
     pub holder: PinHolder,
-    /// For how long, in seconds; `None` where the role may not see other users' sessions.
+    /// For how long it has been open, in seconds; `None` where the role may not see other users'
+    /// sessions.
     pub seconds: Option<f64>,
+    /// How many transactions have begun since: `age` of its transaction id.
+    pub xid_age: u64,
+    /// Its user.
+    pub user: Option<String>,
+    /// Its database; transactions of every database hold the slot back.
+    pub database: Option<String>,
+    /// The session's `state`, such as `idle in transaction`; `None` for a prepared transaction, or
+    /// where the role may not see it.
+    pub state: Option<String>,
+    /// How long ago the session's last statement began, in seconds; `None` as for
+    /// [`Self::state`].
+    pub query_seconds: Option<f64>,
 }
+
+/// More than so many transactions are not reported: the next ones count only after the first have
+/// ended.
+pub const PINS_MAX: u32 = 5;
 
 /// A transaction that is still open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,15 +56,20 @@ pub enum PinHolder {
     },
 }
 
-const QUERY: &str = "\
-    select pid, application, gid, seconds from ( \
-      select pid, nullif(application_name, '') as application, null::text as gid, \
-        extract(epoch from clock_timestamp() - xact_start)::float8 as seconds, age(backend_xid) as age \
-      from pg_stat_activity where backend_xid is not null \
-      union all \
-      select null, null, gid, extract(epoch from clock_timestamp() - prepared)::float8, age(transaction) \
-      from pg_prepared_xacts \
-    ) x order by age desc limit 1";
+/// Open transactions of sessions, as a query. Only those with a transaction id hold a slot back: a
+/// transaction that only reads writes nothing that would have to be decoded.
+pub(super) const OF_SESSIONS: &str = "\
+    select pid, nullif(application_name, '') as application, null::text as gid, \
+      age(backend_xid) as xid_age, usename::text as user_name, datname::text as database, state, \
+      extract(epoch from clock_timestamp() - xact_start)::float8 as seconds, \
+      extract(epoch from clock_timestamp() - query_start)::float8 as query_seconds \
+    from pg_catalog.pg_stat_activity where backend_xid is not null";
+
+/// Prepared transactions, with the same columns.
+pub(super) const PREPARED: &str = "\
+    select null::int, null, gid, age(transaction), owner::text, database::text, null, \
+      extract(epoch from clock_timestamp() - prepared)::float8, null \
+    from pg_catalog.pg_prepared_xacts";
 
 /// Whether the slot retains so much more than it is behind that something else than the router must
 /// be the cause.
@@ -58,18 +82,46 @@ pub fn is_worth_asking(slot: &SlotHealth) -> bool {
 ///
 /// # Errors
 /// The server refused the statement, or the connection broke.
-pub async fn oldest(client: &Client) -> Result<Option<WalPin>, Failure> {
-    let row = client.query_opt(QUERY, &[]).await.map_err(sql_failure)?;
-    row.as_ref().map(read).transpose().map_err(sql_failure)
+pub async fn oldest(mut client: &Client) -> Result<Option<WalPin>, Failure> {
+    let statement = format!(
+        "select coalesce((select jsonb_agg(x) from ( \
+           {OF_SESSIONS} union all {PREPARED} order by xid_age desc limit 1) x), '[]')"
+    );
+    let mut row = one_row(&mut client, "open transactions", &statement).await?;
+    Ok(row.json::<Vec<WalPin>>()?.into_iter().next())
 }
 
-fn read(row: &Row) -> Result<WalPin, tokio_postgres::Error> {
-    let holder = match row.try_get("gid")? {
-        Some(gid) => PinHolder::Prepared { gid },
-        None => PinHolder::Backend {
-            pid: row.try_get("pid")?,
-            application: row.try_get("application")?,
-        },
-    };
-    Ok(WalPin { holder, seconds: row.try_get("seconds")? })
+/// A row of [`OF_SESSIONS`] or [`PREPARED`].
+#[derive(Deserialize)]
+struct PinRow {
+    pid: Option<i32>,
+    application: Option<String>,
+    gid: Option<String>,
+    xid_age: u64,
+    user_name: Option<String>,
+    database: Option<String>,
+    state: Option<String>,
+    seconds: Option<f64>,
+    query_seconds: Option<f64>,
+}
+
+impl TryFrom<PinRow> for WalPin {
+    type Error = &'static str;
+
+    fn try_from(row: PinRow) -> Result<Self, Self::Error> {
+        let holder = match (row.gid, row.pid) {
+            (Some(gid), _) => PinHolder::Prepared { gid },
+            (None, Some(pid)) => PinHolder::Backend { pid, application: row.application },
+            (None, None) => return Err("a transaction of nobody"),
+        };
+        Ok(Self {
+            holder,
+            seconds: row.seconds,
+            xid_age: row.xid_age,
+            user: row.user_name,
+            database: row.database,
+            state: row.state,
+            query_seconds: row.query_seconds,
+        })
+    }
 }

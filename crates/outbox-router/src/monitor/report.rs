@@ -1,15 +1,13 @@
 //! What streaming task and monitor publish, each through a `tokio::sync::watch` that it alone
 //! writes.
 
-use std::time::SystemTime;
-
 use relay::{
     Failure, Lsn, Snapshot,
     source::{Gap, SlotHealth},
 };
 use tokio::time::Instant;
 
-use super::{pins::WalPin, rates::Rates};
+use super::{pins::WalPin, polled::Polled, rates::Rates, watch::SlotWatch};
 
 /// What the streaming task publishes: the core's snapshot, and when it was taken. The task renews
 /// the report every half second, in every state: a report that is not renewed means that the task
@@ -54,18 +52,12 @@ pub struct MonitorReport {
     /// How fast WAL is written and how fast the slot falls behind; `None` until the slot was read
     /// twice.
     pub rates: Option<Rates>,
-    /// How long until the slot is in danger, in seconds; see
-    /// [`SlotRates::seconds_to_limit`](super::rates::SlotRates::seconds_to_limit).
+    /// How long until PostgreSQL invalidates the slot, in seconds, by the limit that is reached
+    /// first; infinite while it does not fall behind. Which limit that is, is in
+    /// [`LastSlot::to_limit`](super::watch::LastSlot::to_limit).
     pub seconds_to_limit: Option<f64>,
-}
-
-/// One moment on two clocks: the monotonic one gives ages, the wall clock is shown to people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Polled {
-    /// Monotonic.
-    pub at: Instant,
-    /// Wall clock.
-    pub wall: SystemTime,
+    /// What a person on call asks about the slot. It is kept while PostgreSQL does not answer.
+    pub watch: SlotWatch,
 }
 
 /// The slot as the last round read it. It is [`ObservedSlot::Unknown`] while PostgreSQL does not
@@ -106,6 +98,7 @@ impl MonitorReport {
             decided: None,
             rates: None,
             seconds_to_limit: None,
+            watch: SlotWatch::default(),
         }
     }
 }

@@ -24,8 +24,9 @@ use super::{
     lag::{Blame, Lag},
     moves,
     pins::{self, WalPin},
+    polled::Polled,
     rates::SlotRates,
-    report::{MonitorReport, ObservedSlot, Polled},
+    report::{MonitorReport, ObservedSlot},
     server, slot,
     threshold::Watch,
 };
