@@ -30,6 +30,7 @@ use crate::{
     prepare::{Prepared, pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
+    status::{Limits, Observed, observer},
 };
 
 /// Capacity of the channel from the monitor to the streaming task. The monitor sends each gap's
@@ -134,14 +135,27 @@ impl App {
                 report: retention_reports,
             },
         );
-        let sources =
-            admin::Sources { relay: relay_seen, monitor: monitor_seen, retention: retention_seen };
+        let (observed, observed_seen) = watch::channel(Observed::begin(Instant::now()));
+        let observer = observer::run(
+            Limits { thresholds: self.thresholds(), window: self.window() },
+            observer::Channels {
+                relay: relay_seen.clone(),
+                monitor: monitor_seen.clone(),
+                observed,
+            },
+        );
+        let sources = admin::Sources {
+            relay: relay_seen,
+            monitor: monitor_seen,
+            observed: observed_seen,
+            retention: retention_seen,
+        };
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::pin!(monitor, retention, admin);
-        let (mut watches, mut removes) = (true, true);
+        tokio::pin!(monitor, observer, retention, admin);
+        let (mut watches, mut observes, mut removes) = (true, true, true);
         loop {
             tokio::select! {
                 biased;
@@ -152,7 +166,8 @@ impl App {
                 }
                 _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
-                // Neither is expected to end before the streaming task.
+                () = &mut observer, if observes => observes = false,
+                // None is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
                 // It ends at once where it is off.
                 () = &mut retention, if removes => removes = false,

@@ -35,6 +35,7 @@ pub mod prepare;
 mod republish;
 pub mod retention;
 pub mod shell;
+pub mod status;
 pub mod telemetry;
 mod warning;
 mod wording;

@@ -7,7 +7,7 @@ mod admin_fixture;
 use std::time::Duration;
 
 use admin_fixture::{Endpoint, report, snapshot, start};
-use outbox_router::monitor::{Gap, Interval, Mark, ObservedSlot, RelayReport};
+use outbox_router::monitor::{Gap, Interval, Mark, MonitorReport, ObservedSlot, RelayReport};
 use relay::{Code, Failure, Lsn, Name, State, TopicName, TopicTotals};
 use serde_json::{Value, json};
 use tokio::{
@@ -84,39 +84,115 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
     assert!(text.contains("outbox_slot_last_poll_timestamp_seconds{"), "{text}");
 }
 
+/// An alert must not end because nobody sees any more what it warns of.
 #[tokio::test]
-async fn while_postgresql_does_not_answer_the_slots_numbers_are_absent_not_frozen() {
+async fn while_postgresql_does_not_answer_the_slots_numbers_keep_their_last_values() {
     let endpoint = start().await;
-    endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Unknown);
+    endpoint.monitor.send_modify(|report| {
+        report.slot = ObservedSlot::Unknown;
+        report.trouble = Some(Failure::new(Code::ServerUnreachable, "no answer"));
+    });
     let text = endpoint.get("/metrics").await;
-    for name in ["bytes_behind{", "retained_bytes", "active", "wal_status", "safe_wal_bytes"] {
-        assert!(!text.contains(&format!("outbox_slot_{name}")), "{name} in\n{text}");
+    for line in [
+        "bytes_behind{pipeline=\"shop\",slot=\"shop_slot\"} 1024",
+        "exists{pipeline=\"shop\",slot=\"shop_slot\"} 1",
+    ] {
+        assert!(text.contains(&format!("\noutbox_slot_{line}\n")), "{line} in\n{text}");
     }
-    assert!(!text.contains("outbox_lag_bytes"), "{text}");
-    assert!(text.contains("outbox_slot_last_poll_timestamp_seconds{"), "{text}");
-    assert_eq!(endpoint.status().await["slot"], Value::Null);
+    assert!(
+        text.contains("\noutbox_lag_bytes{pipeline=\"shop\",stage=\"unread\"} 1024\n"),
+        "{text}"
+    );
+    let status = endpoint.status().await;
+    assert_eq!(status["slot"]["bytes_behind"], 1024, "as it was read last");
+    assert_eq!(status["monitor"]["trouble"]["code"], "P001");
+    assert_eq!(status["verdict"]["word"], "ok", "rows flow");
+    let sentence = status["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("the monitor cannot read the slot: no answer (P001)"), "{sentence}");
 }
 
 #[tokio::test]
-async fn without_a_limit_the_safe_bytes_are_absent() {
+async fn without_a_limit_the_safe_bytes_are_absent_and_the_time_is_infinite() {
     let endpoint = start().await;
     endpoint.monitor.send_modify(|report| {
-        let ObservedSlot::Seen(slot) = &mut report.slot else { panic!("the fixture has a slot") };
-        slot.safe_wal_bytes = None;
-        report.seconds_to_limit = None;
+        let last = report.watch.last.as_mut().unwrap();
+        last.slot.as_mut().unwrap().safe_wal_bytes = None;
+        last.to_limit = None;
     });
     let text = endpoint.get("/metrics").await;
     assert!(!text.contains("outbox_slot_safe_wal_bytes"), "{text}");
-    assert!(!text.contains("outbox_slot_seconds_to_limit"), "{text}");
+    let slot = r#"pipeline="shop",slot="shop_slot""#;
+    let line = format!("\noutbox_slot_seconds_to_limit{{{slot}}} +Inf\n");
+    assert!(text.contains(&line), "{text}");
 }
 
 #[tokio::test]
-async fn a_slot_that_is_not_there_is_inactive() {
+async fn a_slot_that_is_not_there_is_inactive_and_does_not_exist() {
     let endpoint = start().await;
-    endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Missing);
+    endpoint.monitor.send_modify(|report| {
+        report.slot = ObservedSlot::Missing;
+        report.watch.last.as_mut().unwrap().slot = None;
+    });
     let text = endpoint.get("/metrics").await;
-    let line = r#"outbox_slot_active{pipeline="shop",slot="shop_slot"} 0"#;
-    assert!(text.lines().any(|found| found == line), "{text}");
+    for name in ["active", "exists", "bytes_behind"] {
+        let line = format!(r#"outbox_slot_{name}{{pipeline="shop",slot="shop_slot"}} 0"#);
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+    assert_eq!(endpoint.status().await["slot"], Value::Null);
+}
+
+/// Of a series that appears late, an alert misses the beginning.
+#[tokio::test]
+async fn every_series_exists_before_anything_was_read() {
+    let endpoint = start().await;
+    let full = endpoint.get("/metrics").await;
+    endpoint
+        .monitor
+        .send_replace(MonitorReport { decided: Some(0), ..MonitorReport::initial(Instant::now()) });
+    endpoint.relay.send_replace(RelayReport {
+        snapshot: relay::testing::samples::empty_snapshot(State::Starting),
+        published_at: Instant::now(),
+    });
+    let empty = endpoint.get("/metrics").await;
+    let series = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
+    };
+    // Which topics there are, and whether a limit is set, the data and the server say.
+    let may_be_late = |series: &&String| {
+        series.contains("topic=\"outbox.event.") || series.contains("safe_wal_bytes")
+    };
+    let (before, after) = (series(&empty), series(&full));
+    let late: Vec<&String> =
+        after.iter().filter(|series| !may_be_late(series) && !before.contains(series)).collect();
+    assert!(late.is_empty(), "{late:?}");
+    assert!(before.iter().any(|series| series.contains("topic=\"_other\"")), "{empty}");
+    for code in Code::ALL {
+        assert!(before.iter().any(|series| series.contains(&format!("code=\"{code}\""))), "{code}");
+    }
+    for name in ["cpu_seconds_total", "resident_memory_bytes", "start_time_seconds", "open_fds"] {
+        let prefix = format!("process_{name}{{pipeline=\"shop\"}} ");
+        let line = empty.lines().find_map(|line| line.strip_prefix(&prefix));
+        assert!(line.unwrap().parse::<f64>().unwrap() > 0.0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_verdict_is_one_word_for_status_and_metrics() {
+    let endpoint = start().await;
+    let failure =
+        Failure::new(Code::TopicMissing, "topic x does not exist").naming(Name::Topic, "x");
+    endpoint.set_state(State::Blocked, Some(failure));
+    let verdict = endpoint.status().await["verdict"].take();
+    assert_eq!((&verdict["word"], &verdict["blame"]), (&json!("blocked"), &json!("kafka")));
+    assert_eq!(verdict["sentence"], "topic x does not exist (K010)");
+    let to_do = &verdict["to_do"][0];
+    assert!(to_do["hint"].as_str().unwrap().contains("--create --topic x"), "{to_do}");
+    let text = endpoint.get("/metrics").await;
+    for (word, value) in [("blocked", 1), ("ok", 0), ("failed", 0)] {
+        let line = format!("\noutbox_verdict{{pipeline=\"shop\",verdict=\"{word}\"}} {value}\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
 }
 
 #[tokio::test]
@@ -329,7 +405,14 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
 async fn the_status_has_its_documented_shape() {
     let endpoint = start().await;
     let mut status = endpoint.status().await;
-    for path in ["/age_seconds", "/monitor/polled_at", "/monitor/polled_seconds_ago"] {
+    for path in [
+        "/age_seconds",
+        "/monitor/polled_at",
+        "/monitor/polled_seconds_ago",
+        "/slot/read_seconds_ago",
+        "/verdict/since",
+        "/verdict/seconds_without_progress",
+    ] {
         assert!(status.pointer(path).unwrap().as_f64().unwrap() >= 0.0, "{path}");
         *status.pointer_mut(path).unwrap() = json!(0);
     }
@@ -338,11 +421,21 @@ async fn the_status_has_its_documented_shape() {
     assert_eq!(
         status,
         json!({
+            "schema": 1,
+            "verdict": {
+                "word": "ok", "sentence": "rows flow, 1.0 KiB behind", "code": null,
+                "blame": "nobody", "since": 0, "to_do": [], "oldest_unacked_seconds": null,
+                "seconds_without_progress": 0,
+            },
+            "history": [],
+            "server": null,
+            "backpressure_seconds": {"window": 0.0, "queue": 0.0, "topic": 0.0, "row": 0.0, "isolation": 0.0},
             "name": "shop", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
             "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,
             "slot": {
                 "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,
                 "safe_wal_bytes": 1_073_741_824, "seconds_to_limit": null,
+                "read_seconds_ago": 0, "limited_by": "max_slot_wal_keep_size",
                 "wal_bytes_per_second": null, "wal_status": "reserved", "active": true,
                 "active_pid": 4711, "confirmed_flush_lsn": "1/100", "restart_lsn": "1/0",
                 "current_wal_lsn": "1/500", "plugin": "pgoutput", "database": "shop",

@@ -124,6 +124,8 @@ pub struct Snapshot {
     pub reconnects: Reconnects,
     /// Failures since the start, by code.
     pub errors: BTreeMap<Code, u64>,
+    /// Whether a session of this router holds the slot.
+    pub has_session: bool,
     /// Process id of the walsender that holds the slot, when another router does.
     pub slot_holder: Option<i32>,
     /// What slot and publication looked like when the last session began.

@@ -15,6 +15,7 @@ use super::{
 
 /// Events in the table of held events.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeldView {
     /// Keys, and events without one, that wait for a person or are being delivered.
     pub keys: u64,

@@ -2,21 +2,23 @@
 //! important one.
 //!
 //! All carry the label `pipeline`; those of the slot also carry `slot`. Label values come from
-//! closed sets, except `topic`, of which a hundred are shown one by one. While PostgreSQL does not
-//! answer, the slot's series are absent and do not keep their last values.
+//! closed sets, except `topic`, of which a hundred are shown one by one. Every series exists from
+//! the start, so that an alert sees its first increase; the few that may be absent say so.
+
+use std::time::SystemTime;
 
 use relay::{
-    Code, LATENCY_BOUNDS, Latencies, RowsIgnored, Snapshot, State, TopicTotals,
+    Code, LATENCY_BOUNDS, Latencies, PauseReason, RowsIgnored, Snapshot, State, TopicTotals,
     witness::WitnessStore,
 };
 
 use super::{
     epoch::epoch,
     exposition::{Page, Type, seconds},
-    held, retention,
+    held, process, retention, slot_metrics,
     view::View,
 };
-use crate::monitor::{ObservedSlot, SlotHealth, WalStatus};
+use crate::{monitor::Lag, status::Word};
 
 /// The content type of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -31,15 +33,9 @@ const OTHER_TOPICS: &str = "_other";
 pub fn encode(view: &View<'_>) -> String {
     let settings = view.settings;
     let mut slot = Page::new(&[("pipeline", &settings.name), ("slot", &settings.slot)]);
-    of_thresholds(&mut slot, view);
-    match &view.monitor.slot {
-        ObservedSlot::Seen(health) => of_slot(&mut slot, health, view.monitor.seconds_to_limit),
-        // Nobody streams from a slot that does not exist, so the alert on an inactive slot must
-        // keep firing.
-        ObservedSlot::Missing => slot.gauge(ACTIVE, ACTIVE_HELP, 0),
-        ObservedSlot::Unknown => {}
-    }
+    slot_metrics::metrics(&mut slot, view);
     let mut pipeline = Page::new(&[("pipeline", &settings.name)]);
+    of_verdict(&mut pipeline, view);
     of_lag(&mut pipeline, view);
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
@@ -49,68 +45,50 @@ pub fn encode(view: &View<'_>) -> String {
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")
         .whole(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    slot.into_text() + &pipeline.into_text()
+    let mut own = Page::new(&[("pipeline", &settings.name)]);
+    process::metrics(&mut own);
+    slot.into_text() + &pipeline.into_text() + &own.into_text()
 }
 
-const ACTIVE: &str = "outbox_slot_active";
-const ACTIVE_HELP: &str = "Whether a walsender streams from the slot.";
-
-fn of_thresholds(page: &mut Page, view: &View<'_>) {
-    let thresholds = view.settings.thresholds;
-    let mut family = page.family(
-        "outbox_slot_bytes_behind_threshold",
-        Type::Gauge,
-        "Configured limits on outbox_slot_bytes_behind.",
-    );
-    family.whole(&[("severity", "warning")], thresholds.warning);
-    family.whole(&[("severity", "critical")], thresholds.critical);
-    if let Some(polled) = view.monitor.polled_at {
-        page.gauge_float(
-            "outbox_slot_last_poll_timestamp_seconds",
-            "When the state of the slot was last read from PostgreSQL.",
-            epoch(polled.wall).as_secs_f64(),
-        );
-    }
-}
-
-fn of_slot(page: &mut Page, slot: &SlotHealth, seconds_to_limit: Option<f64>) {
-    page.gauge(
-        "outbox_slot_bytes_behind",
-        "WAL that is not confirmed: current position - confirmed_flush_lsn. It includes the WAL of all other tables.",
-        slot.bytes_behind(),
-    );
-    if let Some(bytes) = slot.retained_bytes() {
-        page.gauge(
-            "outbox_slot_retained_bytes",
-            "WAL that the slot keeps on disk: current position - restart_lsn.",
-            bytes,
-        );
-    }
-    if let Some(bytes) = slot.safe_wal_bytes {
-        page.gauge(
-            "outbox_slot_safe_wal_bytes",
-            "WAL that may still be written before the slot may be invalidated (safe_wal_size); absent without a limit.",
-            bytes,
-        );
-    }
-    if let Some(time) = seconds_to_limit {
-        page.gauge_float(
-            "outbox_slot_seconds_to_limit",
-            "How long outbox_slot_safe_wal_bytes lasts at the present rate.",
-            time,
-        );
-    }
+/// The verdict of `/status.json`, and the times that it depends on.
+fn of_verdict(page: &mut Page, view: &View<'_>) {
+    let (facts, verdict) = (view.facts(), view.verdict());
     page.family(
-        "outbox_slot_wal_status",
+        "outbox_verdict",
         Type::Gauge,
-        "wal_status of the slot: 1 for the one that holds.",
+        "The verdict of /status.json: 1 for the present one, 0 for the others.",
     )
-    .states("wal_status", WalStatus::KNOWN.map(WalStatus::as_str), slot.wal_status.as_str());
-    page.gauge(ACTIVE, ACTIVE_HELP, u64::from(slot.is_active()));
+    .states("verdict", Word::ALL.map(Word::as_str), verdict.word.as_str());
+    page.gauge_float(
+        "outbox_verdict_since_timestamp_seconds",
+        "Since when the verdict holds.",
+        epoch(view.observed.since(&verdict, SystemTime::now())).as_secs_f64(),
+    );
+    page.gauge_float(
+        "outbox_oldest_unacked_age_seconds",
+        "Age since its commit of the oldest event that was read, or is waited at, and is not acknowledged by Kafka; 0 when there is none.",
+        facts.oldest_unacked.unwrap_or_default().as_secs_f64(),
+    );
+    page.gauge_float(
+        "outbox_seconds_without_progress",
+        "For how long no position has moved although something is outstanding; 0 when nothing is.",
+        view.observed.progress.without(view.now).as_secs_f64(),
+    );
+    let mut paused = page.family(
+        "outbox_backpressure_seconds_total",
+        Type::Counter,
+        "For how long the replication connection was not read, by reason.",
+    );
+    for (reason, time) in PauseReason::ALL.iter().zip(facts.snapshot.paused) {
+        paused.float(&[("reason", reason.as_str())], time.as_secs_f64());
+    }
 }
 
+/// While the slot cannot be read, or another router holds it, nothing is known of the split: then
+/// everything that the slot is behind is unread.
 fn of_lag(page: &mut Page, view: &View<'_>) {
-    let Some(lag) = view.lag() else { return };
+    let unread = view.facts().bytes_behind.unwrap_or_default();
+    let lag = view.lag().unwrap_or(Lag { unread, ..Lag::default() });
     let mut family = page.family(
         "outbox_lag_bytes",
         Type::Gauge,
@@ -155,6 +133,16 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
     )
     .states("state", State::ALL.map(State::as_str), snapshot.condition.state.as_str());
     page.gauge(
+        "outbox_leader",
+        "Whether a session of this router holds the slot.",
+        u64::from(snapshot.has_session),
+    );
+    page.gauge(
+        "outbox_inflight_events",
+        "Events that Kafka has not acknowledged.",
+        snapshot.unacked_events,
+    );
+    page.gauge(
         "outbox_window_events",
         "Events past the last confirmable position.",
         snapshot.window_events,
@@ -194,12 +182,11 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
     );
     reconnects.whole(&[("peer", "postgres")], snapshot.reconnects.postgres);
     reconnects.whole(&[("peer", "kafka")], snapshot.reconnects.kafka);
-    if !snapshot.errors.is_empty() {
-        let mut errors =
-            page.family("outbox_errors_total", Type::Counter, "Failures since the start, by code.");
-        for (code, &count) in &snapshot.errors {
-            errors.whole(&[("component", component(*code)), ("code", code.as_str())], count);
-        }
+    let mut errors =
+        page.family("outbox_errors_total", Type::Counter, "Failures since the start, by code.");
+    for code in Code::ALL {
+        let count = snapshot.errors.get(code).copied().unwrap_or_default();
+        errors.whole(&[("component", component(*code)), ("code", code.as_str())], count);
     }
 }
 
@@ -214,9 +201,6 @@ fn component(code: Code) -> &'static str {
 
 fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
     let rows = capped(topics);
-    if rows.is_empty() {
-        return;
-    }
     let mut events = page.family("outbox_events_total", Type::Counter, "Events by outcome.");
     for row in &rows {
         events.whole(&[("topic", row.name), ("result", "acked")], row.acked);
@@ -240,26 +224,22 @@ struct TopicRow<'t> {
 }
 
 /// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its
-/// row; the other topics as one row.
+/// row; the other topics as one row, which is there from the start.
 fn capped(topics: &[TopicTotals]) -> Vec<TopicRow<'_>> {
     let mut rows: Vec<TopicRow<'_>> = Vec::new();
     let mut other = TopicRow { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };
-    let mut others = 0;
     for topic in topics {
         if rows.len() < TOPICS_MAX && topic.name.as_str() != OTHER_TOPICS {
             let latencies = topic.latencies.clone();
             rows.push(TopicRow { name: topic.name.as_str(), acked: topic.acked, latencies });
             continue;
         }
-        others += 1;
         other.acked += topic.acked;
         for (sum, count) in other.latencies.buckets.iter_mut().zip(topic.latencies.buckets) {
             *sum += count;
         }
         other.latencies.sum_micros += topic.latencies.sum_micros;
     }
-    if others > 0 {
-        rows.push(other);
-    }
+    rows.push(other);
     rows
 }

@@ -19,10 +19,14 @@ mod held;
 mod listener;
 pub mod metrics;
 mod pages;
+mod process;
 pub mod reason;
 mod retention;
 mod settings;
+pub mod slot;
+mod slot_metrics;
 pub mod status;
+pub mod verdict;
 pub mod view;
 mod witness;
 

@@ -38,6 +38,7 @@ impl Admin {
             settings: &self.settings,
             relay: self.sources.relay.borrow().clone(),
             monitor: self.sources.monitor.borrow().clone(),
+            observed: self.sources.observed.borrow().clone(),
             retention: self.sources.retention.borrow().clone(),
             now: Instant::now(),
         }

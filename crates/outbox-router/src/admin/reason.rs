@@ -12,6 +12,7 @@ use crate::{
 
 /// A failure, or another reason why a probe does not pass.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The stable code of the failure; `stale` and `not_streaming` are reasons without one.
     pub code: &'static str,
@@ -27,6 +28,7 @@ pub struct Reason {
 
 /// Rows committed after `from` and up to `to` may be missing.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalView {
     /// The last moment at which nothing was wrong; `null` when this process saw none.
     pub from: Option<MarkView>,
@@ -36,6 +38,7 @@ pub struct IntervalView {
 
 /// A WAL position, and the server's clock at the same moment.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MarkView {
     /// The position.
     pub lsn: String,

@@ -15,6 +15,7 @@ use crate::{
 
 /// What retention does.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RetentionView {
     /// Whether rows are removed at all.
     pub on: bool,
@@ -37,6 +38,7 @@ pub struct RetentionView {
 
 /// A table.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RetentionTableView {
     /// Its name.
     pub table: String,

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::{
     monitor::{MonitorReport, RelayReport, Thresholds},
     retention::RetentionReport,
+    status::{Limits, Observed},
 };
 
 /// What does not change while the router runs.
@@ -26,6 +27,13 @@ pub struct AdminSettings {
     pub window: Window,
 }
 
+impl AdminSettings {
+    /// The limits that a verdict depends on.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { thresholds: self.thresholds, window: self.window }
+    }
+}
+
 /// Where the answers come from.
 #[derive(Debug, Clone)]
 pub struct Sources {
@@ -33,6 +41,8 @@ pub struct Sources {
     pub relay: watch::Receiver<RelayReport>,
     /// What the monitor publishes.
     pub monitor: watch::Receiver<MonitorReport>,
+    /// What the observer remembers.
+    pub observed: watch::Receiver<Observed>,
     /// What retention publishes.
     pub retention: watch::Receiver<RetentionReport>,
 }

@@ -4,21 +4,34 @@
 
 use std::collections::BTreeMap;
 
-use relay::Lsn;
+use relay::PauseReason;
 use serde::Serialize;
 
 use super::{
-    epoch::epoch, held::HeldView, reason::Reason, retention::RetentionView, view::View,
+    epoch::epoch,
+    held::HeldView,
+    reason::Reason,
+    retention::RetentionView,
+    slot::{FiguresView, SlotView},
+    verdict::{ChangeView, VerdictView},
+    view::View,
     witness::WitnessView,
 };
-use crate::monitor::{
-    Blame, SlotHealth,
-    pins::{PinHolder, WalPin},
-};
+use crate::monitor::Blame;
+
+/// The version of the document. A new one means that a field has got another meaning.
+const SCHEMA: u32 = 1;
 
 /// The document.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatusDocument {
+    /// The version of this document, 1: fields are added, and none is renamed.
+    pub schema: u32,
+    /// One word and one sentence, who has to act, since when, and what to type.
+    pub verdict: VerdictView,
+    /// The latest verdicts, the oldest first.
+    pub history: Vec<ChangeView>,
     /// `name` of the configuration.
     pub name: String,
     /// The router's version.
@@ -31,14 +44,19 @@ pub struct StatusDocument {
     pub blame: &'static str,
     /// Age of the streaming task's report, in seconds.
     pub age_seconds: f64,
-    /// The slot; `null` while PostgreSQL does not answer, or when there is no such slot.
+    /// The slot, as it was read last; `null` before that, or when there is no such slot.
     pub slot: Option<SlotView>,
+    /// What was read around the slot last; `null` before that.
+    pub server: Option<FiguresView>,
     /// Positions of this session.
     pub positions: Positions,
     /// What lies past the last confirmable position.
     pub window: WindowView,
     /// What the slot is behind, by what it waits for.
     pub lag: Option<LagBytes>,
+    /// For how long the socket was not read since the start of the process, in seconds, by reason:
+    /// `window`, `queue`, `topic`, `row` or `isolation`.
+    pub backpressure_seconds: BTreeMap<&'static str, f64>,
     /// Counts since the start of the process.
     pub totals: TotalsView,
     /// Dead letters, and the events that are held behind them.
@@ -51,65 +69,9 @@ pub struct StatusDocument {
     pub monitor: MonitorView,
 }
 
-/// The slot as `pg_replication_slots` shows it.
-#[derive(Debug, Serialize)]
-pub struct SlotView {
-    /// Its name.
-    pub name: String,
-    /// Current WAL position − `confirmed_flush_lsn`: WAL that is not confirmed.
-    pub bytes_behind: u64,
-    /// Current WAL position − `restart_lsn`: what the slot retains on disk.
-    pub retained_bytes: Option<u64>,
-    /// What may still be written before the slot is in danger; `null`: no limit is set, or the
-    /// slot is lost.
-    pub safe_wal_bytes: Option<u64>,
-    /// How long that lasts at the present pace; `null`: without end, or not known.
-    pub seconds_to_limit: Option<f64>,
-    /// WAL that the server writes.
-    pub wal_bytes_per_second: Option<f64>,
-    /// `reserved`, `extended`, `unreserved`, `lost` or `unknown`.
-    pub wal_status: &'static str,
-    /// Whether somebody streams from it.
-    pub active: bool,
-    /// Process id of the walsender that streams.
-    pub active_pid: Option<i32>,
-    /// The position that the server has stored for the slot.
-    pub confirmed_flush_lsn: Option<String>,
-    /// The oldest WAL that the slot retains.
-    pub restart_lsn: Option<String>,
-    /// The end of WAL.
-    pub current_wal_lsn: String,
-    /// The output plugin.
-    pub plugin: Option<String>,
-    /// The slot's database.
-    pub database: Option<String>,
-    /// Whether the slot is synchronised to standbys; PostgreSQL 17 and later.
-    pub failover: Option<bool>,
-    /// Whether the slot was synchronised from a primary; PostgreSQL 17 and later.
-    pub synced: Option<bool>,
-    /// Why the slot was invalidated.
-    pub invalidation_reason: Option<String>,
-    /// Since when nobody streams from the slot, in seconds of the epoch; PostgreSQL 17 and later.
-    pub inactive_since: Option<f64>,
-    /// The transaction that keeps WAL from being removed, when it is not the router.
-    pub pinned_by: Option<PinView>,
-}
-
-/// The oldest transaction that has written something.
-#[derive(Debug, Serialize)]
-pub struct PinView {
-    /// Process id of the session; `null` for a prepared transaction.
-    pub pid: Option<i32>,
-    /// The session's `application_name`.
-    pub application: Option<String>,
-    /// Name of the prepared transaction; `null` for a session.
-    pub prepared: Option<String>,
-    /// Age of the transaction.
-    pub seconds: Option<f64>,
-}
-
 /// Positions of this session.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Positions {
     /// The last position that was received.
     pub received: String,
@@ -126,6 +88,7 @@ pub struct Positions {
 
 /// What lies past the last confirmable position.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WindowView {
     /// Events.
     pub events: u64,
@@ -140,6 +103,7 @@ pub struct WindowView {
 
 /// What the slot is behind, by what it waits for.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LagBytes {
     /// Not yet received.
     pub unread: u64,
@@ -151,6 +115,7 @@ pub struct LagBytes {
 
 /// Counts since the start of the process.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TotalsView {
     /// Events that Kafka acknowledged.
     pub events_acked: u64,
@@ -171,6 +136,7 @@ pub struct TotalsView {
 
 /// The monitor itself.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MonitorView {
     /// When PostgreSQL last answered it, in seconds of the epoch.
     pub polled_at: Option<f64>,
@@ -191,13 +157,17 @@ impl StatusDocument {
         let snapshot = &view.relay.snapshot;
         let lag = view.lag();
         Self {
+            schema: SCHEMA,
+            verdict: VerdictView::of(view),
+            history: ChangeView::all(view),
             name: view.settings.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             state: snapshot.condition.state.as_str(),
             reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),
             blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
-            slot: view.monitor.slot.health().map(|slot| SlotView::of(slot, view)),
+            slot: SlotView::of(view),
+            server: FiguresView::of(view),
             positions: Positions {
                 received: snapshot.received.to_string(),
                 acked: snapshot.settled.to_string(),
@@ -215,6 +185,11 @@ impl StatusDocument {
                 unacked: lag.unacked,
                 unconfirmed: lag.unconfirmed,
             }),
+            backpressure_seconds: PauseReason::ALL
+                .iter()
+                .zip(snapshot.paused)
+                .map(|(reason, time)| (reason.as_str(), time.as_secs_f64()))
+                .collect(),
             totals: TotalsView {
                 events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
                 transactions: snapshot.transactions,
@@ -229,43 +204,6 @@ impl StatusDocument {
             witness: WitnessView::of(view),
             monitor: MonitorView::of(view),
         }
-    }
-}
-
-impl SlotView {
-    fn of(slot: &SlotHealth, view: &View<'_>) -> Self {
-        let text = |lsn: Option<Lsn>| lsn.map(|lsn| lsn.to_string());
-        Self {
-            name: view.settings.slot.clone(),
-            bytes_behind: slot.bytes_behind(),
-            retained_bytes: slot.retained_bytes(),
-            safe_wal_bytes: slot.safe_wal_bytes,
-            seconds_to_limit: view.monitor.seconds_to_limit.filter(|time| time.is_finite()),
-            wal_bytes_per_second: view.monitor.rates.map(|rates| rates.wal),
-            wal_status: slot.wal_status.as_str(),
-            active: slot.is_active(),
-            active_pid: slot.active_pid,
-            confirmed_flush_lsn: text(slot.confirmed_flush_lsn),
-            restart_lsn: text(slot.restart_lsn),
-            current_wal_lsn: slot.current_wal_lsn.to_string(),
-            plugin: slot.plugin.clone(),
-            database: slot.database.clone(),
-            failover: slot.failover,
-            synced: slot.synced,
-            invalidation_reason: slot.invalidation_reason.clone(),
-            inactive_since: slot.inactive_since,
-            pinned_by: view.monitor.pin.as_ref().map(PinView::of),
-        }
-    }
-}
-
-impl PinView {
-    fn of(pin: &WalPin) -> Self {
-        let (pid, application, prepared) = match &pin.holder {
-            PinHolder::Backend { pid, application } => (Some(*pid), application.clone(), None),
-            PinHolder::Prepared { gid } => (None, None, Some(gid.clone())),
-        };
-        Self { pid, application, prepared, seconds: pin.seconds }
     }
 }
 
@@ -285,5 +223,26 @@ impl MonitorView {
                 .map(|failure| Reason::of(failure, view))
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, path::Path};
+
+    use super::StatusDocument;
+
+    /// The schema is made of the types above. `UPDATE_DOCS=1` writes it again.
+    #[test]
+    fn the_schema_in_the_docs_is_current() {
+        let schema = schemars::schema_for!(StatusDocument);
+        let wanted = format!("{:#}\n", schema.as_value());
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/status.schema.json");
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&file, wanted).expect("the file can be written");
+            return;
+        }
+        let found = fs::read_to_string(&file).unwrap_or_default();
+        assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p outbox-router --lib schema");
     }
 }

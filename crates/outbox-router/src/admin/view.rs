@@ -1,22 +1,13 @@
 //! What one answer is made from: the reports of streaming task and monitor at one moment.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::AdminSettings;
 use crate::{
     monitor::{Gap, Lag, MonitorReport, RelayReport},
     retention::RetentionReport,
+    status::{Facts, Observed, Verdict, facts},
 };
-
-/// Age at which the streaming task's report counts as stale. The task publishes a report every half
-/// second; calls into librdkafka that block may delay it by seconds.
-pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
-
-/// Age at which the monitor's report counts as stale. A round takes its interval, which is 10 s at
-/// most, and then at most four answers of 5 s each.
-pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 
 /// What one answer is made from.
 #[derive(Debug)]
@@ -27,6 +18,8 @@ pub struct View<'a> {
     pub relay: RelayReport,
     /// What the monitor published last.
     pub monitor: MonitorReport,
+    /// What the observer remembers.
+    pub observed: Observed,
     /// What retention published last.
     pub retention: RetentionReport,
     /// When the request came.
@@ -34,22 +27,24 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// What a verdict is made from.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts::of(&self.relay, &self.monitor, self.settings.limits())
+    }
+
+    /// The verdict of this moment.
+    pub(super) fn verdict(&self) -> Verdict {
+        Verdict::of(&self.facts(), self.observed.progress.without(self.now))
+    }
+
     /// The task that has published nothing for too long, if there is one.
     pub(super) fn stale_task(&self) -> Option<&'static str> {
-        if self.now.duration_since(self.relay.published_at) > RELAY_STALE_AFTER {
-            Some("streaming")
-        } else if self.now.duration_since(self.monitor.ticked_at) > MONITOR_STALE_AFTER {
-            Some("monitor")
-        } else {
-            None
-        }
+        facts::stale_task(&self.relay, &self.monitor, self.now)
     }
 
     /// The gap that waits for a person's acceptance, if there is one.
     pub(super) fn gap(&self) -> Option<&Gap> {
-        let witness = &self.relay.snapshot.witness;
-        // A gap in the witness comes first: its name is the one by which a person accepts it.
-        witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.other_server_gap.as_ref())
+        facts::gap(&self.relay.snapshot, &self.monitor)
     }
 
     /// The split of what the slot is behind; `None` when the slot could not be read or another

@@ -11,6 +11,7 @@ use crate::{codes::hint_of_open, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WitnessView {
     /// `kafka`; `off` where kafka.state_topic is empty.
     pub kept: &'static str,
@@ -28,6 +29,7 @@ pub struct WitnessView {
 
 /// A gap that waits for a person.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OpenGap {
     /// `CODE@LSN`, as `outbox-router accept --gap` takes it.
     pub name: String,
@@ -41,6 +43,7 @@ pub struct OpenGap {
 
 /// A gap that a person has accepted.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AcceptedView {
     /// `CODE@LSN`.
     pub name: String,
@@ -55,6 +58,7 @@ pub struct AcceptedView {
 
 /// What was sent of the rows of a gap.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecoveredView {
     /// Rows that were in no topic.
     pub rows: u64,

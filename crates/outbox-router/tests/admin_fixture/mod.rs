@@ -8,8 +8,15 @@ use std::{
 
 use outbox_router::{
     admin::{AdminSettings, Sources, serve},
-    monitor::{MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds},
+    monitor::{
+        MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds,
+        watch::{
+            LastSlot,
+            limit::{SlotLimit, TimeToLimit},
+        },
+    },
     retention::{RetentionReport, TableFigures, TableReport},
+    status::Observed,
 };
 use relay::{
     Case, Code, Failure, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TableName,
@@ -28,6 +35,8 @@ pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
     pub(crate) relay: watch::Sender<RelayReport>,
     pub(crate) monitor: watch::Sender<MonitorReport>,
+    #[allow(dead_code, reason = "only some tests change what was observed")]
+    pub(crate) observed: watch::Sender<Observed>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
@@ -58,9 +67,15 @@ pub(crate) async fn start() -> Endpoint {
     });
     let (monitor, monitor_seen) = watch::channel(report());
     let (_retention, retention_seen) = watch::channel(removed());
-    let sources = Sources { relay: relay_seen, monitor: monitor_seen, retention: retention_seen };
+    let (observed, observed_seen) = watch::channel(Observed::begin(Instant::now()));
+    let sources = Sources {
+        relay: relay_seen,
+        monitor: monitor_seen,
+        observed: observed_seen,
+        retention: retention_seen,
+    };
     let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
-    Endpoint { address, relay, monitor, server }
+    Endpoint { address, relay, monitor, observed, server }
 }
 
 /// Two topics, an error, and something in flight.
@@ -108,13 +123,21 @@ pub(crate) fn report() -> MonitorReport {
     let now = Instant::now();
     let mut report = MonitorReport::initial(now);
     report.polled_at = Some(Polled { at: now, wall: SystemTime::now() });
-    report.slot = ObservedSlot::Seen(SlotHealth {
+    let slot = SlotHealth {
         current_wal_lsn: Lsn::from_u64(0x1_0000_0500),
         confirmed_flush_lsn: Some(Lsn::from_u64(0x1_0000_0100)),
         restart_lsn: Some(Lsn::from_u64(0x1_0000_0000)),
         safe_wal_bytes: Some(1 << 30),
         active_pid: Some(4711),
         ..samples::slot()
+    };
+    report.slot = ObservedSlot::Seen(slot.clone());
+    report.watch.last = Some(LastSlot {
+        read: Polled { at: now, wall: SystemTime::now() },
+        server_clock: 1_800_000_000.0,
+        slot: Some(slot),
+        rates: None,
+        to_limit: Some(TimeToLimit { seconds: f64::INFINITY, limit: SlotLimit::WalKeepSize }),
     });
     report.seconds_to_limit = Some(f64::INFINITY);
     report.decided = Some(0);

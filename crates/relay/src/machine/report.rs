@@ -211,6 +211,7 @@ impl Relay {
             held: self.held.report(),
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
+            has_session: session.is_some(),
             slot_holder: self.slot_holder,
             baseline: self.baseline.clone(),
             witness: self.witness_report(),

@@ -78,6 +78,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         held: HeldReport::default(),
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
+        has_session: state == State::Streaming,
         slot_holder: None,
         baseline: None,
         witness: WitnessReport::default(),

@@ -3,6 +3,7 @@
 //! is down; a router that answers adds its state and reason.
 
 mod finding;
+mod overall;
 mod reading;
 mod recorded;
 mod render;

@@ -5,7 +5,12 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    finding::Finding, reading::StatusReading, router, sample::SlotSample, verdict::Verdict,
+    finding::Finding,
+    overall::{Overall, overall},
+    reading::StatusReading,
+    router,
+    sample::SlotSample,
+    verdict::Verdict,
 };
 use crate::{
     cli::open_events::{AllOpen, OpenEvents},
@@ -21,6 +26,9 @@ pub(super) fn text(
     out: &mut (dyn io::Write + Send),
 ) -> io::Result<()> {
     let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
+    let Overall { word, sentence, held_for } = overall(status, verdict);
+    let held_for = held_for.map(|time| format!(" for {}", wording::roughly(time)));
+    writeln!(out, "verdict   {}{}: {sentence}", word.title(), held_for.unwrap_or_default())?;
     match slot {
         Some(slot) => writeln!(out, "behind    {}", wording::bytes(slot.bytes_behind))?,
         None => writeln!(out, "behind    unknown")?,
@@ -120,7 +128,11 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
         })
     });
     let others: Vec<Value> = status.held.others.iter().map(OpenEvents::other_json).collect();
+    let Overall { word, sentence, held_for } = overall(status, verdict);
     json!({
+        "verdict": word.as_str(),
+        "sentence": sentence,
+        "verdict_seconds": held_for.map(|time| time.as_secs()),
         "name": config.name,
         "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
         "slot": slot,

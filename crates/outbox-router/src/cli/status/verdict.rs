@@ -211,7 +211,7 @@ pub(super) fn is_lost(slot: &SlotSample) -> bool {
 }
 
 /// Bytes behind below which the router keeps up: so much is always under way.
-const KEEPS_UP_BYTES: u64 = 1 << 20;
+pub(super) const KEEPS_UP_BYTES: u64 = 1 << 20;
 
 /// Who has to act, as the router itself reports it.
 fn router_blame(status: &StatusReading) -> Option<Who> {

@@ -1,0 +1,128 @@
+//! What a verdict is made from, taken from the reports of streaming task and monitor at one moment.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use relay::{Failure, HeldLimits, Snapshot, State, Window};
+use tokio::time::Instant;
+
+use crate::monitor::{
+    Blame, Gap, Lag, MonitorReport, ObservedSlot, RelayReport, Thresholds,
+    watch::limit::TimeToLimit,
+};
+
+/// Age at which the streaming task's report counts as stale. The task publishes a report every half
+/// second; calls into librdkafka that block may delay it by seconds.
+pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
+
+/// Age at which the monitor's report counts as stale. A round takes its interval, which is 10 s at
+/// most, and then at most five answers of 5 s each.
+pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
+
+/// The configured limits that a verdict depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// `monitor.bytes_behind`.
+    pub thresholds: Thresholds,
+    /// The window's limits.
+    pub window: Window,
+}
+
+/// What a verdict is made from.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The router's state and numbers.
+    pub snapshot: &'a Snapshot,
+    /// What the monitor sees.
+    pub monitor: &'a MonitorReport,
+    /// The configured limits.
+    pub limits: Limits,
+    /// The task that has published nothing for too long, if there is one.
+    pub stale_task: Option<&'static str>,
+    /// The gap that waits for a person, if there is one.
+    pub gap: Option<&'a Gap>,
+    /// What the slot is behind, by what it waits for; `None` when the slot was not read now, or
+    /// another router holds it.
+    pub lag: Option<Lag>,
+    /// Who has to act.
+    pub blame: Blame,
+    /// What the slot is behind, as it was read last, however long ago.
+    pub bytes_behind: Option<u64>,
+    /// The age of the oldest event that is not acknowledged, by this machine's clock.
+    pub oldest_unacked: Option<Duration>,
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of one moment.
+    pub fn of(relay: &'a RelayReport, monitor: &'a MonitorReport, limits: Limits) -> Self {
+        let now = Instant::now();
+        let snapshot = &relay.snapshot;
+        let lag = monitor.slot.health().and_then(|slot| Lag::split(snapshot, slot));
+        let last = monitor.watch.last.as_ref().and_then(|last| last.slot.as_ref());
+        let seen = monitor.slot.health().or(last);
+        Self {
+            snapshot,
+            monitor,
+            limits,
+            stale_task: stale_task(relay, monitor, now),
+            gap: gap(snapshot, monitor),
+            lag,
+            blame: Blame::find(snapshot, lag, limits.window),
+            bytes_behind: seen.map(|slot| slot.bytes_behind()),
+            oldest_unacked: oldest_unacked(snapshot, SystemTime::now()),
+        }
+    }
+
+    /// The router's state.
+    pub fn state(&self) -> State {
+        self.snapshot.condition.state
+    }
+
+    /// What is held in the table of dead letters.
+    pub fn held(&self) -> HeldLimits {
+        self.snapshot.held.held
+    }
+
+    /// What the monitor finds wrong with slot, publication and tables.
+    pub fn defect(&self) -> Option<&'a Failure> {
+        self.monitor.findings.iter().find(|finding| !finding.is_note())
+    }
+
+    /// Whether PostgreSQL says that there is no such slot.
+    pub fn is_slot_missing(&self) -> bool {
+        self.monitor.slot == ObservedSlot::Missing
+    }
+
+    /// How long, from the last reading, until PostgreSQL invalidates the slot.
+    pub fn to_limit(&self) -> Option<TimeToLimit> {
+        self.monitor.watch.last.as_ref()?.to_limit
+    }
+}
+
+/// The task that has published nothing for too long.
+pub fn stale_task(
+    relay: &RelayReport,
+    monitor: &MonitorReport,
+    now: Instant,
+) -> Option<&'static str> {
+    if now.duration_since(relay.published_at) > RELAY_STALE_AFTER {
+        Some("streaming")
+    } else if now.duration_since(monitor.ticked_at) > MONITOR_STALE_AFTER {
+        Some("monitor")
+    } else {
+        None
+    }
+}
+
+/// The gap that waits for a person's acceptance.
+pub fn gap<'a>(snapshot: &'a Snapshot, monitor: &'a MonitorReport) -> Option<&'a Gap> {
+    let witness = &snapshot.witness;
+    // A gap in the witness comes first: its name is the one by which a person accepts it.
+    witness.gaps.first().or(monitor.gap.as_ref()).or(witness.other_server_gap.as_ref())
+}
+
+/// The age at `now` of what the server's clock dates; clocks that differ give no negative age.
+pub fn oldest_unacked(snapshot: &Snapshot, now: SystemTime) -> Option<Duration> {
+    let committed = snapshot.oldest_unacked?.unix_millis();
+    let committed = Duration::from_millis(u64::try_from(committed).unwrap_or_default());
+    Some(now.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(committed))
+}

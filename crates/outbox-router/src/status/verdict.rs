@@ -1,0 +1,248 @@
+//! One word and one sentence for the state of the pipeline. Plain functions of [`Facts`].
+
+use std::time::Duration;
+
+use relay::{Failure, State};
+
+use super::Facts;
+use crate::{codes::hint, monitor::Blame, wording};
+
+/// For how long nothing may move before that is the verdict. A slow answer of a broker takes
+/// seconds, and a rebalance of leaders less than half a minute.
+pub const STALLED_AFTER: Duration = Duration::from_secs(60);
+
+/// Events older than this, or more WAL than this, and the router has yet to catch up.
+const KEEPS_UP: Duration = Duration::from_secs(10);
+const KEEPS_UP_BYTES: u64 = 16 << 20;
+
+/// The verdict's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// Rows flow, and there is no backlog.
+    Ok,
+    /// Rows flow, or are about to, and a backlog is being delivered.
+    CatchingUp,
+    /// Something outside the router has to come back first, and it goes on by itself then.
+    Blocked,
+    /// Nothing says what is wrong, and nothing moves.
+    Stalled,
+    /// Another router holds the slot.
+    Standby,
+    /// A person is needed.
+    Failed,
+}
+
+impl Word {
+    /// Every word.
+    pub const ALL: [Self; 6] =
+        [Self::Ok, Self::CatchingUp, Self::Blocked, Self::Stalled, Self::Standby, Self::Failed];
+
+    /// The word in metrics and `/status.json`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::CatchingUp => "catching_up",
+            Self::Blocked => "blocked",
+            Self::Stalled => "stalled",
+            Self::Standby => "standby",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The word with this text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|word| word.as_str() == text)
+    }
+
+    /// The word for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::CatchingUp => "CATCHING UP",
+            Self::Blocked => "BLOCKED",
+            Self::Stalled => "STALLED",
+            Self::Standby => "STANDBY",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// What a person has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToDo {
+    /// The code of what is wrong, if it has one.
+    pub code: Option<&'static str>,
+    /// What is wrong.
+    pub message: String,
+    /// What to type; `None` where nothing helps but waiting.
+    pub hint: Option<String>,
+}
+
+impl ToDo {
+    fn of(failure: &Failure) -> Self {
+        let code = Some(failure.code.as_str());
+        Self { code, message: failure.message_with_causes(), hint: hint(failure) }
+    }
+}
+
+/// The verdict on the pipeline at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// One word.
+    pub word: Word,
+    /// One sentence.
+    pub sentence: String,
+    /// The code of the reason, where the verdict has one.
+    pub code: Option<&'static str>,
+    /// Who has to act.
+    pub blame: Blame,
+    /// What a person has to do; empty when nothing.
+    pub to_do: Vec<ToDo>,
+}
+
+impl Verdict {
+    /// Judges the facts of one moment; `stands` is for how long nothing has moved although
+    /// something is outstanding.
+    pub fn of(facts: &Facts<'_>, stands: Duration) -> Self {
+        let (word, sentence, reason) = judge(facts, stands);
+        let code = reason.map(|failure| failure.code.as_str());
+        Self { word, sentence, code, blame: facts.blame, to_do: to_do(facts, reason) }
+    }
+}
+
+fn judge<'a>(facts: &Facts<'a>, stands: Duration) -> (Word, String, Option<&'a Failure>) {
+    if let Some(task) = facts.stale_task {
+        let sentence = format!("the {task} task has reported nothing for too long");
+        return (Word::Failed, sentence, None);
+    }
+    let of = |word, failure: &'a Failure| (word, named(failure), Some(failure));
+    if let Some(gap) = facts.gap {
+        return of(Word::Failed, &gap.failure);
+    }
+    let reason = facts.snapshot.condition.reason.as_ref();
+    match (facts.state(), reason) {
+        (State::Failed, Some(reason)) => of(Word::Failed, reason),
+        (State::Failed, None) => (Word::Failed, "a person is needed".to_owned(), None),
+        (State::Blocked, Some(reason)) => of(Word::Blocked, reason),
+        (State::Blocked, None) => (Word::Blocked, "nothing is acknowledged".to_owned(), None),
+        (State::Standby, _) => standby(facts),
+        // It tries again by itself, for as long as it takes.
+        (State::Starting, Some(reason)) => of(Word::Blocked, reason),
+        _ if stands >= STALLED_AFTER => (Word::Stalled, stalled(facts, stands), None),
+        (State::Starting, None) => (Word::CatchingUp, "the router connects".to_owned(), None),
+        (State::Draining, _) => {
+            (Word::CatchingUp, "the router stops, and delivers what it has read".to_owned(), None)
+        }
+        (State::Streaming, _) => streaming(facts),
+    }
+}
+
+fn standby<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    let holder = facts.snapshot.slot_holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    let hindrance = facts
+        .snapshot
+        .condition
+        .reason
+        .as_ref()
+        .or(facts.monitor.trouble.as_ref())
+        .or(facts.defect());
+    match hindrance {
+        None => (Word::Standby, format!("another router holds the slot{holder}"), None),
+        Some(failure) => {
+            let what = named(failure);
+            let sentence = format!(
+                "another router holds the slot{holder}, and this one could not take over: {what}"
+            );
+            (Word::Standby, sentence, Some(failure))
+        }
+    }
+}
+
+fn streaming<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    let oldest = facts.oldest_unacked.filter(|age| *age >= KEEPS_UP);
+    let behind = facts.lag.map(|lag| lag.unread + lag.unacked + lag.unconfirmed);
+    let far = behind.filter(|bytes| *bytes >= KEEPS_UP_BYTES.min(facts.limits.thresholds.warning));
+    let unseen = facts.monitor.trouble.as_ref();
+    let unseen_too = unseen
+        .map(|failure| format!("; the monitor cannot read the slot: {}", named(failure)))
+        .unwrap_or_default();
+    let sentence = match (far, oldest) {
+        (None, None) => {
+            let behind = behind.map(|bytes| format!(", {} behind", wording::bytes(bytes)));
+            let held = facts.held();
+            let held = (held.events > 0).then(|| {
+                let (events, keys) = (
+                    wording::count(whole(held.events), "event"),
+                    wording::count(whole(held.keys), "key"),
+                );
+                format!("; {events} of {keys} are held")
+            });
+            let sentence = format!(
+                "rows flow{}{}{unseen_too}",
+                behind.unwrap_or_default(),
+                held.unwrap_or_default()
+            );
+            return (Word::Ok, sentence, unseen);
+        }
+        (Some(bytes), None) => format!("{} behind", wording::bytes(bytes)),
+        (None, Some(age)) => format!("the oldest event has waited for {}", wording::roughly(age)),
+        (Some(bytes), Some(age)) => format!(
+            "{} behind, and the oldest event has waited for {}",
+            wording::bytes(bytes),
+            wording::roughly(age)
+        ),
+    };
+    (Word::CatchingUp, format!("{sentence}{}{unseen_too}", waits_for(facts.blame)), unseen)
+}
+
+fn stalled(facts: &Facts<'_>, stands: Duration) -> String {
+    let behind = facts
+        .bytes_behind
+        .map(|bytes| format!(", {} behind", wording::bytes(bytes)))
+        .unwrap_or_default();
+    let time = wording::roughly(stands);
+    format!("no position has moved for {time}{behind}{}", waits_for(facts.blame))
+}
+
+const fn waits_for(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Nobody => "",
+        Blame::Postgres => "; the router waits for PostgreSQL",
+        Blame::Router => "; PostgreSQL waits for the router",
+        Blame::Kafka => "; the router waits for Kafka",
+        Blame::Holder => "; another router holds the slot",
+    }
+}
+
+/// What is wrong, with its code, by which people find the page that explains it.
+fn named(failure: &Failure) -> String {
+    format!("{} ({})", failure.message_with_causes(), failure.code)
+}
+
+fn to_do(facts: &Facts<'_>, reason: Option<&Failure>) -> Vec<ToDo> {
+    let mut list: Vec<ToDo> = Vec::new();
+    let defects = facts.monitor.findings.iter().filter(|finding| !finding.is_note());
+    for failure in reason.into_iter().chain(defects) {
+        let to_do = ToDo::of(failure);
+        if !list.iter().any(|known| known.code == to_do.code) {
+            list.push(to_do);
+        }
+    }
+    let held = facts.held();
+    if held.events > 0 {
+        let keys = wording::count(whole(held.keys), "key");
+        list.push(ToDo {
+            code: None,
+            message: format!("events of {keys} are held behind dead letters"),
+            hint: Some("outbox-router dead-letters list".to_owned()),
+        });
+    }
+    list
+}
+
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

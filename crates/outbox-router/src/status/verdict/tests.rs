@@ -1,0 +1,135 @@
+use relay::{
+    Case, Code, Snapshot, Window,
+    source::{Gap, Interval, Mark},
+    testing::samples::{empty_snapshot, slot, snapshot},
+};
+use tokio::time::Instant;
+
+use relay::HeldLimits;
+
+use super::*;
+use crate::{
+    monitor::{MonitorReport, ObservedSlot, RelayReport, SlotHealth, Thresholds},
+    status::Limits,
+};
+
+const LIMITS: Limits = Limits {
+    thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },
+    window: Window { events: 1_000, bytes: 1 << 20 },
+};
+
+/// The slot is where the router is.
+fn near() -> SlotHealth {
+    let position = slot().confirmed_flush_lsn.unwrap();
+    SlotHealth { current_wal_lsn: position, ..slot() }
+}
+
+fn seen(slot: SlotHealth) -> MonitorReport {
+    MonitorReport { slot: ObservedSlot::Seen(slot), ..MonitorReport::initial(Instant::now()) }
+}
+
+fn judged_after(snapshot: Snapshot, monitor: &MonitorReport, stands: Duration) -> Verdict {
+    let relay = RelayReport { snapshot, published_at: Instant::now() };
+    Verdict::of(&Facts::of(&relay, monitor, LIMITS), stands)
+}
+
+fn judged(snapshot: Snapshot, monitor: &MonitorReport) -> Verdict {
+    judged_after(snapshot, monitor, Duration::ZERO)
+}
+
+fn because(state: State, failure: Failure) -> Snapshot {
+    let mut snapshot = empty_snapshot(state);
+    snapshot.condition.reason = Some(failure);
+    snapshot
+}
+
+#[test]
+fn rows_that_flow_are_ok_and_a_backlog_is_catching_up() {
+    let ok = judged(empty_snapshot(State::Streaming), &seen(near()));
+    assert_eq!((ok.word, ok.sentence.as_str()), (Word::Ok, "rows flow, 0 B behind"));
+    assert_eq!((ok.blame, ok.to_do.len()), (Blame::Nobody, 0));
+    let behind = judged(snapshot(State::Streaming), &seen(slot()));
+    assert_eq!(behind.word, Word::CatchingUp);
+    assert!(behind.sentence.starts_with("60.0 MiB behind; the router waits for"), "{behind:?}");
+    let connecting = judged(empty_snapshot(State::Starting), &seen(near()));
+    assert_eq!(connecting.word, Word::CatchingUp);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_code_and_what_to_type() {
+    let topic = || Failure::new(Code::TopicMissing, "topic x does not exist");
+    let blocked = judged(because(State::Blocked, topic()), &seen(near()));
+    assert_eq!(
+        (blocked.word, blocked.blame, blocked.code),
+        (Word::Blocked, Blame::Kafka, Some("K010"))
+    );
+    assert_eq!(blocked.sentence, "topic x does not exist (K010)");
+    assert!(blocked.to_do[0].hint.is_some());
+    let row = judged(because(State::Failed, Failure::new(Code::KeyIsNull, "x")), &seen(near()));
+    assert_eq!((row.word, row.blame), (Word::Failed, Blame::Router));
+    let away = Failure::new(Code::ServerUnreachable, "refused");
+    let starting = judged(because(State::Starting, away), &MonitorReport::initial(Instant::now()));
+    assert_eq!((starting.word, starting.blame), (Word::Blocked, Blame::Postgres));
+}
+
+/// The streaming task may not have acted on it yet.
+#[test]
+fn a_gap_fails_whatever_the_state_is() {
+    let mark = Mark { lsn: relay::Lsn::from_u64(1), at: None };
+    let interval = Interval { from: None, to: mark };
+    let gap = Gap::new(Failure::new(Code::SlotMissing, "gone"), interval);
+    let monitor = MonitorReport { gap: Some(gap), ..seen(near()) };
+    let verdict = judged(empty_snapshot(State::Streaming), &monitor);
+    assert_eq!((verdict.word, verdict.code), (Word::Failed, Some("P010")));
+}
+
+#[test]
+fn a_stall_is_named_only_where_nothing_else_explains_it() {
+    let stands = STALLED_AFTER;
+    let stalled = judged_after(snapshot(State::Streaming), &seen(slot()), stands);
+    assert_eq!(stalled.word, Word::Stalled);
+    assert!(
+        stalled.sentence.starts_with("no position has moved for 60 s, 60.0 MiB behind"),
+        "{stalled:?}"
+    );
+    let before =
+        judged_after(snapshot(State::Streaming), &seen(slot()), stands - Duration::from_secs(1));
+    assert_eq!(before.word, Word::CatchingUp);
+    let silent = Failure::of(Case::ReplicasSilent, "no answer");
+    let blocked = judged_after(because(State::Blocked, silent), &seen(slot()), stands);
+    assert_eq!(blocked.word, Word::Blocked);
+}
+
+#[test]
+fn a_standby_says_what_would_keep_it_from_taking_over() {
+    let mut snapshot = empty_snapshot(State::Standby);
+    snapshot.slot_holder = Some(4711);
+    let well = judged(snapshot.clone(), &seen(near()));
+    assert_eq!((well.word, well.blame), (Word::Standby, Blame::Holder));
+    assert_eq!(well.sentence, "another router holds the slot (pid 4711)");
+    let mut monitor = seen(near());
+    monitor.findings = vec![Failure::new(Code::PublicationMissing, "gone")];
+    let hindered = judged(snapshot, &monitor);
+    assert_eq!((hindered.word, hindered.code), (Word::Standby, Some("P020")));
+    assert!(hindered.sentence.ends_with("could not take over: gone (P020)"), "{hindered:?}");
+}
+
+#[test]
+fn held_events_are_to_do_while_rows_flow() {
+    let mut snapshot = empty_snapshot(State::Streaming);
+    snapshot.held.held = HeldLimits { keys: 1, events: 3, bytes: 9 };
+    let verdict = judged(snapshot, &seen(near()));
+    assert_eq!(verdict.word, Word::Ok);
+    assert!(verdict.sentence.ends_with("; 3 events of 1 key are held"), "{verdict:?}");
+    assert_eq!(verdict.to_do[0].hint.as_deref(), Some("outbox-router dead-letters list"));
+}
+
+#[test]
+fn a_task_that_hangs_fails() {
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
+    let relay = RelayReport { snapshot: empty_snapshot(State::Streaming), published_at: long_ago };
+    let monitor = seen(near());
+    let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS), Duration::ZERO);
+    assert_eq!((verdict.word, verdict.code), (Word::Failed, None));
+    assert!(verdict.sentence.contains("streaming task"), "{verdict:?}");
+}
