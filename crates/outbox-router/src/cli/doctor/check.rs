@@ -40,12 +40,6 @@ pub(super) type Judged = Result<Vec<Finding>, NotRun>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NotRun(pub(super) String);
 
-impl NotRun {
-    pub(super) fn because(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-}
-
 impl From<&Failure> for NotRun {
     fn from(failure: &Failure) -> Self {
         Self(failure.to_string())

@@ -68,7 +68,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "[retention] can do its work",
-        reports: &[warning(Code::Retention.as_str())],
+        reports: &[
+            warning(Code::Retention.as_str()),
+            error(Code::ServerUnreachable.as_str()),
+            error(Code::AuthenticationFailed.as_str()),
+            error(Code::ServerFull.as_str()),
+            error(Code::ServerNotReady.as_str()),
+            error(Code::ServerError.as_str()),
+        ],
         judge: |facts| Ok(retention(facts.postgres()?.retention.as_deref().unwrap_or_default())),
     },
 ];
@@ -164,7 +171,8 @@ fn growth(table: &TableFacts) -> Option<Finding> {
 
 /// A missing table is the publication's finding, and an unsuitable one has its own.
 fn retention(failures: &[Failure]) -> Vec<Finding> {
-    let own = failures.iter().filter(|failure| failure.code == Code::Retention);
+    const ELSEWHERE: [Code; 3] = [Code::TableMissing, Code::ColumnMissing, Code::PresetUnclear];
+    let own = failures.iter().filter(|failure| !ELSEWHERE.contains(&failure.code));
     own.map(Finding::of).collect()
 }
 
@@ -226,7 +234,8 @@ mod tests {
         let index = Failure::of(Case::RetentionWithoutIndex, "no index")
             .naming(Name::Statements, "create index");
         let missing = Failure::new(Code::TableMissing, "no table");
-        assert_eq!(codes(&retention(&[index, missing])), ["P038"]);
+        let unreachable = Failure::new(Code::ServerUnreachable, "retention.url leads nowhere");
+        assert_eq!(codes(&retention(&[index, missing, unreachable])), ["P038", "P001"]);
         assert!(retention(&[]).is_empty());
     }
 }
