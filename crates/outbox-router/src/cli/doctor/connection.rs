@@ -58,13 +58,17 @@ fn connects(postgres: &Part<PostgresFacts>) -> Vec<Finding> {
         Ok(facts) => facts,
         Err(failure) => return vec![Finding::of(failure)],
     };
-    let is_explained = |failure: &&Failure| {
-        let needs_a_view = failure.case == Some(Case::PermissionDenied);
-        !(needs_a_view && facts.denied.iter().any(|view| view.is_needed))
-            && failure.code != Code::HeldTable
-    };
-    let source = facts.source.as_ref().err();
-    facts.refused.as_ref().or(source).filter(is_explained).map(Finding::of).into_iter().collect()
+    let source = facts.source.as_ref().err().filter(|failure| !is_explained(failure, facts));
+    facts.refused.as_ref().or(source).map(Finding::of).into_iter().collect()
+}
+
+/// Whether another check says why `run` cannot read its source. A view that may not be read is
+/// refused on a replication connection as a slot is.
+fn is_explained(failure: &Failure, facts: &PostgresFacts) -> bool {
+    let needs_a_view =
+        failure.case == Some(Case::PermissionDenied) || failure.code == Code::RoleLacksReplication;
+    (needs_a_view && facts.denied.iter().any(|view| view.is_needed))
+        || failure.code == Code::HeldTable
 }
 
 fn pooled(sessions: &SessionFacts) -> Vec<Finding> {

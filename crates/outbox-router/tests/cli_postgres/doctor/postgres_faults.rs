@@ -1,6 +1,6 @@
 //! Faults of the server, the role, the slot, the publication and the table.
 
-use super::pair::Pair;
+use super::pair::{Pair, doctor};
 
 /// One test, because the servers take longer to start than all faults to plant.
 #[tokio::test]
@@ -9,7 +9,7 @@ async fn each_fault_of_postgres_is_named_by_its_code_alone() {
 
     let well = pair.database("well").await;
     let found = well.doctor(&[]).await;
-    assert!(found.serious().is_empty(), "invented: {:#}", found.report);
+    pair.expect_nothing("a pair as setup leaves it", &found);
     assert_eq!(found.report["not_run"], 0, "{:#}", found.report);
     drop(well);
 
@@ -18,6 +18,7 @@ async fn each_fault_of_postgres_is_named_by_its_code_alone() {
     tables(&pair).await;
     roles(&pair).await;
     limits(&pair).await;
+    pair.assert_named(25);
 }
 
 async fn slots(pair: &Pair) {
@@ -25,22 +26,22 @@ async fn slots(pair: &Pair) {
 
     let dropped = pair.database("slot_dropped").await;
     dropped.sql(&drop_slot("slot_dropped"));
-    dropped.assert_named("P010", &[]).await;
+    dropped.expect("P010", &[]).await;
 
     let again = pair.database("slot_again").await;
     again.sql(&drop_slot("slot_again"));
     again.sql("create table other ()");
     again.sql("select pg_create_logical_replication_slot('slot_again', 'pgoutput')");
-    again.assert_named("P014", &[]).await;
+    again.expect("P014", &[]).await;
     drop(again);
 
     let others = pair.database("slot_others").await;
     others.sql("select pg_create_physical_replication_slot('left_over', true)");
-    let found = others.assert_named("D016", &[]).await;
+    let found = others.expect("D016", &[]).await;
     let statement = "if nothing needs it any more: select pg_drop_replication_slot('left_over')";
     assert_eq!(found.remedy("D016"), statement);
     others.sql(&drop_slot("left_over"));
-    assert!(others.doctor(&[]).await.serious().is_empty(), "it is mended");
+    pair.expect_nothing("the other slot is dropped", &others.doctor(&[]).await);
     drop(others);
 
     // A slot that was advanced past the witness would be another fault.
@@ -51,10 +52,16 @@ async fn slots(pair: &Pair) {
     }
     pinned.sql("select pg_replication_slot_advance('slot_pinned', pg_current_wal_lsn())");
     let without_witness = ["--set", "kafka.state_topic=", "--skip", "D042"];
-    let found = pinned.assert_named("D017", &without_witness).await;
+    let found = pinned.expect("D017", &without_witness).await;
     assert!(found.remedy("D017").starts_with("select pg_terminate_backend("), "{found:?}");
     pair.server.end_transaction("batch");
-    drop(batch);
+    drop((batch, pinned));
+
+    let read = pair.database_with_existing("postgres", &[]).await;
+    let reader = pair.server.read_slot("postgres", "outbox_router");
+    read.expect("D018", &[]).await;
+    drop(reader);
+    pair.server.wait_until("select not active from pg_replication_slots");
 }
 
 async fn publications(pair: &Pair) {
@@ -72,13 +79,13 @@ async fn publications(pair: &Pair) {
     ] {
         let database = pair.database(name).await;
         database.sql(fault);
-        database.assert_named(code, &[]).await;
+        database.expect(code, &[]).await;
     }
-    let all = pair.empty_database("pub_all", &[]);
+    let all = pair.empty_database("pub_all");
     all.sql("create publication outbox_router for all tables with (publish = 'insert')");
     drop(all);
-    let all = pair.database_with_existing("pub_all").await;
-    all.assert_named("D020", &[]).await;
+    let all = pair.database_with_existing("pub_all", &["outbox.0.table=public.outbox"]).await;
+    all.expect("D020", &[]).await;
 }
 
 async fn tables(pair: &Pair) {
@@ -90,7 +97,7 @@ async fn tables(pair: &Pair) {
     ] {
         let database = pair.database(name).await;
         database.sql(fault);
-        database.assert_named(code, &[]).await;
+        database.expect(code, &[]).await;
     }
 
     // The statement of the remedy mends it.
@@ -99,24 +106,25 @@ async fn tables(pair: &Pair) {
     let found = mended.doctor(&["--only", "D026"]).await;
     let remedy = found.remedy("D026");
     mended.sql(remedy.split_once(": ").expect("a statement").1);
-    assert!(mended.doctor(&[]).await.serious().is_empty());
+    pair.expect_nothing("the statement is run", &mended.doctor(&[]).await);
     drop(mended);
 
     let absent = pair.database("tab_absent").await;
-    absent.assert_named("P028", &["--set", "outbox.0.table=public.absent"]).await;
+    absent.expect("P028", &["--set", "outbox.0.table=public.absent"]).await;
     drop(absent);
 
     let held = pair.database("tab_held").await;
-    held.assert_named("P036", &["--set", "on_error.bad_row=dead_letter"]).await;
+    let letters = ["--set", "on_error.bad_row=dead_letter", "--set", "dead_letters.topic="];
+    held.expect("P036", &letters).await;
     drop(held);
 
     let retained = pair.database("tab_retained").await;
     let delete = ["--set", "retention.mode=delete", "--set", "outbox.0.table=public.outbox"];
-    let found = retained.assert_named("P038", &delete).await;
+    let found = retained.expect("P038", &delete).await;
     assert!(found.remedy("P038").contains("grant select, delete on"), "{found:?}");
     drop(retained);
 
-    let empty = pair.empty_database("tab_empty", &[]);
+    let empty = pair.empty_database("tab_empty");
     empty.sql(
         "create table outbox (id uuid not null, aggregate_type text not null, \
          aggregate_id text not null, event_type text not null, payload jsonb, headers jsonb, \
@@ -124,38 +132,48 @@ async fn tables(pair: &Pair) {
          partition by range (created_at)",
     );
     drop(empty);
-    pair.database_with_existing("tab_empty").await.assert_named("D027", &[]).await;
+    pair.database_with_existing("tab_empty", &[]).await.expect("D027", &[]).await;
 }
 
 async fn roles(pair: &Pair) {
     let database = pair.database("roles").await;
     let found = database.doctor_as("postgres", &[]).await;
-    found.assert_alone("D003", "a superuser");
+    pair.expect("D003", "a superuser", &found);
 
     database.sql("alter role router noreplication");
     let found = database.doctor(&[]).await;
-    found.assert_alone("P003", "a role without REPLICATION");
+    pair.expect("P003", "a role without REPLICATION", &found);
     database.sql("alter role router replication");
 
     for (view, severity) in [("pg_replication_slots", "error"), ("pg_prepared_xacts", "warning")] {
         database.sql(&format!("revoke select on pg_catalog.{view} from public"));
         let found = database.doctor(&[]).await;
-        found.assert_alone("D002", view);
+        pair.expect("D002", view, &found);
         assert_eq!(found.finding("D002")["severity"], severity);
         let grant = format!("grant select on pg_catalog.{view} to \"router\"");
         assert_eq!(found.remedy("D002"), grant);
         assert_ne!(found.report["not_run"], 0, "what needs the view is not judged");
         database.sql(&grant);
-        assert!(database.doctor(&[]).await.serious().is_empty(), "the grant mends it");
+        pair.expect_nothing("the grant is run", &database.doctor(&[]).await);
     }
 
     database.sql("alter table outbox owner to router");
     let found = database.doctor(&[]).await;
-    assert!(found.serious().is_empty(), "{found:?}");
+    pair.expect_nothing("the role owns the table", &found);
     assert_eq!(found.finding("D004")["severity"], "note");
 }
 
+/// What needs a restart of the server, and what does not.
 async fn limits(pair: &Pair) {
+    let replica = crate::server::Server::with_settings("wal_level = replica");
+    let url = format!("postgres.url={}", replica.url("postgres"));
+    let bootstrap = format!("kafka.bootstrap_servers={}", pair.kafka.bootstrap());
+    let skipped = "D003,D010,D042,P010,P020";
+    let line = ["doctor", "--json", "--set", &url, "--set", &bootstrap, "--skip", skipped];
+    let line = line.iter().chain(&["--set", "kafka.state_topic="]);
+    let line: Vec<String> = line.map(|&word| word.to_owned()).collect();
+    pair.expect("P004", "wal_level", &doctor(None, &line).await);
+
     let database = pair.database("limits").await;
     for (value, code) in [("'-1'", "D010"), ("'1GB'", "D011")] {
         pair.server.sql(&format!("alter system set max_slot_wal_keep_size = {value}"));
@@ -163,7 +181,7 @@ async fn limits(pair: &Pair) {
         let shown = "select setting <> '10240' from pg_settings \
                      where name = 'max_slot_wal_keep_size'";
         pair.server.wait_until(shown);
-        database.assert_named(code, &[]).await;
+        database.expect(code, &[]).await;
         let denied = database.doctor(&["--deny-warnings"]).await;
         assert_eq!(denied.exit, outbox_router::cli::Exit::Failure);
         let skipped = database.doctor(&["--deny-warnings", "--skip", code]).await;
