@@ -10,6 +10,7 @@ use super::{
     compare::CompareArgs,
     confirmation::Confirmation,
     dead_letters::DeadLetters,
+    doctor::DoctorArgs,
     dry_run::DryRunArgs,
     explain_row::RowArgs,
     flags::{AdminArgs, Overrides, RecordPart, SqlMode},
@@ -73,6 +74,7 @@ impl Cli {
             Command::Task(Task::Teardown(args)) => &args.overrides,
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
+            Command::Task(Task::Doctor(args)) => &args.overrides,
             Command::Task(Task::Cleanup(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
@@ -191,6 +193,12 @@ pub enum Task {
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
+    /// Say what is wrong with both servers, or soon will be, and the statement that mends it
+    #[command(after_help = "Examples:\n  outbox-router doctor\n  \
+        outbox-router doctor --json --skip D010 --deny-warnings\n\n\
+        It writes nothing, and needs no row and no running router (docs/doctor.md). Exit code 1: a\n\
+        finding is an error; with --deny-warnings, or a warning.")]
+    Doctor(DoctorArgs),
     /// Compare what the router would write with what is in Kafka, on a temporary copy of the slot
     #[command(after_help = "Examples:\n  outbox-router compare --config outbox-router.toml\n  \
         outbox-router compare --records 100000\n\n\

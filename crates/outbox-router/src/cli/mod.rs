@@ -14,6 +14,7 @@ mod confirmation;
 mod connect;
 mod dead_letters;
 mod decision_args;
+mod doctor;
 mod dry_run;
 mod exit;
 mod explain_row;
@@ -65,6 +66,7 @@ pub use dead_letters::{
     NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
 };
 pub use decision_args::{DecisionArgs, Effect};
+pub use doctor::{Check, DoctorArgs, GROUPS, Group, Reports, Severity, Warnings};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
@@ -167,7 +169,7 @@ pub async fn execute(
         Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Replay(args) => args.admin.admin_url.as_ref(),
         Task::Recover(args) => args.admin.admin_url.as_ref(),
-        Task::Check(_) | Task::Status(_) => None,
+        Task::Check(_) | Task::Doctor(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
     let access = Access::new(config, admin, environment);
@@ -184,6 +186,11 @@ pub async fn execute(
         Task::Check(_) => {
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)
+        }
+        Task::Doctor(args) => {
+            let file = config_file(cli, environment);
+            let configuration = (loaded, environment);
+            Box::pin(doctor::doctor(args, file.as_deref(), configuration, access, terminal)).await
         }
         Task::Cleanup(args) => Box::pin(cleanup::cleanup(args, config, access, terminal)).await,
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,

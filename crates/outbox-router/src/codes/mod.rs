@@ -8,6 +8,7 @@
 //! the key.
 
 mod configuration;
+mod doctor;
 mod explain;
 mod explanation;
 mod kafka;
@@ -21,14 +22,15 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Case, Class, Code, ErrorClass, Failure};
+use relay::{Case, Class, Code, ErrorClass, Failure, Names};
 
+pub use doctor::Advice;
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
 pub use template::ADMIN;
 
 /// The tables, in the order in which they are documented.
-const TABLES: [&[Explanation]; 8] = [
+const TABLES: [&[Explanation]; 11] = [
     server::EXPLANATIONS,
     slot::EXPLANATIONS,
     publication::EXPLANATIONS,
@@ -37,6 +39,9 @@ const TABLES: [&[Explanation]; 8] = [
     kafka::EXPLANATIONS,
     rows::EXPLANATIONS,
     configuration::EXPLANATIONS,
+    doctor::POSTGRES,
+    doctor::KAFKA,
+    doctor::CONFIGURATION,
 ];
 
 /// Every entry, ordered by code within each letter.
@@ -76,6 +81,12 @@ pub const GAP_UNWRITTEN: &str =
 /// What a failure below needs comes first; what a case above it needs follows.
 pub fn hint(failure: &Failure) -> Option<String> {
     full_hint(failure, None)
+}
+
+/// What to type about what `doctor` advises, with the names filled in.
+pub fn advised(advice: Advice, names: &Names) -> String {
+    let remedy = explanation(advice.as_str()).map_or("", |explanation| explanation.remedy);
+    template::fill(remedy, names, None)
 }
 
 /// What to type about a finding that the pipeline's witness lists as open under this name.

@@ -19,7 +19,8 @@ fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn every_code_is_explained_once() {
     let of_core = Code::ALL.iter().map(|code| code.as_str());
     let of_configuration = config::ConfigCode::ALL.iter().map(|code| code.as_str());
-    let codes: BTreeSet<&str> = of_core.chain(of_configuration).collect();
+    let of_doctor = Advice::ALL.iter().map(|advice| advice.as_str());
+    let codes: BTreeSet<&str> = of_core.chain(of_configuration).chain(of_doctor).collect();
     let documented: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
     assert_eq!(documented.len(), codes.len(), "an explanation too many");
     assert_eq!(documented.into_iter().collect::<BTreeSet<_>>(), codes);

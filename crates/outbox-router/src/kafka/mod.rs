@@ -11,6 +11,7 @@ mod bound;
 mod errors;
 mod ffi;
 mod health;
+mod inspection;
 mod lifecycle;
 mod log;
 mod lookup;
@@ -23,8 +24,9 @@ mod topic_reader;
 mod topics;
 
 pub use bound::Identity;
-pub use ffi::TopicUuid;
+pub use ffi::{Operation, Operations, TopicUuid};
 pub use health::Health;
+pub use inspection::{Inspection, PartitionLayout, StateTopicInspected, TopicInspected};
 pub use lifecycle::{open, try_open};
 pub use lookup::{TopicLookedUp, look_up_topics};
 pub use overrides::SettingRefused;

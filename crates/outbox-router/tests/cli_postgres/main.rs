@@ -7,6 +7,7 @@ mod adopt;
 mod cleanup;
 mod cleanup_proof;
 mod dead_letters;
+mod doctor;
 mod give_back;
 mod held;
 mod kafka;

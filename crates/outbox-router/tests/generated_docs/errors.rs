@@ -28,7 +28,8 @@ stays up and tries again every 30 s; at a gap it continues only after `outbox-ro
 The *witness* is the record in the state topic that says what is acknowledged; *pipeline* is what
 one router, and its standbys, move under one `name`.
 
-`P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its
+`P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration; `D…` is advice of
+`outbox-router doctor` ([doctor.md](doctor.md)), which stops nothing. A code never changes its
 meaning, and a code that was removed is not used again.
 ";
 
@@ -44,6 +45,7 @@ pub(crate) fn page() -> String {
                 Some('P') => "PostgreSQL",
                 Some('K') => "Kafka",
                 Some('R') => "Rows",
+                Some('D') => "Advice of doctor",
                 _ => "Configuration",
             };
             page.push_str(&format!("\n## {title}\n"));

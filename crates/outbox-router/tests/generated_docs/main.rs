@@ -1,9 +1,10 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
-//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, and these tests fail
-//! when one of them is not current.
+//! `docs/errors.md` of the tables of codes, `docs/doctor.md` of the checks, `docs/tables.md` of the
+//! presets, and these tests fail when one of them is not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 
+mod doctor;
 mod errors;
 mod example;
 mod keys;
@@ -37,6 +38,11 @@ fn the_page_of_keys_is_current() {
 #[test]
 fn the_page_of_errors_is_current() {
     assert_current("docs/errors.md", &wrapped(&errors::page()));
+}
+
+#[test]
+fn the_page_of_doctor_is_current() {
+    assert_current("docs/doctor.md", &wrapped(&doctor::page()));
 }
 
 #[test]

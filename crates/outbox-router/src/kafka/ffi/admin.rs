@@ -258,6 +258,20 @@ impl AdminRequest {
         }
     }
 
+    /// Lets the answer say what the principal is allowed.
+    pub(super) fn include_operations(&self) -> Result<(), AdminError> {
+        // SAFETY: the options are alive. What is returned is null or an error that is ours to free.
+        let refused = unsafe {
+            let error =
+                sys::rd_kafka_AdminOptions_set_include_authorized_operations(self.options(), 1);
+            if !error.is_null() {
+                sys::rd_kafka_error_destroy(error);
+            }
+            !error.is_null()
+        };
+        if refused { Err(invalid("librdkafka has no such option")) } else { Ok(()) }
+    }
+
     /// Waits for the answer, one second longer than librdkafka itself does.
     pub(super) fn answer(&self) -> Result<NativeEvent, AdminError> {
         let wait_ms = self.timeout_ms.saturating_add(1_000);

@@ -18,6 +18,7 @@ mod events;
 mod message;
 mod metadata;
 mod offsets;
+mod operations;
 mod producer;
 mod raw;
 mod reader;
@@ -27,5 +28,6 @@ pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAd
 pub(super) use message::{NativeHeaders, OutgoingRecord};
 pub use metadata::TopicUuid;
 pub(super) use metadata::answering;
+pub use operations::{Operation, Operations};
 pub(super) use producer::{Producer, Served, TopicHandle};
 pub(super) use reader::{Fetched, FetchedRecord, Reader};

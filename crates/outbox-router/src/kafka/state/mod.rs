@@ -91,6 +91,18 @@ impl StateTopic {
         self.check(&known)
     }
 
+    /// Checks the topic as [`StateTopic::open`] does, and creates nothing; `None`: it is missing.
+    ///
+    /// # Errors
+    /// As [`StateTopic::open`].
+    pub(super) fn inspect(&self) -> Result<Option<Vec<Failure>>, Failure> {
+        match self.topic_client.metadata(&self.name) {
+            Ok(known) => self.check(&known).map(Some),
+            Err(MetadataError::Missing(_)) => Ok(None),
+            Err(MetadataError::Other(failure)) => Err(self.explain(failure)),
+        }
+    }
+
     /// Reads where the topic ends, which shows whether it was written to since
     /// [`StateTopic::read`].
     ///

@@ -1,0 +1,238 @@
+//! Everything that was read, before anything is judged.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use relay::{
+    Failure, Names, Outboxes, TopicName,
+    source::{Catalog, RowMovePrivileges, SlotReading},
+};
+
+use super::check::NotRun;
+use crate::{
+    cli::witness::PipelineRecords,
+    config::CreateTopics,
+    kafka::{Operations, StateTopicInspected, TopicInspected},
+    monitor::pins::WalPin,
+    shell::SourceReading,
+};
+
+/// A part that was read, or why it was not.
+pub(super) type Part<T> = Result<T, Failure>;
+
+/// See the module's header.
+pub(super) struct Facts {
+    pub(super) configuration: ConfigurationFacts,
+    pub(super) postgres: Part<PostgresFacts>,
+    pub(super) kafka: Part<KafkaFacts>,
+    /// The pipeline's witness; `None` where none is kept.
+    pub(super) witness: Option<Part<PipelineRecords>>,
+}
+
+impl Facts {
+    pub(super) fn postgres(&self) -> Result<&PostgresFacts, NotRun> {
+        self.postgres.as_ref().map_err(NotRun::from)
+    }
+
+    pub(super) fn server(&self) -> Result<&ServerFacts, NotRun> {
+        self.postgres()?.server.as_ref().map_err(NotRun::from)
+    }
+
+    pub(super) fn slots(&self) -> Result<&SlotFacts, NotRun> {
+        self.postgres()?.slots.as_ref().map_err(NotRun::from)
+    }
+
+    pub(super) fn publication(&self) -> Result<&PublicationFacts, NotRun> {
+        self.postgres()?.publication.as_ref().map_err(NotRun::from)
+    }
+
+    pub(super) fn tables(&self) -> Result<&[TableFacts], NotRun> {
+        self.postgres()?.tables.as_deref().map_err(NotRun::from)
+    }
+
+    pub(super) fn kafka(&self) -> Result<&KafkaFacts, NotRun> {
+        self.kafka.as_ref().map_err(NotRun::from)
+    }
+}
+
+/// What the configuration says, and where its secrets are.
+#[derive(Debug, Clone)]
+pub(super) struct ConfigurationFacts {
+    pub(super) admin: std::net::SocketAddr,
+    pub(super) has_state_topic: bool,
+    pub(super) file: Option<PathBuf>,
+    /// Keys whose values stand in the file as they are, and are secret.
+    pub(super) plain_secrets: Vec<String>,
+    /// What the connection string gives cause to warn of.
+    pub(super) connection_warnings: Vec<String>,
+    /// `security.protocol` in lower case, where it is set.
+    pub(super) kafka_protocol: Option<String>,
+    /// `monitor.bytes_behind.critical`.
+    pub(super) critical_bytes: u64,
+}
+
+/// What PostgreSQL says.
+pub(super) struct PostgresFacts {
+    /// What `run` reads before a stream starts, on a replication connection; or why it could not.
+    pub(super) source: Part<Box<SourceReading>>,
+    /// Why `run` would refuse the server or the role.
+    pub(super) refused: Option<Failure>,
+    pub(super) server: Part<ServerFacts>,
+    pub(super) sessions: SessionFacts,
+    pub(super) slots: Part<SlotFacts>,
+    pub(super) pin: Part<Option<WalPin>>,
+    pub(super) publication: Part<PublicationFacts>,
+    pub(super) tables: Part<Vec<TableFacts>>,
+    /// Which roles may move rows of partitioned outboxes.
+    pub(super) moves: Part<Vec<RowMovePrivileges>>,
+    /// Views of the system that the role may not read.
+    pub(super) denied: Vec<DeniedView>,
+    /// Why rows cannot be removed; `None` where [retention] is off.
+    pub(super) retention: Option<Vec<Failure>>,
+    /// Why events cannot be held; `None` where no class of errors makes dead letters.
+    pub(super) dead_letters: Option<Vec<Failure>>,
+}
+
+/// A view that the role may not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DeniedView {
+    pub(super) name: &'static str,
+    /// Whether `run` reads it before a stream.
+    pub(super) is_needed: bool,
+}
+
+/// The process ids that a session has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SessionFacts {
+    /// What the server announced when the replication connection began.
+    pub(super) announced: Option<i32>,
+    /// What `pg_backend_pid()` says there.
+    pub(super) answered: Option<i32>,
+    /// What it says at the begin and at the end of one SQL session.
+    pub(super) first: Option<i32>,
+    pub(super) last: Option<i32>,
+}
+
+/// The server and the role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ServerFacts {
+    /// `server_version_num`.
+    pub(super) version: i32,
+    /// The role, as an SQL identifier.
+    pub(super) role: String,
+    pub(super) is_superuser: bool,
+    pub(super) database: String,
+    /// The server's clock minus this machine's, in microseconds.
+    pub(super) clock_ahead: i64,
+    /// How wrong that may be: half of the time that the answer took.
+    pub(super) clock_margin: i64,
+    /// The server's clock, in microseconds since 1970.
+    pub(super) clock: i64,
+    /// `max_slot_wal_keep_size` in bytes; `None`: no limit.
+    pub(super) wal_limit: Option<u64>,
+    /// `idle_replication_slot_timeout`, as the server prints it; `None`: off, or before 18.
+    pub(super) idle_timeout: Option<String>,
+    /// `synchronized_standby_slots`, from 17 on.
+    pub(super) standby_slots: Vec<String>,
+    pub(super) slots_max: i64,
+}
+
+/// The router's slot, and the others of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SlotFacts {
+    pub(super) name: String,
+    pub(super) reading: SlotReading,
+    /// `application_name` of the session that reads the slot; `None` also where the role may not
+    /// see it.
+    pub(super) reader: Option<String>,
+    /// The router's `application_name`.
+    pub(super) own: String,
+    pub(super) others: Vec<OtherSlot>,
+}
+
+/// A slot that is not the router's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OtherSlot {
+    pub(super) name: String,
+    pub(super) is_physical: bool,
+    pub(super) is_active: bool,
+    pub(super) is_lost: bool,
+    /// Bytes of WAL that it keeps.
+    pub(super) kept: Option<u64>,
+}
+
+/// The publication, and what the witness remembers of it.
+#[derive(Debug, Clone)]
+pub(super) struct PublicationFacts {
+    pub(super) name: String,
+    pub(super) outboxes: Outboxes,
+    pub(super) catalog: Catalog,
+    pub(super) remembered: Option<Catalog>,
+    /// What it publishes; `None` where it does not exist.
+    pub(super) extent: Option<PublicationExtent>,
+}
+
+/// What a publication publishes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PublicationExtent {
+    pub(super) is_for_all_tables: bool,
+    /// `update`, `delete`, `truncate`, as far as it publishes them.
+    pub(super) operations: Vec<&'static str>,
+    /// Published tables that are no outboxes; at most some of them.
+    pub(super) others: Vec<String>,
+}
+
+/// An outbox table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TableFacts {
+    /// As messages name it.
+    pub(super) name: String,
+    /// As an SQL identifier.
+    pub(super) quoted: String,
+    /// Why no row of it can become a record.
+    pub(super) unsuitable: Option<Failure>,
+    pub(super) is_owned: bool,
+    pub(super) is_partitioned: bool,
+    pub(super) leaves: u64,
+    /// With indexes and TOAST.
+    pub(super) bytes: u64,
+    pub(super) updated: u64,
+    pub(super) deleted: u64,
+    /// Rules on INSERT, as SQL identifiers.
+    pub(super) rules: Vec<String>,
+    /// Columns in which a NULL stops the router, and which may be NULL; as SQL identifiers.
+    pub(super) nullable: Vec<String>,
+    pub(super) id: Option<ColumnIndex>,
+    pub(super) time: Option<ColumnIndex>,
+    pub(super) is_retained_by_router: bool,
+    /// The template of its topic, where its columns fit.
+    pub(super) template: Option<String>,
+}
+
+/// A column, as an SQL identifier, and whether an index begins with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ColumnIndex {
+    pub(super) column: String,
+    pub(super) is_indexed: bool,
+}
+
+/// What Kafka says.
+pub(super) struct KafkaFacts {
+    /// The argument of `--bootstrap-server`, and how many replicas the cluster can give.
+    pub(super) names: Names,
+    pub(super) brokers: Vec<i32>,
+    pub(super) state_topic: Option<(TopicName, Part<StateTopicInspected>)>,
+    pub(super) topics: Vec<TopicReading>,
+    /// The templates of topics, and whether a topic of each exists.
+    pub(super) templates: Vec<(String, bool)>,
+    /// What the principal may do with each topic, as far as it is known.
+    pub(super) operations: HashMap<String, Operations>,
+    pub(super) on_cluster: Option<Operations>,
+    pub(super) create: Option<CreateTopics>,
+    pub(super) row_bytes: u64,
+}
+
+/// A topic that records go to.
+pub(super) struct TopicReading {
+    pub(super) name: TopicName,
+    pub(super) found: Part<TopicInspected>,
+}

@@ -1,0 +1,61 @@
+//! Reads the facts. Nothing here writes: the SQL session is read-only, the catalog is read in a
+//! read-only transaction, and Kafka is asked for metadata and settings alone.
+//!
+//! The witness is read first, because it names tables to look for; then PostgreSQL, which says
+//! which topics there may be; then Kafka. Each has a time limit of its own, and none is left out
+//! because another does not answer.
+
+mod configuration;
+mod kafka;
+mod postgres;
+mod table;
+
+use std::{future::Future, path::Path, time::Duration};
+
+use relay::{Code, Failure};
+
+use super::facts::{Facts, Part};
+use crate::{
+    cli::{connect::Access, witness::Records},
+    config::{Environment, Loaded},
+};
+
+/// How long each side may take altogether. A statement or a request has limits of some seconds, and
+/// a cluster with thousands of topics takes several.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Reads everything.
+pub(super) async fn facts(
+    file: Option<&Path>,
+    loaded: &Loaded,
+    environment: &Environment,
+    access: Access<'_>,
+) -> Facts {
+    let config = &loaded.config;
+    let configuration = configuration::facts(file, config, environment);
+    let witness = match Records::of(config, access) {
+        Ok(None) => None,
+        Ok(Some(records)) => Some(within(Code::KafkaUnreachable, "Kafka", records.read()).await),
+        Err(failure) => Some(Err(failure)),
+    };
+    let known = witness.as_ref().and_then(|read| read.as_ref().ok()?.witness.as_ref());
+    let remembered = known.map(|witness| &witness.catalog);
+    let read = postgres::facts(config, access, environment, remembered);
+    let postgres = Box::pin(within(Code::ServerUnreachable, "PostgreSQL", read)).await;
+    let templates = kafka::templates(config, postgres.as_ref().ok());
+    let in_use = known.map(|witness| witness.partitions.keys().cloned().collect());
+    let read = kafka::facts(config, templates, in_use.unwrap_or_default());
+    let kafka = within(Code::KafkaUnreachable, "Kafka", read).await;
+    Facts { configuration, postgres, kafka, witness }
+}
+
+/// Gives up after [`LIMIT`]: whoever does not answer is not waited for.
+async fn within<T>(code: Code, who: &str, read: impl Future<Output = Part<T>>) -> Part<T> {
+    match tokio::time::timeout(LIMIT, read).await {
+        Ok(read) => read,
+        Err(_) => {
+            let what = format!("{who} did not answer everything within {} s", LIMIT.as_secs());
+            Err(Failure::new(code, what))
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the catalog and the statistics say of one outbox table.
+
+use relay::{
+    Failure, OutboxTable, Role, TableName, is_role_required, retention::row_columns, source::Oid,
+};
+use tokio_postgres::Client;
+
+use crate::{
+    cli::{
+        doctor::facts::{ColumnIndex, TableFacts},
+        explain_row::{dry_run_of, why_none_fits},
+    },
+    config::Config,
+    postgres::{one_row, quote_identifier, quote_table},
+    prepare,
+    republish::table_row::TableRow,
+};
+
+/// A NULL in the column of one of these stops the router.
+const NOT_NULL: [Role; 3] = [Role::Id, Role::AggregateType, Role::AggregateId];
+
+/// Reads them.
+///
+/// # Errors
+/// The table does not exist, or the server does not answer.
+pub(super) async fn facts(
+    mut client: &Client,
+    config: &Config,
+    name: &TableName,
+) -> Result<TableFacts, Failure> {
+    let row = TableRow::describe(client, name).await?;
+    let mapped = Mapped::of(&row, config)?;
+    let statement = format!(
+        "with tree as (select {oid}::oid as oid \
+             union select relid from pg_partition_tree({oid}::oid::regclass)) \
+         select pg_has_role(c.relowner, 'usage'), c.relkind = 'p', \
+           (select count(*) from pg_partition_tree(c.oid) where isleaf and relid <> c.oid), \
+           (select coalesce(sum(pg_total_relation_size(oid)), 0)::int8 from tree), \
+           (select coalesce(sum(pg_stat_get_tuples_updated(oid)), 0)::int8 from tree), \
+           (select coalesce(sum(pg_stat_get_tuples_deleted(oid)), 0)::int8 from tree), \
+           (select array_to_json(array(select quote_ident(r.rulename) from pg_rewrite r \
+             where r.ev_class = c.oid and r.ev_type = '3' order by 1))), \
+           (select array_to_json(array(select a.attname::text from pg_attribute a \
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped \
+               and not a.attnotnull order by a.attnum))), \
+           (select array_to_json(array(select a.attname::text from pg_index i \
+             join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] \
+             where i.indrelid = c.oid and i.indisvalid and i.indpred is null))) \
+         from pg_class c where c.oid = {oid}",
+        oid = row.oid
+    );
+    let mut answer = one_row(&mut client, "the table", &statement).await?;
+    let (is_owned, is_partitioned) = (answer.boolean()?, answer.boolean()?);
+    let (leaves, bytes) = (answer.parsed()?, answer.parsed()?);
+    let (updated, deleted) = (answer.parsed()?, answer.parsed()?);
+    let rules: Vec<String> = answer.json()?;
+    let nullable: Vec<String> = answer.json()?;
+    let indexed: Vec<String> = answer.json()?;
+    let index_of = |column: String| ColumnIndex {
+        is_indexed: indexed.contains(&column),
+        column: quote_identifier(&column),
+    };
+    let needed = mapped.not_null.iter().filter(|column| nullable.contains(column));
+    Ok(TableFacts {
+        name: name.to_string(),
+        quoted: quote_table(name),
+        unsuitable: mapped.unsuitable,
+        is_owned,
+        is_partitioned,
+        leaves,
+        bytes,
+        updated,
+        deleted,
+        rules,
+        nullable: needed.map(|column| quote_identifier(column)).collect(),
+        id: mapped.id.map(index_of),
+        time: mapped.time.map(index_of),
+        is_retained_by_router: crate::retention::RetentionSettings::of(config).is_on(),
+        template: mapped.template,
+    })
+}
+
+/// What the configuration makes of the columns.
+#[derive(Default)]
+struct Mapped {
+    unsuitable: Option<Failure>,
+    template: Option<String>,
+    id: Option<String>,
+    time: Option<String>,
+    /// Columns in which a NULL stops the router.
+    not_null: Vec<String>,
+}
+
+impl Mapped {
+    fn of(row: &TableRow, config: &Config) -> Result<Self, Failure> {
+        let outboxes = config.outboxes();
+        let row_bytes = prepare::size(config.limits.row_bytes);
+        let run = dry_run_of(row, &outboxes, row_bytes)?;
+        let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) else {
+            let unsuitable = Some(why_none_fits(row, &outboxes, row_bytes)?);
+            return Ok(Self { unsuitable, ..Self::default() });
+        };
+        let table: &OutboxTable = mapping.table();
+        let names: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
+        let found = row_columns(table, &names)?;
+        let time = config.retention.time_column.as_deref().filter(|name| row.has(name));
+        let column = |role: &Role| {
+            let name = mapping.column(*role).filter(|name| row.has(name))?;
+            is_role_required(table, *role).then(|| name.to_owned())
+        };
+        Ok(Self {
+            unsuitable: None,
+            template: Some(mapping.topic().to_string()),
+            id: found.id.map(str::to_owned),
+            time: time.or(found.time).map(str::to_owned),
+            not_null: NOT_NULL.iter().filter_map(column).collect(),
+        })
+    }
+}

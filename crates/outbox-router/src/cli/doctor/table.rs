@@ -1,0 +1,241 @@
+//! The outbox tables: whether their rows can become records, and what they will cost.
+
+use relay::{Code, Failure, Name, Names};
+
+use super::{
+    check::{Check, error, note, warning},
+    facts::{ColumnIndex, TableFacts},
+    finding::{Finding, Severity},
+};
+use crate::{codes::Advice, wording};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "the columns fit",
+        reports: &[
+            error(Code::ColumnMissing.as_str()),
+            error(Code::PresetUnclear.as_str()),
+            error(Code::ColumnType.as_str()),
+            error(Code::TableMissing.as_str()),
+        ],
+        judge: |facts| {
+            let unsuitable = facts.tables()?.iter().filter_map(|table| table.unsuitable.as_ref());
+            Ok(unsuitable.map(Finding::of).collect())
+        },
+    },
+    Check {
+        name: "no column that names the record may be NULL",
+        reports: &[warning(Advice::ColumnNullable.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(nullable).collect()),
+    },
+    Check {
+        name: "no rule takes inserts away",
+        reports: &[warning(Advice::RuleOnInsert.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(rules).collect()),
+    },
+    Check {
+        name: "a partitioned table has partitions",
+        reports: &[error(Advice::NoPartition.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(partitions).collect()),
+    },
+    Check {
+        name: "no role but the owner may move rows to another partition",
+        reports: &[warning(Code::RowsMove.as_str())],
+        judge: |facts| {
+            let moves = facts.postgres()?.moves.as_ref().map_err(super::check::NotRun::from)?;
+            Ok(moves.iter().map(|may_move| Finding::of(&may_move.finding())).collect())
+        },
+    },
+    Check {
+        name: "rows are only inserted and deleted",
+        reports: &[note(Advice::RowsUpdated.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(updated).collect()),
+    },
+    Check {
+        name: "the column of the id is indexed",
+        reports: &[warning(Advice::IdWithoutIndex.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(id_index).collect()),
+    },
+    Check {
+        name: "the column of the time is indexed",
+        reports: &[note(Advice::TimeWithoutIndex.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(time_index).collect()),
+    },
+    Check {
+        name: "something removes delivered rows",
+        reports: &[warning(Advice::TableGrows.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(growth).collect()),
+    },
+    Check {
+        name: "[retention] can do its work",
+        reports: &[
+            warning(Code::Retention.as_str()),
+            error(Code::ServerUnreachable.as_str()),
+            error(Code::AuthenticationFailed.as_str()),
+            error(Code::ServerFull.as_str()),
+            error(Code::ServerNotReady.as_str()),
+            error(Code::ServerError.as_str()),
+        ],
+        judge: |facts| Ok(retention(facts.postgres()?.retention.as_deref().unwrap_or_default())),
+    },
+];
+
+fn names(table: &TableFacts, statements: Option<String>) -> Names {
+    let mut names = Names::default();
+    names.set(Name::QuotedTable, table.quoted.clone());
+    if let Some(statements) = statements {
+        names.set(Name::Statements, statements);
+    }
+    names
+}
+
+fn nullable(table: &TableFacts) -> Vec<Finding> {
+    if table.nullable.is_empty() {
+        return Vec::new();
+    }
+    let alter = |column: &String| format!("alter column {column} set not null");
+    let alter: Vec<String> = table.nullable.iter().map(alter).collect();
+    let statement = format!("alter table {} {}", table.quoted, alter.join(", "));
+    let what = format!("{} may be NULL in table {}", table.nullable.join(", "), table.name);
+    let names = names(table, Some(statement));
+    vec![Finding::advice(Severity::Warning, Advice::ColumnNullable, what, &names)]
+}
+
+fn rules(table: &TableFacts) -> Vec<Finding> {
+    let finding = |rule: &String| {
+        let statement = format!("drop rule {rule} on {}", table.quoted);
+        let what = format!("rule {rule} rewrites inserts into table {}", table.name);
+        let names = names(table, Some(statement));
+        Finding::advice(Severity::Warning, Advice::RuleOnInsert, what, &names)
+    };
+    table.rules.iter().map(finding).collect()
+}
+
+fn partitions(table: &TableFacts) -> Option<Finding> {
+    let is_empty = table.is_partitioned && table.leaves == 0;
+    let what = || format!("table {} is partitioned and has no partition", table.name);
+    is_empty
+        .then(|| Finding::advice(Severity::Error, Advice::NoPartition, what(), &names(table, None)))
+}
+
+fn updated(table: &TableFacts) -> Option<Finding> {
+    let what = || format!("table {} has had {} updates of rows", table.name, table.updated);
+    (table.updated > 0)
+        .then(|| Finding::advice(Severity::Note, Advice::RowsUpdated, what(), &names(table, None)))
+}
+
+/// On a partitioned table such a statement locks it until all partitions are indexed.
+fn create_index(table: &TableFacts, column: &str) -> String {
+    let concurrently = if table.is_partitioned { "" } else { "concurrently " };
+    format!("create index {concurrently}on {} ({column})", table.quoted)
+}
+
+fn without_index(
+    table: &TableFacts,
+    column: Option<&ColumnIndex>,
+    (severity, advice): (Severity, Advice),
+) -> Option<Finding> {
+    let ColumnIndex { column, .. } = column.filter(|column| !column.is_indexed)?;
+    let what = format!("table {} has no index that begins with {column}", table.name);
+    let names = names(table, Some(create_index(table, column)));
+    Some(Finding::advice(severity, advice, what, &names))
+}
+
+fn id_index(table: &TableFacts) -> Option<Finding> {
+    without_index(table, table.id.as_ref(), (Severity::Warning, Advice::IdWithoutIndex))
+}
+
+/// Retention itself reports it where it is on.
+fn time_index(table: &TableFacts) -> Option<Finding> {
+    let time = table.time.as_ref().filter(|_| !table.is_retained_by_router);
+    without_index(table, time, (Severity::Note, Advice::TimeWithoutIndex))
+}
+
+/// A table of this size is no table of a first try.
+const GROWN_BYTES: u64 = 1 << 30;
+
+fn growth(table: &TableFacts) -> Option<Finding> {
+    let grows = table.bytes >= GROWN_BYTES
+        && table.deleted == 0
+        && !table.is_retained_by_router
+        // Whoever has made partitions may drop them, which no statistic shows.
+        && !table.is_partitioned;
+    let what = || {
+        let size = wording::bytes(table.bytes);
+        format!("table {} has {size}, and no row has ever been deleted", table.name)
+    };
+    grows.then(|| {
+        Finding::advice(Severity::Warning, Advice::TableGrows, what(), &names(table, None))
+    })
+}
+
+/// A missing table is the publication's finding, and an unsuitable one has its own.
+fn retention(failures: &[Failure]) -> Vec<Finding> {
+    const ELSEWHERE: [Code; 3] = [Code::TableMissing, Code::ColumnMissing, Code::PresetUnclear];
+    let own = failures.iter().filter(|failure| !ELSEWHERE.contains(&failure.code));
+    own.map(Finding::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Case;
+
+    use super::*;
+    use crate::cli::doctor::samples::{codes, table};
+
+    #[test]
+    fn a_table_as_setup_makes_it_gives_no_cause() {
+        let table = table();
+        assert!(nullable(&table).is_empty() && rules(&table).is_empty());
+        let single = [
+            partitions(&table),
+            updated(&table),
+            id_index(&table),
+            time_index(&table),
+            growth(&table),
+        ];
+        assert!(single.iter().all(Option::is_none), "{single:?}");
+    }
+
+    #[track_caller]
+    fn assert_advice(found: impl IntoIterator<Item = Finding>, code: &str, statement: &str) {
+        let found: Vec<Finding> = found.into_iter().collect();
+        assert_eq!(codes(&found), [code]);
+        let remedy = found[0].remedy.as_deref().unwrap();
+        assert!(remedy.contains(statement), "{remedy}");
+    }
+
+    #[test]
+    fn each_fault_has_its_code_and_the_statement_that_mends_it() {
+        let column = |is_indexed| Some(ColumnIndex { column: "\"c\"".to_owned(), is_indexed });
+        let at = "\"public\".\"outbox\"";
+        let found = nullable(&TableFacts { nullable: vec!["\"c\"".to_owned()], ..table() });
+        assert_advice(found, "D026", &format!("alter table {at} alter column \"c\" set not null"));
+        let found = rules(&TableFacts { rules: vec!["r".to_owned()], ..table() });
+        assert_advice(found, "D025", &format!("drop rule r on {at}"));
+        let found = partitions(&TableFacts { is_partitioned: true, ..table() });
+        assert_advice(found, "D027", &format!("partition of {at} default"));
+        let found = updated(&TableFacts { updated: 3, ..table() });
+        assert_advice(found, "D028", "on_update = \"error\"");
+        let found = id_index(&TableFacts { id: column(false), ..table() });
+        assert_advice(found, "D022", &format!("create index concurrently on {at} (\"c\")"));
+        let time = TableFacts { time: column(false), ..table() };
+        assert_advice(time_index(&time), "D023", "(\"c\")");
+        let retained = TableFacts { is_retained_by_router: true, ..time };
+        assert!(time_index(&retained).is_none(), "retention reports it");
+        let large = TableFacts { bytes: 2 << 30, ..table() };
+        assert_advice(growth(&large), "D024", "retention.mode");
+        assert!(growth(&TableFacts { deleted: 1, ..large.clone() }).is_none());
+        assert!(growth(&TableFacts { is_retained_by_router: true, ..large }).is_none());
+    }
+
+    #[test]
+    fn what_keeps_retention_from_its_work_has_the_code_of_run() {
+        let index = Failure::of(Case::RetentionWithoutIndex, "no index")
+            .naming(Name::Statements, "create index");
+        let missing = Failure::new(Code::TableMissing, "no table");
+        let unreachable = Failure::new(Code::ServerUnreachable, "retention.url leads nowhere");
+        assert_eq!(codes(&retention(&[index, missing, unreachable])), ["P038", "P001"]);
+        assert!(retention(&[]).is_empty());
+    }
+}

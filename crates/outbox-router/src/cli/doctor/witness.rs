@@ -1,0 +1,138 @@
+//! The witness: what is open in it, and what a router that continues from it would find.
+
+use relay::{
+    Code, Failure,
+    source::{Expectations, PositionCheck, Present, gaps_since},
+    witness::{OpenFinding, Witness},
+};
+
+use super::{
+    check::{Check, Judged, NotRun, error, warning},
+    facts::{Facts, PostgresFacts, PublicationFacts},
+    finding::Finding,
+    publication, slot,
+};
+use crate::{cli::witness::PipelineRecords, codes::hint_of_open};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "no gap is open, and nothing happened to slot and server since the last session",
+        reports: &[
+            error(Code::SlotMissing.as_str()),
+            error(Code::SlotLost.as_str()),
+            error(Code::SlotMoved.as_str()),
+            error(Code::HistoryChanged.as_str()),
+            error(Code::PublicationMissing.as_str()),
+            error(Code::PublicationLacksTable.as_str()),
+            error(Code::PublicationLacksInsert.as_str()),
+            error(Code::PublicationFiltersRows.as_str()),
+            error(Code::PublicationLacksColumn.as_str()),
+            error(Code::PublicationByLeaf.as_str()),
+            error(Code::PublicationReplaced.as_str()),
+            error(Code::TableReplaced.as_str()),
+            error(Code::TableInherited.as_str()),
+            error(Code::PublicationAltered.as_str()),
+            error(Code::HeldTableBehind.as_str()),
+            error(Code::ClusterChanged.as_str()),
+        ],
+        judge: gaps,
+    },
+    Check {
+        name: "the pipeline has a witness",
+        reports: &[warning(Code::WitnessMissing.as_str())],
+        judge: missing,
+    },
+];
+
+fn read(facts: &Facts) -> Result<Option<&PipelineRecords>, NotRun> {
+    match &facts.witness {
+        None => Ok(None),
+        Some(Ok(records)) => Ok(Some(records)),
+        Some(Err(failure)) => Err(failure.into()),
+    }
+}
+
+fn missing(facts: &Facts) -> Judged {
+    let Some(records) = read(facts)? else { return Ok(Vec::new()) };
+    let beginning = |witness: &Witness| {
+        let open = witness.open_findings();
+        open.iter().any(|open| matches!(open, OpenFinding::Beginning(_)))
+    };
+    let what = match &records.witness {
+        None => "there is no witness of this pipeline in the state topic",
+        Some(witness) if beginning(witness) => {
+            "the pipeline began without a witness, and nobody has accepted that"
+        }
+        Some(_) => return Ok(Vec::new()),
+    };
+    Ok(vec![Finding::of(&Failure::new(Code::WitnessMissing, what))])
+}
+
+/// What stands in the witness, under the name by which it is accepted; then what a router would
+/// find, except what the checks of slot and publication report.
+fn gaps(facts: &Facts) -> Judged {
+    let records = read(facts)?;
+    let Some((records, witness)) =
+        records.and_then(|records| Some((records, records.witness.as_ref()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    for open in witness.open_findings() {
+        if let OpenFinding::Gap(gap) = &open {
+            let mut finding = Finding::of(&gap.failure);
+            finding.message = format!("{} is open: {}", open.name(), finding.message);
+            finding.remedy = hint_of_open(&gap.failure, &open.name());
+            findings.push(finding);
+        }
+    }
+    let (postgres, publication) = match (facts.postgres(), facts.publication()) {
+        (Ok(postgres), Ok(publication)) => (postgres, publication),
+        // What is open is known without PostgreSQL.
+        (Err(_), _) | (_, Err(_)) if !findings.is_empty() => return Ok(findings),
+        (Err(why), _) | (_, Err(why)) => return Err(why),
+    };
+    let found = since(postgres, publication, records, witness);
+    let is_known =
+        |code: Code| is_reported_elsewhere(code) || findings.iter().any(|open| open.is(code));
+    let found: Vec<Finding> =
+        found.iter().filter(|failure| !is_known(failure.code)).map(Finding::of).collect();
+    findings.extend(found);
+    Ok(findings)
+}
+
+/// The checks of slot and publication report these codes from the same facts.
+fn is_reported_elsewhere(code: Code) -> bool {
+    let checks = slot::CHECKS.iter().chain(publication::CHECKS);
+    checks.flat_map(|check| check.reports).any(|reports| reports.code == code.as_str())
+}
+
+fn since(
+    postgres: &PostgresFacts,
+    publication: &PublicationFacts,
+    records: &PipelineRecords,
+    witness: &Witness,
+) -> Vec<Failure> {
+    // Without it, the check of the connection has said why.
+    let Ok(source) = &postgres.source else { return Vec::new() };
+    let slot = match &postgres.slots {
+        Ok(slots) => slots.name.as_str(),
+        Err(_) => return Vec::new(),
+    };
+    let expected = Expectations {
+        slot,
+        publication: &publication.name,
+        outboxes: &publication.outboxes,
+        witness: Some(witness),
+        position_check: PositionCheck::Compared,
+    };
+    let present = Present {
+        cluster: &records.cluster,
+        server: source.server.clone(),
+        timelines: &source.timelines,
+        reading: &source.slot_reading,
+        catalog: source.catalog.clone(),
+        held: source.held.clone(),
+    };
+    gaps_since(witness, expected, present).into_iter().map(|gap| gap.failure).collect()
+}

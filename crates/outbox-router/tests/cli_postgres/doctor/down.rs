@@ -1,0 +1,68 @@
+//! Servers that are down, or do not answer.
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use outbox_router::cli::Exit;
+
+use super::pair::{STATE, TOPIC, doctor, type_line};
+use crate::server::Server;
+use testbed::kafka::{KafkaCluster, KafkaOptions};
+
+fn line(url: &str, servers: &str, words: &[&str]) -> Vec<String> {
+    let settings = [
+        format!("postgres.url={url}"),
+        format!("kafka.bootstrap_servers={servers}"),
+        format!("kafka.state_topic={STATE}"),
+    ];
+    let mut line: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    line.extend(settings.into_iter().flat_map(|setting| ["--set".to_owned(), setting]));
+    line
+}
+
+/// Nobody listens there.
+const NOBODY: &str = "127.0.0.1:1";
+
+#[tokio::test]
+async fn a_kafka_that_is_down_hides_nothing_of_postgres() {
+    let server = Server::with_settings("max_slot_wal_keep_size = '10GB'");
+    let line = line(&server.url("postgres"), NOBODY, &["doctor", "--json"]);
+    let found = doctor(None, &line).await;
+    assert_eq!(found.exit, Exit::Failure);
+    let expected = ["D003", "K001", "P010", "P020"].map(str::to_owned).into();
+    assert_eq!(found.serious(), expected, "{:#}", found.report);
+}
+
+#[tokio::test]
+async fn a_postgres_that_is_down_hides_nothing_of_kafka() {
+    let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("Kafka");
+    kafka.create_topic(TOPIC, 1, &[("cleanup.policy", "compact")]).await.expect("a topic");
+    kafka.create_topic(STATE, 1, &[("cleanup.policy", "compact")]).await.expect("a topic");
+    let url = format!("postgres://router@{NOBODY}/shop");
+    let line = line(&url, &kafka.bootstrap(), &["doctor", "--json"]);
+    let found = doctor(None, &line).await;
+    assert_eq!(found.exit, Exit::Failure);
+    let expected = ["D033", "K022", "P001"].map(str::to_owned).into();
+    assert_eq!(found.serious(), expected, "{:#}", found.report);
+    assert_ne!(found.report["not_run"], 0);
+}
+
+/// Connections are accepted, and nobody ever answers: the kernel does the one, and nobody the other.
+#[tokio::test]
+async fn servers_that_never_answer_are_given_up_in_time() {
+    let silent = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let [postgres, kafka] = silent.each_ref().map(|one| one.local_addr().expect("an address"));
+    let url = format!("postgres://router@{postgres}/shop?connect_timeout=2&sslmode=disable");
+    let line = line(&url, &kafka.to_string(), &["doctor"]);
+    let began = Instant::now();
+    let (exit, out, err) = type_line(None, &line).await;
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert_eq!(exit, Exit::Failure, "{out}{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("error    P001: "), "{out}");
+    assert!(out.contains("\nerror    K001: "), "{out}");
+    assert!(out.contains("not run: P001: "), "{out}");
+    assert!(out.contains("not run: K001: "), "{out}");
+}
