@@ -6,6 +6,7 @@
 //! without `--apply`.
 
 mod accept;
+mod alerts;
 mod args;
 mod check;
 mod cleanup;
@@ -52,6 +53,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use alerts::{AlertsArgs, Pipelines, RuleFormat};
 pub use args::{
     AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, OpenGaps, Repeat, RunArgs,
     StatusArgs, Task, TeardownArgs,
@@ -167,7 +169,7 @@ pub async fn execute(
         Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Replay(args) => args.admin.admin_url.as_ref(),
         Task::Recover(args) => args.admin.admin_url.as_ref(),
-        Task::Check(_) | Task::Status(_) => None,
+        Task::Alerts(_) | Task::Check(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
     let access = Access::new(config, admin, environment);
@@ -185,6 +187,7 @@ pub async fn execute(
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)
         }
+        Task::Alerts(args) => alerts::alerts(args, config, terminal),
         Task::Cleanup(args) => Box::pin(cleanup::cleanup(args, config, access, terminal)).await,
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
