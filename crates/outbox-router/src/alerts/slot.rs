@@ -1,7 +1,7 @@
 //! Alerts on how far behind the slot is, and whether it is there and in use.
 //!
-//! While PostgreSQL does not answer, the slot's series keep their last values, so that none of these
-//! resolves because nobody looks. How old the values are is said by
+//! While PostgreSQL does not answer, the slot's series keep their last values, so that none of
+//! these resolves because nobody looks. How old the values are is said by
 //! `outbox_slot_last_poll_timestamp_seconds`, which has an alert of its own.
 
 use super::alert::{Alert, Expression, MINUTE, Severity};

@@ -34,9 +34,9 @@ pub(crate) const fn quiet(at: &'static str, alert: &'static str) -> Check {
     Check { at, alert, fired: &[] }
 }
 
-/// A test file of promtool, in which the rules are evaluated as often as the series have values: all
-/// cases have the same interval. What an alert's description says and where its page is follow from the
-/// table; labels and summary are what the case says.
+/// A test file of promtool. The rules are evaluated as often as the series have values, so all
+/// cases have the same interval. What an alert's description says and where its page is follow from
+/// the table; labels and summary are what the case says.
 pub(crate) fn promtool_file(rule_file: &str, rules: &Rules<'_>, cases: &[&Case]) -> String {
     let interval = cases.first().expect("a case").interval;
     let mut file =

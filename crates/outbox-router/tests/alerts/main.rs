@@ -7,6 +7,7 @@
 mod admin_fixture;
 mod case;
 mod cases;
+mod command;
 mod files;
 
 use std::{
