@@ -5,6 +5,7 @@
     reason = "functions of a test fail by panicking, as the test itself does"
 )]
 
+mod alerts;
 mod backfill;
 mod bad_rows;
 mod brokers;

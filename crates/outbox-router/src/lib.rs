@@ -9,12 +9,14 @@
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
 //! * `republish` reads rows of an outbox table, and produces their records again.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
+//! * [`alerts`] is the table of alerts, from which rules and runbook follow.
 //! * [`codes`] says what every error code means and what to type.
 //! * [`block_on`] runs a command, or `run`, to its end.
 //! * [`prepare`] builds the parts of a configuration; [`app`] is `run`, made of these parts;
 //!   [`telemetry`] is the log.
 
 pub mod admin;
+pub mod alerts;
 pub mod app;
 pub mod block_on;
 mod blocking;

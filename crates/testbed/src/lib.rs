@@ -5,6 +5,7 @@
 //!
 //! * [`postgres`], [`kafka`], [`router`], [`debezium`]: real processes that can be stopped, killed
 //!   and started again.
+//! * [`prometheus`]: a real Prometheus that scrapes routers and says which alerts fire.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed or black-holed, or whose
 //!   responses can be held back.
 //! * [`tap`]: the positions that a router confirms, read off the wire.
@@ -21,6 +22,7 @@ pub mod load;
 pub mod ports;
 pub mod postgres;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod reader;
 pub mod router;

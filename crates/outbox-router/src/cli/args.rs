@@ -6,6 +6,7 @@ use std::{ffi::OsString, path::PathBuf, sync::OnceLock};
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
 use super::{
+    alerts::AlertsArgs,
     cleanup::CleanupArgs,
     compare::CompareArgs,
     confirmation::Confirmation,
@@ -73,6 +74,7 @@ impl Cli {
             Command::Task(Task::Setup(args)) => &args.overrides,
             Command::Task(Task::Teardown(args)) => &args.overrides,
             Command::Task(Task::Accept(args)) => &args.overrides,
+            Command::Task(Task::Alerts(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Doctor(args)) => &args.overrides,
             Command::Task(Task::Cleanup(args)) => &args.overrides,
@@ -218,6 +220,12 @@ pub enum Task {
         It reads the row from the outbox table, and then the one partition that the row belongs\n\
         to. Exit code 0: the event is in its topic; of a key, each that is listed.")]
     Where(WhereArgs),
+    /// Print the alert rules of Prometheus for this configuration, without connecting anywhere
+    #[command(after_help = "Examples:\n  \
+        outbox-router alerts --config shop.toml >/etc/prometheus/rules/shop.yml\n  \
+        outbox-router alerts --format kubernetes | kubectl apply -f -\n\n\
+        What each alert means and what to do: docs/runbook.")]
+    Alerts(AlertsArgs),
 }
 
 /// `run`

@@ -6,6 +6,7 @@
 //! without `--apply`.
 
 mod accept;
+mod alerts;
 mod args;
 mod check;
 mod cleanup;
@@ -53,6 +54,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use alerts::{AlertsArgs, Pipelines, RuleFormat};
 pub use args::{
     AcceptArgs, CheckArgs, Cli, Command, ExitOnFatal, ExplainArgs, OpenGaps, Repeat, RunArgs,
     StatusArgs, Task, TeardownArgs,
@@ -169,7 +171,7 @@ pub async fn execute(
         Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Replay(args) => args.admin.admin_url.as_ref(),
         Task::Recover(args) => args.admin.admin_url.as_ref(),
-        Task::Check(_) | Task::Doctor(_) | Task::Status(_) => None,
+        Task::Alerts(_) | Task::Check(_) | Task::Doctor(_) | Task::Status(_) => None,
     };
     let config = &loaded.config;
     let access = Access::new(config, admin, environment);
@@ -187,6 +189,7 @@ pub async fn execute(
             let file = config_file(cli, environment);
             check::check(file.as_deref(), loaded, environment, terminal)
         }
+        Task::Alerts(args) => alerts::alerts(args, config, terminal),
         Task::Doctor(args) => {
             let file = config_file(cli, environment);
             let configuration = (loaded, environment);

@@ -55,7 +55,8 @@ pub(crate) fn page() -> String {
     page
 }
 
-fn entry(explanation: &Explanation) -> String {
+/// One code.
+pub(crate) fn entry(explanation: &Explanation) -> String {
     let Explanation { code, title, meaning, remedy, cases } = explanation;
     let class = explanation.class().map(|class| format!(" *{}*:", class.as_str()));
     let class = class.unwrap_or_default();
@@ -78,6 +79,6 @@ fn entry(explanation: &Explanation) -> String {
 }
 
 /// Markdown takes `*` and `<` for its own.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('*', "\\*").replace('<', "\\<")
 }

@@ -1,6 +1,7 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
 //! `docs/errors.md` of the tables of codes, `docs/doctor.md` of the checks, `docs/tables.md` of the
-//! presets, and these tests fail when one of them is not current.
+//! presets, the heads of the pages in `docs/runbook` of the tables of alerts and codes, and these
+//! tests fail when one of them is not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 
@@ -8,6 +9,7 @@ mod doctor;
 mod errors;
 mod example;
 mod keys;
+mod runbook;
 mod tables;
 mod wrap;
 

@@ -233,6 +233,25 @@ impl PostgresServer {
         Ok(())
     }
 
+    /// Stops postmaster and backends with SIGSTOP: connections stay open, new ones are taken by the
+    /// kernel, and nobody answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.server.as_mut().context("PostgreSQL does not run")?.signal_family(Signal::STOP)
+    }
+
+    /// Continues them after [`pause`](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.server.as_mut().context("PostgreSQL does not run")?.signal_family(Signal::CONT)
+    }
+
     /// The process of the postmaster.
     ///
     /// # Errors

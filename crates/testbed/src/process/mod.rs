@@ -213,6 +213,27 @@ impl Process {
         Ok(())
     }
 
+    /// Sends a signal to it and to all its descendants: a server whose first process alone is
+    /// stopped goes on serving.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the signal may not be sent.
+    pub fn signal_family(&mut self, signal: Signal) -> anyhow::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        // First, so that a stopped one starts no further child.
+        kill_process(self.pid, signal)?;
+        for pid in descendants_of(self.pid)? {
+            match kill_process(pid, signal) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(error).context("cannot signal a child process"),
+            }
+        }
+        Ok(())
+    }
+
     /// Its exit status, or `None` while it runs.
     ///
     /// # Errors

@@ -1,0 +1,129 @@
+//! Alerts on the routers themselves: whether one runs, streams, and has a standby.
+//!
+//! A state changes for moments: a session that is tried again streams for an instant, and a router
+//! without Kafka goes between starting and blocked. So these rules ask for the greater part of the
+//! last minute, and not for a state that holds all the time; and a router that is replaced by its
+//! standby fires none of them.
+
+use super::alert::{Alert, Expression, MINUTE, Severity};
+
+pub(super) const ALERTS: &[Alert] = &[
+    Alert {
+        name: "OutboxRouterAbsent",
+        // The pipelines of the last day are those that should be there. If there was none, nothing
+        // at all is scraped.
+        expression: Expression::ByScope {
+            every: "(max by (namespace, pipeline) (last_over_time(outbox_build_info[1d])) \
+                    unless on (namespace, pipeline) \
+                    max by (namespace, pipeline) (outbox_build_info)) \
+                    or (absent(outbox_build_info) \
+                    unless on () max(last_over_time(outbox_build_info[1d])))",
+            one: "absent(outbox_build_info)",
+        },
+        hold: 2 * MINUTE,
+        severity: Severity::Critical,
+        summary: "{{ with $labels.pipeline }}no router of pipeline {{ . }}{{ else }}no outbox \
+                  router{{ end }} is scraped",
+        description: "No metric of it arrives any more, so no other alert can fire; and if no \
+                      router runs, WAL accumulates. Check that the process runs and is not \
+                      stopped, and that its [admin] listen address is the one that is scraped. \
+                      `outbox-router status` works with the router down.",
+    },
+    Alert {
+        name: "OutboxNotConnected",
+        expression: Expression::Same(
+            "(max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"starting\"}[1m])) \
+             > 0.5 unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             > 0.5) unless on (namespace, pipeline) \
+             max by (namespace, pipeline) \
+             (max_over_time(outbox_state{state=~\"blocked|failed\"}[1m])) == 1",
+        ),
+        hold: MINUTE,
+        severity: Severity::Critical,
+        summary: "pipeline {{ $labels.pipeline }} gets no connection",
+        description: "The router runs and tries again and again; no event reaches Kafka, and WAL \
+                      accumulates. The usual reason is a PostgreSQL that is down, does not answer, \
+                      or cannot be reached. Its reason: `outbox-router status`, or /readyz.",
+    },
+    Alert {
+        name: "OutboxBlocked",
+        expression: Expression::Same(
+            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"blocked\"}[1m])) \
+             == 1 unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             > 0.5",
+        ),
+        hold: MINUTE,
+        severity: Severity::Critical,
+        summary: "pipeline {{ $labels.pipeline }} is blocked by Kafka",
+        description: "The router reads from PostgreSQL, and Kafka acknowledges nothing: no broker \
+                      answers, a topic is missing, or the router may not write. It continues by \
+                      itself when the cause is gone. The code and what to type: \
+                      `outbox-router status`, or /readyz.",
+    },
+    Alert {
+        name: "OutboxFailed",
+        expression: Expression::Same(
+            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"failed\"}[1m])) \
+             == 1 unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             > 0.5",
+        ),
+        hold: MINUTE,
+        severity: Severity::Critical,
+        summary: "pipeline {{ $labels.pipeline }} has stopped: a person is needed",
+        description: "The router cannot go on by itself: a row cannot become a record, a right or a \
+                      setting is missing, or rows may be missing in Kafka (OutboxGapOpen). The \
+                      code, the object and what to type: `outbox-router status`, or /readyz.",
+    },
+    Alert {
+        name: "OutboxSlotHeldElsewhere",
+        expression: Expression::Same(
+            "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[1m])) \
+             > 0.5 unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[1m])) \
+             == 1",
+        ),
+        hold: MINUTE,
+        severity: Severity::Critical,
+        summary: "every router of pipeline {{ $labels.pipeline }} stands by: another process has \
+                  the slot",
+        description: "A process that is not scraped streams from the slot. If it is no router of \
+                      this pipeline, it takes the events away. Which one: `outbox-router status`, or \
+                      active_pid in pg_replication_slots.",
+    },
+    Alert {
+        name: "OutboxStandbyMissing",
+        // A standby is a router that stood by for half an hour: during a roll-out, the new process
+        // stands by for seconds.
+        expression: Expression::Same(
+            "(max by (namespace, pipeline) \
+             (max_over_time((outbox_state{state=\"standby\"} == 1 \
+             and (outbox_state{state=\"standby\"} offset 30m) == 1)[1d:5m])) == 1 \
+             unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (outbox_state{state=\"standby\"}) == 1) \
+             and on (namespace, pipeline) max by (namespace, pipeline) (outbox_build_info)",
+        ),
+        hold: 10 * MINUTE,
+        severity: Severity::Warning,
+        summary: "pipeline {{ $labels.pipeline }} has no standby any more",
+        description: "Within the last day a second router stood by, and now none does: nobody takes \
+                      over when the one that streams ends. It ended, is not scraped, has failed, or \
+                      has taken over and nothing took its place.",
+    },
+    Alert {
+        name: "OutboxReconnectFlapping",
+        expression: Expression::Same(
+            "max by (namespace, pipeline, peer) (increase(outbox_reconnects_total[15m])) > 5",
+        ),
+        hold: 0,
+        severity: Severity::Warning,
+        summary: "pipeline {{ $labels.pipeline }} loses its connection to {{ $labels.peer }} again \
+                  and again",
+        description: "More than five connections were replaced within a quarter of an hour. Events \
+                      flow in between, late, and some are produced twice. Look for a time limit of \
+                      a proxy or firewall on the way, and in the log for the code (P001, P009, \
+                      K001).",
+    },
+];

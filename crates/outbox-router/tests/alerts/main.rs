@@ -1,0 +1,143 @@
+//! The alert rules and our own `/metrics`, as Prometheus itself reads them.
+
+#![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
+
+#[path = "../admin_fixture/mod.rs"]
+#[allow(dead_code, reason = "what changes the answers is for the endpoint's own tests")]
+mod admin_fixture;
+mod case;
+mod cases;
+mod command;
+mod files;
+
+use std::{
+    collections::BTreeSet,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use case::{Case, promtool_file};
+use outbox_router::alerts::{DEFAULT_RUNBOOK, Form, Pace, Rules, Scope, alerts};
+
+/// What rules ask for and `/metrics` does not have yet. A test fails when it has.
+const NOT_YET_EXPOSED: [&str; 5] = [
+    "outbox_oldest_unacked_age_seconds",
+    "outbox_seconds_without_progress",
+    "outbox_slot_exists",
+    "outbox_slot_others_inactive",
+    "outbox_slot_pin_age_seconds",
+];
+
+/// Runs promtool, which must be there: rules that nobody checked are worse than none.
+fn promtool(arguments: &[&str], directory: &Path, input: &str) -> Output {
+    let mut child = Command::new("promtool")
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!("promtool does not start ({error}); apt-get install prometheus")
+        });
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn accepted(output: &Output) {
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{text}");
+}
+
+fn shop() -> Scope {
+    Scope::One { pipeline: "shop".to_owned(), slot: "s".to_owned() }
+}
+
+fn rules(scope: &Scope) -> Rules<'_> {
+    Rules { scope, pace: Pace::AS_SHIPPED, runbook: DEFAULT_RUNBOOK }
+}
+
+/// Runs cases against the rules of a scope. Each value of a series is evaluated.
+fn assert_hold(scope: &Scope, cases: &[&Case]) {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules(scope);
+    std::fs::write(folder.path().join("rules.yml"), rules.print(Form::Prometheus)).unwrap();
+    let intervals: BTreeSet<&str> = cases.iter().map(|case| case.interval).collect();
+    for interval in intervals {
+        let of_interval: Vec<&Case> =
+            cases.iter().copied().filter(|case| case.interval == interval).collect();
+        let file = promtool_file("rules.yml", &rules, &of_interval);
+        std::fs::write(folder.path().join("test.yml"), file).unwrap();
+        accepted(&promtool(&["test", "rules", "test.yml"], folder.path(), ""));
+    }
+}
+
+#[test]
+fn the_rules_fire_when_they_should_and_only_then() {
+    assert_hold(&Scope::Every, &cases::cases().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_calm_hour_fires_none() {
+    assert_hold(&Scope::Every, &[&cases::CALM_HOUR]);
+    assert_hold(&shop(), &[&cases::CALM_HOUR]);
+}
+
+#[test]
+fn the_rules_of_one_pipeline_miss_it_and_leave_the_others_alone() {
+    assert_hold(&shop(), &cases::OF_ONE.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
+    for alert in alerts() {
+        let of_alert = || {
+            cases::cases().flat_map(|case| case.checks).filter(|check| check.alert == alert.name)
+        };
+        assert!(of_alert().any(|check| !check.fired.is_empty()), "{} never fires", alert.name);
+        assert!(of_alert().any(|check| check.fired.is_empty()), "{} always fires", alert.name);
+    }
+}
+
+#[test]
+fn no_name_is_used_twice() {
+    let names: BTreeSet<&str> = alerts().map(|alert| alert.name).collect();
+    assert_eq!(names.len(), alerts().count());
+    let is_of_ours = |name: &&str| name.starts_with("Outbox");
+    assert!(names.iter().all(is_of_ours), "{names:?}");
+}
+
+#[tokio::test]
+async fn prometheus_accepts_the_exposed_metrics() {
+    let endpoint = admin_fixture::start().await;
+    let text = endpoint.get("/metrics").await;
+    let output = promtool(&["check", "metrics"], Path::new("."), &text);
+    accepted(&output);
+    // Lint findings are warnings to promtool, not to us.
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[tokio::test]
+async fn every_metric_that_a_rule_names_is_exposed() {
+    let names: BTreeSet<String> = alerts()
+        .map(|alert| Scope::Every.expression(alert, Pace::AS_SHIPPED))
+        .flat_map(|text| {
+            text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .filter(|word| word.starts_with("outbox_"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(names.len() >= 7, "{names:?}");
+    let text = admin_fixture::start().await.get("/metrics").await;
+    for name in names {
+        let is_exposed = text.contains(&format!("\n{name}{{"));
+        assert_ne!(is_exposed, NOT_YET_EXPOSED.contains(&name.as_str()), "{name}\n{text}");
+    }
+}

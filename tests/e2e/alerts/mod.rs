@@ -1,0 +1,186 @@
+//! Nobody sleeps through it: a real Prometheus with the shipped rules, twelve pipelines on which an
+//! event is written every few seconds, and twelve faults at once. While nothing is wrong no alert
+//! fires; each fault fires its alert, which goes on firing until the cause is gone.
+//!
+//! The rules are what `outbox-router alerts --every-pipeline` prints. The default run divides their
+//! durations by [`FASTER`] (`--faster`), so that it takes about two minutes; thresholds and rules
+//! are the same. `OUTBOX_ALERTS_FASTER=1` runs them as they are shipped.
+
+mod fault;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, ensure};
+use e2e::Fixture;
+use fault::{Done, Fault};
+use testbed::load::{Load, RunningLoad};
+use testbed::prometheus::Prometheus;
+use tokio::time::{Instant, sleep};
+
+/// What the durations of the rules are divided by, unless `OUTBOX_ALERTS_FASTER` says otherwise.
+const FASTER: u32 = 6;
+
+/// An alert has to fire within this time after its fault, by the clock of Prometheus.
+const FIRES_WITHIN: Duration = Duration::from_secs(180);
+
+/// How long an alert may go on after its cause is gone: the router may check every 30 s only, and
+/// the rules look back over a minute.
+const ENDS_WITHIN: Duration = Duration::from_secs(240);
+
+/// How long nothing happens, and how long a fault lasts once its alert fires, as shipped.
+const PHASE: Duration = Duration::from_secs(240);
+
+/// How often Prometheus is asked, which evaluates as often.
+const TICK: Duration = Duration::from_secs(1);
+
+fn faster() -> u32 {
+    match std::env::var("OUTBOX_ALERTS_FASTER") {
+        Ok(text) => text.parse().expect("OUTBOX_ALERTS_FASTER is a number"),
+        Err(_) => FASTER,
+    }
+}
+
+/// A pipeline at work, before and after its fault.
+struct Pipeline {
+    fault: Fault,
+    fixture: Fixture,
+    _load: RunningLoad,
+}
+
+async fn start(fault: Fault) -> anyhow::Result<Pipeline> {
+    let mut fixture = fault.fixture().prepare().await?;
+    fixture.start_accepted().await?;
+    let load = Load { writers: 1, events_per_second: Some(1), ..Load::default() };
+    let load = fixture.load(load);
+    Ok(Pipeline { fault, fixture, _load: load })
+}
+
+async fn shipped_rules(fixture: &Fixture, faster: u32) -> anyhow::Result<String> {
+    let factor = faster.to_string();
+    let line = ["alerts", "--every-pipeline", "--faster", &factor];
+    let output = fixture.router.command(&line).await?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The alerts that fire, as `pipeline name`.
+async fn firing(prometheus: &Prometheus) -> anyhow::Result<Vec<String>> {
+    let alerts = prometheus.alerts().await?.into_iter().filter(|alert| alert.fires);
+    Ok(alerts.map(|alert| format!("{} {}", alert.pipeline, alert.name)).collect())
+}
+
+fn wanted(fault: Fault) -> String {
+    format!("{} {}", fault.pipeline(), fault.alert())
+}
+
+/// The faults whose alert does not fire now.
+async fn silent(prometheus: &Prometheus) -> anyhow::Result<Vec<Fault>> {
+    let firing = firing(prometheus).await?;
+    Ok(Fault::ALL.into_iter().filter(|fault| !firing.contains(&wanted(*fault))).collect())
+}
+
+/// When the alert of each pipeline fired first, by the clock of Prometheus.
+async fn first_fired(prometheus: &Prometheus) -> anyhow::Result<BTreeMap<String, f64>> {
+    let query = "min_over_time(timestamp(ALERTS{alertstate=\"firing\"})[30m:1s])";
+    let found = prometheus.query(query).await?;
+    let label = |labels: &serde_json::Value, name: &str| {
+        labels.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    };
+    let key = |labels| format!("{} {}", label(labels, "pipeline"), label(labels, "alertname"));
+    Ok(found.iter().map(|(labels, at)| (key(labels), *at)).collect())
+}
+
+fn now() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
+}
+
+/// No alert fires for a while, and all twelve are scraped.
+async fn expect_calm(prometheus: &Prometheus, time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        sleep(TICK).await;
+        assert_eq!(firing(prometheus).await.unwrap(), [""; 0], "an alert fires in calm");
+    }
+    let count = "count(count by (pipeline) (outbox_build_info))";
+    let scraped = prometheus.query(count).await.unwrap();
+    assert_eq!(scraped.first().map(|(_, count)| *count), Some(12.0));
+}
+
+/// Waits until each fault fires its alert, and compares the times.
+async fn expect_fire(prometheus: &Prometheus, times: &[(Fault, f64, f64)]) {
+    let deadline = Instant::now() + FIRES_WITHIN;
+    loop {
+        let silent = silent(prometheus).await.unwrap();
+        if silent.is_empty() {
+            break;
+        }
+        let firing = firing(prometheus).await.unwrap();
+        assert!(Instant::now() < deadline, "{silent:?} fire nothing; these fire: {firing:?}");
+        sleep(TICK).await;
+    }
+    let fired = first_fired(prometheus).await.unwrap();
+    for (fault, begun, ended) in times {
+        let at = fired.get(&wanted(*fault)).copied().unwrap();
+        let (alert, after) = (fault.alert(), at - ended);
+        println!("{fault:?}: {alert} after {after:.0} s");
+        assert!(at >= *begun, "{fault:?}: {alert} fired before its cause");
+        assert!(after <= FIRES_WITHIN.as_secs_f64(), "{fault:?}: {alert} after {after:.0} s");
+    }
+}
+
+/// No alert of a fault ends while the fault lasts.
+async fn expect_last(prometheus: &Prometheus, time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        sleep(TICK).await;
+        let silent = silent(prometheus).await.unwrap();
+        assert!(silent.is_empty(), "{silent:?} fire no more, and the cause is still there");
+    }
+    println!("all that fires: {:?}", firing(prometheus).await.unwrap());
+}
+
+/// The alerts of the faults end when the causes are gone.
+async fn expect_end(prometheus: &Prometheus) {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    loop {
+        let firing = firing(prometheus).await.unwrap();
+        let left: Vec<String> =
+            Fault::ALL.map(wanted).into_iter().filter(|alert| firing.contains(alert)).collect();
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{left:?} fire still, and the cause is gone");
+        sleep(TICK).await;
+    }
+}
+
+#[tokio::test]
+async fn each_of_twelve_faults_fires_its_alert_until_its_cause_is_gone_and_calm_fires_none() {
+    let faster = faster();
+    let mut pipelines = Vec::new();
+    for fault in Fault::ALL {
+        let started = start(fault).await.with_context(|| format!("{fault:?}"));
+        pipelines.push(started.unwrap());
+    }
+    let rules = shipped_rules(&pipelines[0].fixture, faster).await.unwrap();
+    let targets: Vec<String> =
+        pipelines.iter().map(|of| of.fixture.router.admin().to_owned()).collect();
+    let prometheus = Prometheus::start(&rules, &targets).await.unwrap();
+    expect_calm(&prometheus, PHASE / faster).await;
+
+    let (mut done, mut times) = (Vec::new(), Vec::new());
+    for Pipeline { fault, fixture, .. } in &mut pipelines {
+        let begun = now();
+        let of_fault = Done::to(fixture, *fault).await.with_context(|| format!("{fault:?}"));
+        done.push(of_fault.unwrap());
+        times.push((*fault, begun, now()));
+    }
+    expect_fire(&prometheus, &times).await;
+    expect_last(&prometheus, PHASE / faster).await;
+
+    for (Pipeline { fault, fixture, .. }, of_fault) in pipelines.iter_mut().zip(done) {
+        of_fault.undo(fixture).await.with_context(|| format!("{fault:?}")).unwrap();
+    }
+    expect_end(&prometheus).await;
+}
