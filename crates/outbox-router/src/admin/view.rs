@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::AdminSettings;
+use super::{AdminSettings, Sources};
 use crate::{
     monitor::{Gap, Lag, MonitorReport, RelayReport},
     retention::RetentionReport,
@@ -33,16 +33,27 @@ pub struct View<'a> {
     pub now: Instant,
 }
 
-impl View<'_> {
-    /// The task that has published nothing for too long, if there is one.
-    pub(super) fn stale_task(&self) -> Option<&'static str> {
-        if self.now.duration_since(self.relay.published_at) > RELAY_STALE_AFTER {
-            Some("streaming")
-        } else if self.now.duration_since(self.monitor.ticked_at) > MONITOR_STALE_AFTER {
-            Some("monitor")
-        } else {
-            None
+impl<'a> View<'a> {
+    /// Copies what the tasks have published. The guards of the watch channels are dropped at once:
+    /// writers must not wait for a reader.
+    pub fn of(settings: &'a AdminSettings, sources: &Sources) -> Self {
+        Self {
+            settings,
+            relay: sources.relay.borrow().clone(),
+            monitor: sources.monitor.borrow().clone(),
+            retention: sources.retention.borrow().clone(),
+            now: Instant::now(),
         }
+    }
+
+    /// Whether the streaming task has published nothing for too long.
+    pub(super) fn is_relay_stale(&self) -> bool {
+        self.now.duration_since(self.relay.published_at) > RELAY_STALE_AFTER
+    }
+
+    /// Whether the monitor has published nothing for too long.
+    pub(super) fn is_monitor_stale(&self) -> bool {
+        self.now.duration_since(self.monitor.ticked_at) > MONITOR_STALE_AFTER
     }
 
     /// The gap that waits for a person's acceptance, if there is one.
@@ -54,7 +65,7 @@ impl View<'_> {
 
     /// The split of what the slot is behind; `None` when the slot could not be read or another
     /// router holds it.
-    pub(super) fn lag(&self) -> Option<Lag> {
+    pub fn lag(&self) -> Option<Lag> {
         Lag::split(&self.relay.snapshot, self.monitor.slot.health()?)
     }
 }
