@@ -29,6 +29,7 @@ use crate::{
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
+    service,
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
 };
 
@@ -136,11 +137,12 @@ impl App {
         );
         let sources =
             admin::Sources { relay: relay_seen, monitor: monitor_seen, retention: retention_seen };
+        let service = service::run(self.admin_settings(), sources.clone(), stop.subscribe());
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::pin!(monitor, retention, admin);
+        tokio::pin!(monitor, retention, admin, service);
         let (mut watches, mut removes) = (true, true);
         loop {
             tokio::select! {
@@ -152,6 +154,7 @@ impl App {
                 }
                 _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
+                never = &mut service => match never {},
                 // Neither is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
                 // It ends at once where it is off.
