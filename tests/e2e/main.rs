@@ -21,6 +21,7 @@ mod positions;
 mod recover;
 mod replay;
 mod retention;
+mod service;
 mod setup;
 mod shutdown;
 mod tables;

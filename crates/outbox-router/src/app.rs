@@ -29,6 +29,7 @@ use crate::{
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
+    service,
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
     status::{Limits, Observed, observer},
 };
@@ -150,11 +151,12 @@ impl App {
             observed: observed_seen,
             retention: retention_seen,
         };
+        let service = service::run(self.admin_settings(), sources.clone(), stop.subscribe());
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::pin!(monitor, observer, retention, admin);
+        tokio::pin!(monitor, observer, retention, admin, service);
         let (mut watches, mut observes, mut removes) = (true, true, true);
         loop {
             tokio::select! {
@@ -166,6 +168,7 @@ impl App {
                 }
                 _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
+                never = &mut service => match never {},
                 () = &mut observer, if observes => observes = false,
                 // None is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,

@@ -3,7 +3,8 @@
 //! * [`shell`] drives the core: one task, and one place where it waits.
 //! * [`postgres`] connects to PostgreSQL: the replication connection, and ordinary SQL.
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
-//! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
+//! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health, and
+//!   `service` tells the service manager of them.
 //! * [`retention`] removes delivered rows from the tables.
 //! * [`migrate`] translates the configuration of Debezium.
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
@@ -36,6 +37,7 @@ pub mod postgres;
 pub mod prepare;
 mod republish;
 pub mod retention;
+mod service;
 pub mod shell;
 pub mod status;
 pub mod telemetry;

@@ -188,9 +188,13 @@ async fn properties_that_only_a_client_refuses_are_refused() {
         (
             vec![
                 "kafka.properties.security.protocol=sasl_ssl",
-                "kafka.properties.sasl.mechanism=X",
+                "kafka.properties.sasl.mechanism=OAUTHBEARER",
             ],
-            "X",
+            "sasl.mechanism is refused: OAUTHBEARER needs a token that nothing here fetches",
+        ),
+        (
+            vec!["kafka.properties.security.protocol=sasl_ssl"],
+            "security.protocol is refused: it asks for SASL, and no mechanism is named",
         ),
         // Only the client that reads the state topic refuses it.
         (vec!["kafka.properties.receive.message.max.bytes=1000000"], "fetch.max.bytes"),
@@ -218,7 +222,16 @@ async fn a_connection_string_that_cannot_be_used_is_refused() {
     for (url, what) in [
         ("postgres://x@h:99999/db", "C006: postgres.url: connection parameter port must be"),
         ("postgres://x@h/db?sslmode=sometimes", "connection parameter sslmode must be"),
-        ("postgres://x@h/db?target_session_attrs=any", "\"target_session_attrs\" is not supported"),
+        (
+            "postgres://x@h/db?target_session_attrs=standby",
+            "connection parameter target_session_attrs must be any, read-write or primary",
+        ),
+        (
+            "postgres://x@h/db?keepalives_idle=30",
+            "C006: postgres.url: connection parameter keepalives_idle is not supported; leave it out",
+        ),
+        ("service=shop", "connection parameter service is not supported; write what"),
+        ("postgres://x@h/db?nonsense=1", "\"nonsense\" is not supported; supported are host"),
         ("postgres://x@h1,h2/db", "several hosts are given"),
         ("nonsense", "neither a postgres:// URL nor"),
         ("postgres://h/db", "no user is given"),

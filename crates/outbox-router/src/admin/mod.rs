@@ -6,11 +6,12 @@
 //! | `/metrics` | Prometheus | [`metrics`], text format |
 //! | `/livez` | a supervisor | 200 while the router's own tasks run, else 503 |
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
+//! | `/startupz` | probes | 200 once the start is over, however it went; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
 //!
 //! Every answer is encoded at the request, from the two watch channels that streaming task and
-//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. The 503 of
-//! `/readyz` names the reason by a code.
+//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names
+//! the reason by a code; with `?verbose` a probe lists its checks as text.
 
 mod epoch;
 mod exposition;

@@ -1,22 +1,31 @@
 //! Paths and answers. Every answer closes its connection: a client that asks once in 15 s gains
 //! nothing from keeping a connection open.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::{
     Router,
-    extract::State as Shared,
+    extract::{RawQuery, State as Shared},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
 use serde::Serialize;
-use tokio::time::Instant;
 
-use super::{AdminSettings, Sources, health, metrics, status::StatusDocument, view::View};
+use super::{
+    AdminSettings, Sources,
+    health::{self, StartProgress},
+    metrics,
+    status::StatusDocument,
+    view::View,
+};
 
 #[derive(Clone)]
 struct Admin {
     settings: AdminSettings,
     sources: Sources,
+    /// Set as soon as an answer said that the start is over: no later answer takes it back.
+    started: Arc<OnceLock<()>>,
 }
 
 pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
@@ -24,24 +33,24 @@ pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
         .route("/metrics", get(scrape))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
+        .route("/startupz", get(started))
         .route("/status.json", get(status_json))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .with_state(Admin { settings, sources })
+        .with_state(Admin { settings, sources, started: Arc::default() })
 }
 
 impl Admin {
-    /// Copies what both tasks have published, for one answer. The guards of the watch channels are
-    /// dropped at once: writers must not wait for a client.
     fn view(&self) -> View<'_> {
-        View {
-            settings: &self.settings,
-            relay: self.sources.relay.borrow().clone(),
-            monitor: self.sources.monitor.borrow().clone(),
-            observed: self.sources.observed.borrow().clone(),
-            retention: self.sources.retention.borrow().clone(),
-            now: Instant::now(),
+        View::of(&self.settings, &self.sources)
+    }
+
+    fn progress(&self, view: &View<'_>) -> StartProgress {
+        let progress = StartProgress::of(view);
+        if progress == StartProgress::Over {
+            self.started.get_or_init(|| ());
         }
+        if self.started.get().is_some() { StartProgress::Over } else { progress }
     }
 }
 
@@ -50,12 +59,17 @@ async fn scrape(Shared(admin): Shared<Admin>) -> Response {
     answer(StatusCode::OK, metrics::CONTENT_TYPE, body)
 }
 
-async fn alive(Shared(admin): Shared<Admin>) -> Response {
-    probe(health::alive(&admin.view()))
+async fn alive(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
+    probe(&health::alive(&admin.view()), query.as_deref())
 }
 
-async fn ready(Shared(admin): Shared<Admin>) -> Response {
-    probe(health::ready(&admin.view()))
+async fn ready(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
+    probe(&health::ready(&admin.view()), query.as_deref())
+}
+
+async fn started(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
+    let view = admin.view();
+    probe(&health::started(&view, admin.progress(&view)), query.as_deref())
 }
 
 async fn status_json(Shared(admin): Shared<Admin>) -> Response {
@@ -63,7 +77,7 @@ async fn status_json(Shared(admin): Shared<Admin>) -> Response {
 }
 
 async fn not_found() -> Response {
-    let error = "there are /metrics, /livez, /readyz and /status.json";
+    let error = "there are /metrics, /livez, /readyz, /startupz and /status.json";
     json(StatusCode::NOT_FOUND, &Refused { error })
 }
 
@@ -79,12 +93,22 @@ struct Refused {
     error: &'static str,
 }
 
-fn probe(answer: health::ProbeAnswer) -> Response {
-    let status = match answer.health {
+fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
+    let status = match found.health {
         health::ProbeResult::Passed => StatusCode::OK,
         health::ProbeResult::Failed => StatusCode::SERVICE_UNAVAILABLE,
     };
-    json(status, &answer.body)
+    if is_verbose(query) {
+        answer(status, "text/plain; charset=utf-8", found.verbose())
+    } else {
+        json(status, &found.body)
+    }
+}
+
+/// Whether the query has the parameter `verbose`, with or without a value, as Kubernetes reads it.
+fn is_verbose(query: Option<&str>) -> bool {
+    let name = |parameter: &str| parameter.split('=').next() == Some("verbose");
+    query.is_some_and(|query| query.split('&').any(name))
 }
 
 fn json(status: StatusCode, body: &impl Serialize) -> Response {

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::AdminSettings;
+use super::{AdminSettings, Sources};
 use crate::{
     monitor::{Gap, Lag, MonitorReport, RelayReport},
     retention::RetentionReport,
@@ -26,10 +26,23 @@ pub struct View<'a> {
     pub now: Instant,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// Copies what the tasks have published. The guards of the watch channels are dropped at once:
+    /// writers must not wait for a reader.
+    pub fn of(settings: &'a AdminSettings, sources: &Sources) -> Self {
+        Self {
+            settings,
+            relay: sources.relay.borrow().clone(),
+            monitor: sources.monitor.borrow().clone(),
+            observed: sources.observed.borrow().clone(),
+            retention: sources.retention.borrow().clone(),
+            now: Instant::now(),
+        }
+    }
+
     /// What a verdict is made from.
     pub(super) fn facts(&self) -> Facts<'_> {
-        Facts::of(&self.relay, &self.monitor, self.settings.limits())
+        Facts::of(&self.relay, &self.monitor, self.settings.limits(), self.now)
     }
 
     /// The verdict of this moment.
@@ -37,9 +50,14 @@ impl View<'_> {
         Verdict::of(&self.facts(), self.observed.progress.without(self.now))
     }
 
-    /// The task that has published nothing for too long, if there is one.
-    pub(super) fn stale_task(&self) -> Option<&'static str> {
-        facts::stale_task(&self.relay, &self.monitor, self.now)
+    /// Whether the streaming task has published nothing for too long.
+    pub(super) fn is_relay_stale(&self) -> bool {
+        facts::is_relay_stale(&self.relay, self.now)
+    }
+
+    /// Whether the monitor has published nothing for too long.
+    pub(super) fn is_monitor_stale(&self) -> bool {
+        facts::is_monitor_stale(&self.monitor, self.now)
     }
 
     /// The gap that waits for a person's acceptance, if there is one.
@@ -49,7 +67,7 @@ impl View<'_> {
 
     /// The split of what the slot is behind; `None` when the slot could not be read or another
     /// router holds it.
-    pub(super) fn lag(&self) -> Option<Lag> {
+    pub fn lag(&self) -> Option<Lag> {
         Lag::split(&self.relay.snapshot, self.monitor.slot.health()?)
     }
 }

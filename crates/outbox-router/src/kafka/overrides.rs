@@ -56,12 +56,27 @@ const SIZED: &str = "it follows from limits.window_bytes and limits.row_bytes";
 const CERTIFICATE: &str =
     "the broker would not be authenticated; name its certificate authority by ssl.ca.location";
 
+/// The mechanisms of SASL that are built in.
+const MECHANISMS: &[&str] = if cfg!(feature = "gssapi") {
+    &["plain", "scram-sha-256", "scram-sha-512", "gssapi"]
+} else {
+    &["plain", "scram-sha-256", "scram-sha-512"]
+};
+const OTHER_MECHANISM: &str = "OAUTHBEARER needs a token that nothing here fetches, and GSSAPI is in \
+     binaries built with the feature gssapi alone; set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or \
+     use a client certificate (ssl.certificate.location, ssl.key.location)";
+
 /// By canonical name, with the reason. A property that is not listed is accepted.
 const RULES: &[(&str, Rule, &str)] = &[
     ("acks", Rule::Only(&["all", "-1"]), "only records on all in-sync replicas may be confirmed"),
     ("allow.auto.create.topics", FALSE, "set kafka.create_topics to have topics created"),
     ("bootstrap.servers", Rule::Never, "set kafka.bootstrap_servers"),
     ("client.id", Rule::Never, "it is the router's name"),
+    (
+        "compression.type",
+        Rule::Among(&["none", "gzip", "snappy", "lz4"]),
+        "zstd is not built in; set one of none, gzip, snappy, lz4",
+    ),
     (
         "debug",
         Rule::Among(&[
@@ -103,6 +118,7 @@ const RULES: &[(&str, Rule, &str)] = &[
     ),
     ("retries", Rule::Only(&["2147483647"]), ORDER_OR_LOSS),
     ("ssl.endpoint.identification.algorithm", Rule::Only(&["https"]), CERTIFICATE),
+    ("sasl.mechanisms", Rule::Among(MECHANISMS), OTHER_MECHANISM),
     ("statistics.interval.ms", Rule::Only(&["0"]), "nobody reads librdkafka's statistics"),
     ("sticky.partitioning.linger.ms", Rule::Never, "the router computes partitions itself"),
     ("test.mock.broker.rtt", Rule::Never, "it is for tests of librdkafka"),
@@ -119,6 +135,9 @@ pub(super) fn accept(
     let mut accepted = BTreeMap::new();
     for (key, value) in properties {
         let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |a| a.1);
+        if name.starts_with("sasl.oauthbearer.") {
+            return Err(refused(key, OTHER_MECHANISM));
+        }
         if let Some((_, rule, why)) = RULES.iter().find(|(ruled, ..)| *ruled == name)
             && !rule.allows(value)
         {
@@ -129,6 +148,7 @@ pub(super) fn accept(
         }
     }
     refuse_other_protocols(&accepted, bootstrap_servers)?;
+    refuse_unnamed_mechanism(&accepted)?;
     refuse_secrets_in_the_open(&accepted, bootstrap_servers)?;
     Ok(accepted)
 }
@@ -160,8 +180,21 @@ fn refuse_other_protocols(
     Ok(())
 }
 
-/// Refuses PLAIN, which sends the password, and OAUTHBEARER, which sends a token, over a network
-/// without TLS. SCRAM sends neither.
+/// Refuses SASL without a mechanism where librdkafka's default, GSSAPI, is not built in.
+fn refuse_unnamed_mechanism(accepted: &BTreeMap<String, String>) -> Result<(), SettingRefused> {
+    let protocol = accepted.get("security.protocol").map_or("", |value| value.trim());
+    let is_sasl = ["sasl_plaintext", "sasl_ssl"].iter().any(|it| protocol.eq_ignore_ascii_case(it));
+    if is_sasl && !accepted.contains_key("sasl.mechanisms") && !MECHANISMS.contains(&"gssapi") {
+        return Err(refused(
+            "security.protocol",
+            "it asks for SASL, and no mechanism is named; set sasl.mechanism to PLAIN, \
+             SCRAM-SHA-256 or SCRAM-SHA-512",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses PLAIN, which sends the password, over a network without TLS. SCRAM does not send it.
 fn refuse_secrets_in_the_open(
     accepted: &BTreeMap<String, String>,
     bootstrap_servers: &str,
@@ -169,9 +202,8 @@ fn refuse_secrets_in_the_open(
     let is = |key: &str, expected: &str| {
         accepted.get(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(expected))
     };
-    let sends_secret = is("sasl.mechanisms", "PLAIN") || is("sasl.mechanisms", "OAUTHBEARER");
     if is("security.protocol", "sasl_plaintext")
-        && sends_secret
+        && is("sasl.mechanisms", "PLAIN")
         && !bootstrap_servers.split(',').all(is_loopback)
     {
         return Err(refused(
@@ -248,6 +280,12 @@ mod tests {
             ("plugin.library.paths", "/lib/x.so"),
             ("test.mock.num.brokers", "3"),
             ("statistics.interval.ms", "1000"),
+            ("compression.codec", "zstd"),
+            ("compression.type", "brotli"),
+            ("sasl.mechanism", "OAUTHBEARER"),
+            ("sasl.mechanisms", "oauthbearer"),
+            ("sasl.oauthbearer.method", "oidc"),
+            ("sasl.oauthbearer.client.credentials.client.id", "x"),
         ] {
             let refused = accept_one(key, value).expect_err(&format!("{key}={value}"));
             assert_eq!(refused.key, key);
@@ -273,6 +311,23 @@ mod tests {
         }
     }
 
+    /// It would be accepted, and then no broker could be logged in to.
+    #[test]
+    fn a_mechanism_that_cannot_log_in_is_refused_with_those_that_can() {
+        let refused = accept_one("sasl.mechanism", "OAUTHBEARER").unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains("sasl.mechanism refused: OAUTHBEARER needs a token"), "{text}");
+        assert!(text.contains("set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"), "{text}");
+        if !cfg!(feature = "gssapi") {
+            assert!(accept_one("sasl.mechanism", "GSSAPI").is_err());
+            for protocol in ["SASL_SSL", "sasl_plaintext"] {
+                let unnamed = accept_one("security.protocol", protocol).unwrap_err();
+                assert!(unnamed.why.contains("set sasl.mechanism to"), "{unnamed}");
+            }
+        }
+        accept_one("security.protocol", "SSL").unwrap();
+    }
+
     #[test]
     fn two_spellings_of_one_property_are_refused() {
         let properties = [("linger.ms", "1"), ("queue.buffering.max.ms", "2")]
@@ -290,7 +345,6 @@ mod tests {
         for (mechanism, servers, allowed) in [
             ("PLAIN", "kafka:9092", false),
             ("plain", "127.0.0.1:9092,kafka:9092", false),
-            ("OAUTHBEARER", "10.0.0.1:9092", false),
             ("PLAIN", "127.0.0.1:9092, localhost:9093", true),
             ("PLAIN", "SASL_PLAINTEXT://[::1]:9092", true),
             ("SCRAM-SHA-256", "kafka:9092", true),

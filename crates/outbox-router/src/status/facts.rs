@@ -53,8 +53,12 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// The facts of one moment.
-    pub fn of(relay: &'a RelayReport, monitor: &'a MonitorReport, limits: Limits) -> Self {
-        let now = Instant::now();
+    pub fn of(
+        relay: &'a RelayReport,
+        monitor: &'a MonitorReport,
+        limits: Limits,
+        now: Instant,
+    ) -> Self {
         let snapshot = &relay.snapshot;
         let lag = monitor.slot.health().and_then(|slot| Lag::split(snapshot, slot));
         let last = monitor.watch.last.as_ref().and_then(|last| last.slot.as_ref());
@@ -98,18 +102,21 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The task that has published nothing for too long.
-pub fn stale_task(
-    relay: &RelayReport,
-    monitor: &MonitorReport,
-    now: Instant,
-) -> Option<&'static str> {
-    if now.duration_since(relay.published_at) > RELAY_STALE_AFTER {
+/// Whether the streaming task has published nothing for too long.
+pub fn is_relay_stale(relay: &RelayReport, now: Instant) -> bool {
+    now.duration_since(relay.published_at) > RELAY_STALE_AFTER
+}
+
+/// Whether the monitor has published nothing for too long.
+pub fn is_monitor_stale(monitor: &MonitorReport, now: Instant) -> bool {
+    now.duration_since(monitor.ticked_at) > MONITOR_STALE_AFTER
+}
+
+fn stale_task(relay: &RelayReport, monitor: &MonitorReport, now: Instant) -> Option<&'static str> {
+    if is_relay_stale(relay, now) {
         Some("streaming")
-    } else if now.duration_since(monitor.ticked_at) > MONITOR_STALE_AFTER {
-        Some("monitor")
     } else {
-        None
+        is_monitor_stale(monitor, now).then_some("monitor")
     }
 }
 

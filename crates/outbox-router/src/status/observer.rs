@@ -60,7 +60,7 @@ pub async fn run(limits: Limits, channels: Channels) {
         let mut memory = observed.borrow().clone();
         let verdict = {
             let (relay, monitor) = (relay.borrow(), monitor.borrow());
-            let facts = Facts::of(&relay, &monitor, limits);
+            let facts = Facts::of(&relay, &monitor, limits, now);
             memory.progress.observe(&facts, now);
             Verdict::of(&facts, memory.progress.without(now))
         };

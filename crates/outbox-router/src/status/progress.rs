@@ -140,7 +140,7 @@ mod tests {
         /// For how many seconds nothing has moved, so many seconds later.
         fn after(&mut self, seconds: u64) -> u64 {
             self.now += Duration::from_secs(seconds);
-            let facts = Facts::of(&self.relay, &self.monitor, LIMITS);
+            let facts = Facts::of(&self.relay, &self.monitor, LIMITS, self.now);
             self.progress.observe(&facts, self.now);
             self.progress.without(self.now).as_secs()
         }

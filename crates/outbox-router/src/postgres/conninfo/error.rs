@@ -29,7 +29,15 @@ pub enum ConnInfoError {
         "several hosts are given; name one (a proxy or DNS name that follows the primary is fine)"
     )]
     SeveralHosts,
-    /// A parameter that libpq does not have, or that is not implemented here.
+    /// A parameter of libpq that is not implemented here.
+    #[error("connection parameter {name} is not supported; {instead}")]
+    Unsupported {
+        /// The parameter.
+        name: &'static str,
+        /// What to type instead.
+        instead: &'static str,
+    },
+    /// A parameter that libpq does not have.
     #[error("connection parameter {name:?} is not supported; supported are {supported}", supported = supported_names())]
     Unknown {
         /// The parameter's name as written.

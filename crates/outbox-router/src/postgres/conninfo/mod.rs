@@ -98,6 +98,10 @@ enum Line {
 /// The socket directory of libpq as the usual distributions build it.
 const DEFAULT_SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
+/// `target_session_attrs` chooses between hosts, of which there is one. Every session of the router
+/// refuses a standby anyway.
+const PRIMARY_ONLY: &str =
+    "any, read-write or primary: the slot is read on the primary, and a standby is refused anyway";
 /// Long enough for a slow handshake over a long distance, short enough not to hold up a standby's
 /// takeover.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,6 +141,9 @@ impl ConnInfo {
             .parsed("connect_timeout", "a number of seconds", |text| text.parse::<u64>().ok())?
             .filter(|seconds| *seconds != 0)
             .map_or(DEFAULT_CONNECT_TIMEOUT, Duration::from_secs);
+        values.parsed("target_session_attrs", PRIMARY_ONLY, |attributes| {
+            ["any", "read-write", "primary"].contains(&attributes).then_some(())
+        })?;
         let user = values.get("user").ok_or(ConnInfoError::User)?.to_owned();
         let dbname = values.get("dbname").unwrap_or(&user).to_owned();
         let mut info = Self {

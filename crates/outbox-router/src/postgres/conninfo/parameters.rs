@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::names::PARAMETERS;
+use super::names::{PARAMETERS, instead_of};
 use super::variables::{Treatment, VARIABLES};
 use super::{ClientCertificate, ConnInfoError, parse};
 
@@ -22,7 +22,12 @@ impl Values {
         let mut values = BTreeMap::new();
         for (name, value) in text.map(parse::pairs).transpose()?.unwrap_or_default() {
             let known = PARAMETERS.iter().find(|parameter| **parameter == name);
-            let Some(known) = known else { return Err(ConnInfoError::Unknown { name }) };
+            let Some(known) = known else {
+                return Err(instead_of(&name)
+                    .map_or(ConnInfoError::Unknown { name }, |(name, instead)| {
+                        ConnInfoError::Unsupported { name, instead }
+                    }));
+            };
             values.insert(*known, value);
         }
         values.retain(|_, value| !value.is_empty());

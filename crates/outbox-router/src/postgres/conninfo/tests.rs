@@ -125,11 +125,10 @@ fn what_counts_as_local_is_the_address_that_is_connected_to() {
 const HONOURED: &str = "PGHOST=host PGHOSTADDR=hostaddr PGPORT=port PGDATABASE=dbname PGUSER=user \
     PGPASSWORD=password PGPASSFILE=passfile PGREQUIREAUTH=require_auth PGAPPNAME=application_name \
     PGSSLMODE=sslmode PGSSLCERT=sslcert PGSSLKEY=sslkey PGSSLROOTCERT=sslrootcert \
-    PGCONNECT_TIMEOUT=connect_timeout";
+    PGCONNECT_TIMEOUT=connect_timeout PGTARGETSESSIONATTRS=target_session_attrs";
 const REFUSED: &str = "PGSSLNEGOTIATION PGCHANNELBINDING PGSERVICE PGOPTIONS PGREQUIRESSL \
     PGSSLCERTMODE PGSSLCRL PGSSLCRLDIR PGSSLSNI PGREQUIREPEER PGSSLMINPROTOCOLVERSION \
-    PGSSLMAXPROTOCOLVERSION PGGSSENCMODE PGTARGETSESSIONATTRS PGLOADBALANCEHOSTS \
-    PGMINPROTOCOLVERSION";
+    PGSSLMAXPROTOCOLVERSION PGGSSENCMODE PGLOADBALANCEHOSTS PGMINPROTOCOLVERSION";
 const HARMLESS: &str = "PGSERVICEFILE PGSSLCOMPRESSION PGKRBSRVNAME PGGSSLIB PGGSSDELEGATION \
     PGCLIENTENCODING PGMAXPROTOCOLVERSION PGDATESTYLE PGTZ PGGEQO PGSYSCONFDIR PGLOCALEDIR \
     PGOAUTHDEBUG";
@@ -192,8 +191,8 @@ fn an_empty_variable_counts_as_unset() {
 #[test]
 fn what_is_not_implemented_is_refused_by_name() {
     assert_eq!(
-        resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
-        ConnInfoError::Unknown { name: "target_session_attrs".into() }
+        resolve("postgres://u@h?sslmod=require").unwrap_err(),
+        ConnInfoError::Unknown { name: "sslmod".into() }
     );
     assert_eq!(resolve("host=a,b user=u").unwrap_err(), ConnInfoError::SeveralHosts);
     assert_eq!(resolve("postgres://u@a:1,b:2/x").unwrap_err(), ConnInfoError::SeveralHosts);
@@ -204,6 +203,49 @@ fn what_is_not_implemented_is_refused_by_name() {
         ConnInfo::resolve(Some("user=u"), &env).unwrap_err(),
         ConnInfoError::Variable("PGSERVICE")
     );
+}
+
+/// The manual's list (section "Parameter Key Words" of libpq, PostgreSQL 18), without those that
+/// are supported.
+const UNSUPPORTED: &str = "channel_binding client_encoding options keepalives keepalives_idle \
+    keepalives_interval keepalives_count tcp_user_timeout replication gssencmode requiressl \
+    sslnegotiation sslcompression sslkeylogfile sslpassword sslcertmode sslcrl sslcrldir sslsni \
+    requirepeer ssl_min_protocol_version ssl_max_protocol_version min_protocol_version \
+    max_protocol_version krbsrvname gsslib gssdelegation scram_client_key scram_server_key service \
+    servicefile load_balance_hosts oauth_issuer oauth_client_id oauth_client_secret oauth_scope";
+
+#[test]
+fn every_other_parameter_of_libpq_is_refused_with_what_to_type_instead() {
+    for name in UNSUPPORTED.split_whitespace() {
+        for text in [format!("host=h user=u {name}=1"), format!("postgres://u@h?{name}=1")] {
+            let error = resolve(&text).unwrap_err();
+            assert!(matches!(error, ConnInfoError::Unsupported { .. }), "{name}: {error:?}");
+            let message = error.to_string();
+            assert!(message.contains(&format!("parameter {name} is not supported; ")), "{message}");
+        }
+    }
+    let error = resolve("service=shop").unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "write what the service file says into the connection string: host, \
+        port, dbname, user"
+        ),
+        "{error}"
+    );
+}
+
+/// A connection string as a failover manager's documentation shows it, for one host.
+#[test]
+fn only_a_standby_cannot_be_asked_for() {
+    for attributes in ["any", "read-write", "primary"] {
+        resolve(&format!("postgres://u@h?target_session_attrs={attributes}")).unwrap();
+    }
+    for attributes in ["standby", "read-only", "prefer-standby", "Primary"] {
+        let error =
+            resolve(&format!("host=h user=u target_session_attrs={attributes}")).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("must be any, read-write or primary: "), "{message}");
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub const VARIABLES: [Variable; 43] = [
     ignored("PGGSSDELEGATION", NO_GSSAPI),
     parameter("PGCONNECT_TIMEOUT", "connect_timeout"),
     ignored("PGCLIENTENCODING", PINNED),
-    refused("PGTARGETSESSIONATTRS"),
+    parameter("PGTARGETSESSIONATTRS", "target_session_attrs"),
     refused("PGLOADBALANCEHOSTS"),
     refused("PGMINPROTOCOLVERSION"),
     ignored("PGMAXPROTOCOLVERSION", "we speak 3.0, the lowest version there is"),

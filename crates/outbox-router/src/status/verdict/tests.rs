@@ -30,7 +30,7 @@ fn seen(slot: SlotHealth) -> MonitorReport {
 
 fn judged_after(snapshot: Snapshot, monitor: &MonitorReport, stands: Duration) -> Verdict {
     let relay = RelayReport { snapshot, published_at: Instant::now() };
-    Verdict::of(&Facts::of(&relay, monitor, LIMITS), stands)
+    Verdict::of(&Facts::of(&relay, monitor, LIMITS, Instant::now()), stands)
 }
 
 fn judged(snapshot: Snapshot, monitor: &MonitorReport) -> Verdict {
@@ -129,7 +129,7 @@ fn a_task_that_hangs_fails() {
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
     let relay = RelayReport { snapshot: empty_snapshot(State::Streaming), published_at: long_ago };
     let monitor = seen(near());
-    let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS), Duration::ZERO);
+    let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS, Instant::now()), Duration::ZERO);
     assert_eq!((verdict.word, verdict.code), (Word::Failed, None));
     assert!(verdict.sentence.contains("streaming task"), "{verdict:?}");
 }

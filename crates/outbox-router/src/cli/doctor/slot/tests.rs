@@ -90,12 +90,22 @@ fn another_slot_keeps_wal_unless_it_is_read_or_lost() {
     assert!(others(&[OtherSlot { kept: None, ..physical(false) }]).is_empty());
 }
 
+fn open_transaction(holder: PinHolder, seconds: Option<f64>) -> WalPin {
+    WalPin {
+        holder,
+        seconds,
+        xid_age: 1,
+        user: None,
+        database: None,
+        state: None,
+        query_seconds: None,
+    }
+}
+
 #[test]
 fn a_transaction_is_long_after_minutes_or_when_it_keeps_wal() {
-    let pin = |seconds| WalPin {
-        holder: PinHolder::Backend { pid: 9, application: Some("batch".to_owned()) },
-        seconds,
-    };
+    let backend = PinHolder::Backend { pid: 9, application: Some("batch".to_owned()) };
+    let pin = |seconds| open_transaction(backend.clone(), seconds);
     let slot = slot();
     assert!(long_transaction(None, Some(&slot)).is_empty());
     assert!(long_transaction(Some(&pin(Some(2.0))), Some(&slot)).is_empty());
@@ -110,8 +120,7 @@ fn a_transaction_is_long_after_minutes_or_when_it_keeps_wal() {
         ..held
     };
     assert_eq!(codes(&long_transaction(Some(&pin(None)), Some(&held))), ["D017"]);
-    let prepared =
-        WalPin { holder: PinHolder::Prepared { gid: "o'dd".to_owned() }, seconds: Some(400.0) };
+    let prepared = open_transaction(PinHolder::Prepared { gid: "o'dd".to_owned() }, Some(400.0));
     let found = long_transaction(Some(&prepared), None);
     assert_eq!(found[0].remedy.as_deref(), Some("rollback prepared 'o''dd'"));
 }

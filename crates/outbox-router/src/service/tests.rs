@@ -1,0 +1,104 @@
+//! What is said when, by a view that the test makes.
+
+use std::time::SystemTime;
+
+use relay::{Code, Failure, State, Window, testing::samples};
+
+use super::*;
+use crate::{
+    monitor::{MonitorReport, ObservedSlot, RelayReport, Thresholds},
+    retention::{RetentionReport, RetentionSettings},
+    status::{Observed, facts::RELAY_STALE_AFTER},
+};
+
+fn settings() -> AdminSettings {
+    AdminSettings {
+        name: "shop".to_owned(),
+        slot: "shop_slot".to_owned(),
+        thresholds: Thresholds { warning: 1, critical: 2 },
+        keep: None,
+        window: Window { events: 1, bytes: 1 },
+    }
+}
+
+fn view(settings: &AdminSettings, state: State) -> View<'_> {
+    let now = Instant::now();
+    let mut monitor = MonitorReport::initial(now);
+    monitor.slot = ObservedSlot::Seen(samples::slot());
+    let config = crate::config::Config::default();
+    View {
+        settings,
+        relay: RelayReport { snapshot: samples::snapshot(state), published_at: now },
+        monitor,
+        observed: Observed::begin(now),
+        retention: RetentionReport::initial(
+            &RetentionSettings::of(&config),
+            SystemTime::UNIX_EPOCH,
+        ),
+        now,
+    }
+}
+
+/// The messages as they are on the wire, without the status line's figures.
+fn said(reporter: &mut Reporter, view: &View<'_>) -> Vec<String> {
+    let line = |message: &NotifyState<'_>| message.to_string();
+    reporter.messages(view).iter().map(line).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_is_said_once_and_not_before_the_start_is_over() {
+    let settings = settings();
+    let mut reporter = Reporter::new(None);
+    let mut starting = view(&settings, State::Starting);
+    starting.relay.snapshot.condition.reason =
+        Some(Failure::new(Code::ServerUnreachable, "no\nanswer"));
+    let first = said(&mut reporter, &starting);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert!(first[0].starts_with("STATUS=starting (P001 no answer), "), "{first:?}");
+    assert!(first[0].ends_with(" behind"), "{first:?}");
+    assert!(said(&mut reporter, &starting).is_empty(), "the line is not due");
+
+    let streaming = said(&mut reporter, &view(&settings, State::Streaming));
+    assert_eq!(streaming[0], "READY=1");
+    assert!(streaming[1].starts_with("STATUS=streaming, "), "{streaming:?}");
+    assert!(said(&mut reporter, &view(&settings, State::Streaming)).is_empty());
+    tokio::time::advance(STATUS_EVERY).await;
+    let later = said(&mut reporter, &view(&settings, State::Streaming));
+    assert_eq!(later.len(), 1, "{later:?}");
+    assert!(later[0].ends_with(" behind, 0 events/s"), "{later:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watchdog_is_fed_only_while_the_streaming_task_ticks() {
+    let settings = settings();
+    let mut reporter = Reporter::new(Some(Duration::from_secs(30)));
+    // A person is needed, and a restart would not help.
+    let failed = view(&settings, State::Failed);
+    assert!(said(&mut reporter, &failed).contains(&"WATCHDOG=1".to_owned()));
+    assert_eq!(said(&mut reporter, &failed), ["WATCHDOG=1"]);
+    let mut hangs = view(&settings, State::Streaming);
+    hangs.now = hangs.relay.published_at + RELAY_STALE_AFTER + Duration::from_secs(1);
+    let messages = said(&mut reporter, &hangs);
+    assert!(!messages.contains(&"WATCHDOG=1".to_owned()), "{messages:?}");
+    assert!(said(&mut Reporter::new(None), &failed).iter().all(|line| line != "WATCHDOG=1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_is_said_once_even_before_the_start_is_over() {
+    let settings = settings();
+    let mut reporter = Reporter::new(None);
+    reporter.stops();
+    let draining = view(&settings, State::Draining);
+    let messages = said(&mut reporter, &draining);
+    assert_eq!(messages[0], "STOPPING=1", "{messages:?}");
+    assert!(messages[1].starts_with("STATUS=draining"), "{messages:?}");
+    assert!(said(&mut reporter, &view(&settings, State::Streaming)).is_empty());
+    assert!(reporter.is_stopping());
+}
+
+#[test]
+fn a_short_watchdog_is_fed_three_times_in_its_time() {
+    assert_eq!(period(None), Duration::from_secs(1));
+    assert_eq!(period(Some(Duration::from_secs(90))), Duration::from_secs(1));
+    assert_eq!(period(Some(Duration::from_millis(600))), Duration::from_millis(200));
+}
