@@ -180,8 +180,9 @@ async fn teardown_keeps_the_witness_while_events_are_held_unless_they_are_forgot
     let unused =
         "\nnote: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered ";
     assert!(again.out.contains(unused), "{}", again.out);
-    let next = "\nnext: outbox-router accept, and only then: outbox-router run\n";
-    assert!(again.out.ends_with(next), "{}", again.out);
+    let next = "\nnext: outbox-router recover --admin-url ";
+    assert!(again.out.contains(next), "{}", again.out);
+    assert!(again.out.ends_with("; only then: outbox-router run\n"), "{}", again.out);
     let forgotten = run(&["teardown", "--apply", "--yes", "--forget"]).await;
     assert_eq!(forgotten.exit, Exit::Done, "{forgotten:?}");
     assert_eq!(kafka.record().await, None, "{}", forgotten.out);
