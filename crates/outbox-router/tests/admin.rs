@@ -296,7 +296,7 @@ async fn a_gap_is_unready_at_once_and_names_its_interval() {
         })
     );
     let message = status["reason"]["message"].as_str().unwrap();
-    assert!(message.contains("0/100 (2026-01-01T00:00:00Z) and up to 0/200"), "{message}");
+    assert!(message.contains("after 0/100 (2026-01-01T00:00:00Z) and until"), "{message}");
 }
 
 /// Of a series that appears late, an alert misses the beginning.

@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
-use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, wait_committed};
+use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
+use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::wait::eventually;
 
 use super::{drop_slot, line, load, recover, streaming, wait_failed, write};
@@ -61,9 +62,23 @@ async fn a_slot_advanced_by_hand_and_a_publication_that_is_gone_are_recovered() 
     write(&fixture, &session, 50).await;
     let advance = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
     session.query_one(advance, &[&e2e::SLOT]).await.unwrap();
+    write(&fixture, &session, 25).await;
     session.batch_execute(&format!("DROP PUBLICATION {}", e2e::PUBLICATION)).await.unwrap();
     write(&fixture, &session, 50).await;
 
+    // All that is refused is said at once, and by a dry run, too.
+    for more in [&["--dry-run"][..], &[]] {
+        let (exit, answer, said) = recover(&fixture, more).await;
+        assert_eq!(exit, Some(1), "{answer:#}{said}");
+        for remedy in ["recover --drop-slot --admin-url", "recover --mend-publication --admin-url"]
+        {
+            assert!(said.contains(remedy), "{remedy} in {said}");
+        }
+        let is_dry = !more.is_empty();
+        let refusals = answer["refusals"].as_array().map(Vec::len);
+        assert_eq!(refusals, is_dry.then_some(2), "{answer:#}");
+        assert!(!is_dry || answer["tables"][0]["missing"] == 125, "{answer:#}");
+    }
     // Rows that were deleted would only be in the slot.
     let (exit, answer, said) = recover(&fixture, &["--mend-publication"]).await;
     assert_eq!(exit, Some(1), "{answer:#}{said}");
@@ -74,7 +89,7 @@ async fn a_slot_advanced_by_hand_and_a_publication_that_is_gone_are_recovered() 
     let both = ["--drop-slot", "--mend-publication"];
     let (exit, answer, said) = recover(&fixture, &both).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
-    assert_eq!(answer["tables"][0]["missing"], 100, "{answer:#}");
+    assert_eq!(answer["tables"][0]["missing"], 125, "{answer:#}");
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -103,9 +118,52 @@ async fn a_transaction_that_was_open_for_long_is_found_by_the_margin() {
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 20, "{answer:#}{said}");
     fixture.restart().await.unwrap();
+    // It is closed under the name under which it was shown, although no router had found it.
+    let status = fixture.router.status().await.unwrap();
+    let closed = status.pointer("/witness/accepted").and_then(Value::as_array).unwrap();
+    let last = closed.last().unwrap();
+    assert_eq!(last["name"], answer["gaps"][0], "{status:#}");
+    assert!(answer["gaps"][0].as_str().unwrap().starts_with("P010@"), "{answer:#}");
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
+}
+
+/// Its WAL is no backlog of ours, and nothing is lost with it.
+#[tokio::test]
+async fn a_slot_that_was_made_again_is_dropped_if_it_has_no_row_to_send() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 50).await;
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let setup = ["setup", "--apply", "--admin-url", &url];
+    let made = fixture.router.command(&setup).await.unwrap();
+    let said = String::from_utf8_lossy(&made.stdout).into_owned();
+    assert!(said.contains("next: outbox-router recover "), "{said}");
+    let other = "CREATE TABLE other (n int); INSERT INTO other SELECT generate_series(1, 1000)";
+    session.batch_execute(other).await.unwrap();
+    let (exit, dry, said) = recover(&fixture, &["--dry-run"]).await;
+    assert_eq!(exit, Some(0), "{dry:#}{said}");
+    assert_eq!(dry["refusals"].as_array().map(Vec::len), Some(0), "{dry:#}");
+
+    // Its writer deletes a row at once: the slot alone has it.
+    write(&fixture, &session, 1).await;
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{answer:#}{said}");
+    assert!(said.contains("has rows to send") && said.contains("--drop-slot"), "{said}");
+    let advance = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
+    session.query_one(advance, &[&SLOT]).await.unwrap();
+    session.batch_execute("INSERT INTO other SELECT generate_series(1, 1000)").await.unwrap();
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 51, "{answer:#}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What cannot be compared is refused before anything is changed.
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT};
+use testbed::postgres::DATABASE;
 
 use super::{drop_slot, recover, streaming, write};
 
@@ -28,6 +29,58 @@ async fn without_an_index_and_without_a_gap_nothing_is_changed() {
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 50, "{answer:#}");
     assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
+}
+
+#[tokio::test]
+async fn what_a_role_lacks_is_said_at_once_with_the_statements_that_grant_it() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    let role = "CREATE ROLE helper LOGIN REPLICATION; GRANT SELECT ON outbox TO helper; \
+         CREATE SCHEMA outbox_router; CREATE TABLE outbox_router.republication (id bigint)";
+    session.batch_execute(role).await.unwrap();
+    write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 30).await;
+    let url = fixture.postgres.url("helper", DATABASE);
+    let line = |more: &str| -> Vec<String> {
+        ["recover", "--yes", "--json", "--by", "ann", more, "--admin-url", &url]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let (exit, answer, said) = fixture.json_command(&line("--dry-run")).await.unwrap();
+    assert_eq!(exit, Some(1), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 30, "{answer:#}");
+    let grants = "grant usage on schema outbox_router to helper; \
+                  grant select, insert, update on outbox_router.republication to helper";
+    assert!(said.contains(grants), "{said}");
+    let (exit, _, said) = fixture.json_command(&line("")).await.unwrap();
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains(grants), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+
+    // The table as the command makes it.
+    session.batch_execute("DROP SCHEMA outbox_router CASCADE").await.unwrap();
+    let (exit, _, said) = fixture.json_command(&line("")).await.unwrap();
+    assert_eq!(exit, Some(1), "{said}");
+    let (_, grant) = said.split_once("hint: ").unwrap();
+    let (grant, _) = grant.split_once(" (as the owner").unwrap();
+    session.batch_execute(grant).await.unwrap();
+    let revoke = format!("REVOKE TEMPORARY ON DATABASE {DATABASE} FROM public");
+    session.batch_execute(&revoke).await.unwrap();
+    let (exit, _, said) = fixture.json_command(&line("")).await.unwrap();
+    assert_eq!(exit, Some(1), "{said}");
+    let grant = format!("grant temporary on database {DATABASE} to helper");
+    assert!(said.contains(&grant), "{said}");
+    session.batch_execute(&grant).await.unwrap();
+    let (exit, answer, said) = fixture.json_command(&line("")).await.unwrap();
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 30, "{answer:#}");
+    let (exit, answer, said) = fixture.json_command(&line("")).await.unwrap();
+    assert_eq!((exit, &answer["gaps"], said.as_str()), (Some(0), &serde_json::json!([]), ""));
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
 #[tokio::test]

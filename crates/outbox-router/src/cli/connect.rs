@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 
-use relay::{Case, Code, Failure};
+use relay::{Case, Code, Failure, Name};
 use tokio_postgres::{Client, error::SqlState};
 
 use super::TaskError;
@@ -114,6 +114,11 @@ pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
         Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED) => failure.with_case(Case::NoFreeSlot),
         Some(_) | None => failure,
     }
+}
+
+/// The role of a command lacks what these statements grant.
+pub(super) fn lacks(what: String, grants: &[String]) -> Failure {
+    Failure::of(Case::CommandLacks, what).naming(Name::Statements, grants.join("; "))
 }
 
 /// A failure of a module that serves the router, too: where the role lacks a privilege, the hint

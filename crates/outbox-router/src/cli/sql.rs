@@ -50,6 +50,14 @@ pub(super) fn create_table(outbox: &OutboxTable) -> String {
     }
 }
 
+/// The index by which `recover` finds rows by their time, of the table of the router's own preset;
+/// that of Debezium's has no such column, and that of another preset has what its example has.
+pub(super) fn create_time_index(outbox: &OutboxTable) -> Option<String> {
+    let preset = outbox.preset.unwrap_or(&DEFAULT);
+    let is_own = preset.name == DEFAULT.name;
+    is_own.then(|| format!("create index on {} (\"created_at\")", quote_table(&outbox.name)))
+}
+
 /// The columns of a table of the router's own preset or of Debezium's, without one of its time;
 /// `None` for another preset. The type of the id may bring a key with it.
 pub(super) fn own_columns(outbox: &OutboxTable, id: &str) -> Option<Vec<String>> {

@@ -15,14 +15,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
                   was written without one: creating the publication again does not repair the \
                   slot. The router stops until a person accepts what is missing.",
-        remedy: "WAL is decoded with the publications of its time: {teardown} (drops the slot), \
-                 then {setup} creates the publication and a slot that can use it",
+        remedy: "outbox-router recover --mend-publication {admin} creates the publication, then a \
+                 slot that can use it, sends the missing rows and closes the gap \
+                 (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \
+                 them up; only before the first event: {setup} creates both",
         cases: &[
             case_remedy(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",
-                "this slot sends no row of that time: {recover}, by a new slot; or {teardown} \
-                 (drops slot and publication), {setup}, then {accept} gives them up",
+                "this slot sends no row of that time: outbox-router recover --mend-publication \
+                 {admin} makes what is missing and a new slot, sends the missing rows and closes \
+                 the gap (docs/recover.md); or {teardown} (drops slot and publication), {setup}, \
+                 then {accept} gives them up",
             ),
             case_remedy(
                 Case::SlotBeforePublication,

@@ -104,7 +104,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::CommandDenied,
                 "the role of a command may not do it",
-                "connect as a role that may do it: --admin-url postgres://ADMIN@HOST/DATABASE",
+                "connect as a role that may do it: --admin-url postgres://ADMIN@HOST:PORT/DATABASE",
+            ),
+            case_remedy(
+                Case::CommandLacks,
+                "the role of a command lacks privileges",
+                "{statements} (as the owner or a superuser); or connect as a role that may do it: \
+                 {admin}",
             ),
             case_remedy(
                 Case::Pooler,
@@ -122,7 +128,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::CommandMayNotReplicate,
             "it is the role of a command",
-            "connect as a role that may replicate: --admin-url postgres://ADMIN@HOST/DATABASE",
+            "connect as a role that may replicate: --admin-url postgres://ADMIN@HOST:PORT/DATABASE",
         )],
     },
     Explanation {

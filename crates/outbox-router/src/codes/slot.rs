@@ -10,9 +10,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the slot does not exist",
         meaning: "Before the first session it has not been created yet, and is looked for every \
                   30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
-                  for good, and the router stops until a person accepts that.",
-        remedy: "before the first event: {setup} creates it; later: {recover}; or {setup}, then \
-                 {accept} gives them up",
+                  for good, and the router stops until they are recovered, or a person accepts \
+                  that.",
+        remedy: "{recover}; or {setup}, then {accept} gives them up; only before the first event: \
+                 {setup} creates it",
         cases: &[],
     },
     Explanation {
@@ -89,7 +90,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "It was dropped and created again, advanced or restored while no router held it. \
                   The rows in between are not in the slot any more and may be missing in Kafka; \
                   the router stops until a person accepts that.",
-        remedy: "find out who dropped, advanced or restored it; {recover}; or {accept} gives them up",
+        remedy: "find out who dropped, advanced or restored it; {recover}, with --drop-slot if the \
+                 slot has rows to send that are in the table, too; or {accept} gives them up",
         cases: &[
             case_remedy(
                 Case::SlotMadeUnsuitable,

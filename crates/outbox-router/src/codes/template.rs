@@ -8,7 +8,7 @@ const ACCEPT: &str = "accept";
 const ROLES: &str = "roles";
 
 /// Where to connect for what the router's role may not do.
-pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST/DATABASE";
+pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
 
 /// What several remedies contain, by its placeholder.
 const SHARED: [(&str, &str); 6] = [
@@ -16,17 +16,17 @@ const SHARED: [(&str, &str); 6] = [
     (
         "make_room",
         "outbox-router dead-letters list shows what is held and why; when its cause is removed, \
-         outbox-router dead-letters requeue --code CODE --admin-url postgres://ADMIN@HOST/DATABASE, \
+         outbox-router dead-letters requeue --code CODE --admin-url postgres://ADMIN@HOST:PORT/DATABASE, \
          or drop in the place of requeue, makes room",
     ),
     (
         "recover",
-        "outbox-router recover --admin-url postgres://ADMIN@HOST/DATABASE sends the missing rows \
-         and closes the gap",
+        "outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the missing \
+         rows and closes the gap (docs/recover.md)",
     ),
     ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
-    ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
-    ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST/DATABASE"),
+    ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
+    ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
 ];
 
 fn shared(name: &str) -> Option<&'static str> {

@@ -91,7 +91,7 @@ fn unknown_names_are_left_as_placeholders() {
     let hint = hint(&failure).unwrap();
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
                     --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
-                    outbox-router setup --apply --admin-url postgres://ADMIN@HOST/DATABASE \
+                    outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
                     --dead-letters, then set on_error.too_large = \"dead_letter\" and restart";
     assert!(hint.ends_with(expected), "{hint}");
 }
@@ -101,7 +101,7 @@ fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
     let at = |code| hint(&Failure::new(code, "wrong").at(Lsn::from_u64(0x16B_3748))).unwrap();
     let skip =
         "; or, after the same setup, give up this one row: outbox-router skip --lsn 0/16B3748";
-    let admin = "--admin-url postgres://ADMIN@HOST/DATABASE";
+    let admin = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
     for code in [Code::KeyIsNull, Code::TopicIllegal, Code::RowTooLarge, Code::NotJson] {
         let hint = at(code);
         let first =
@@ -142,15 +142,15 @@ fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
 #[test]
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
-    assert!(hint(&missing).unwrap().ends_with("then outbox-router accept gives them up"));
+    assert!(hint(&missing).unwrap().contains("then outbox-router accept gives them up"));
     let open = hint_of_open(&gap(missing).failure, "P010@0/5").unwrap();
-    assert!(open.ends_with("then outbox-router accept --gap P010@0/5 gives them up"), "{open}");
+    assert!(open.contains("then outbox-router accept --gap P010@0/5 gives them up"), "{open}");
     // A remedy that repairs only the defect.
     let withheld =
         Failure::new(Code::PublicationFiltersRows, "filtered").naming(Name::AddAgain, "add again");
     assert_eq!(hint(&withheld).unwrap(), "add again");
-    let recover = "add again; outbox-router recover --admin-url postgres://ADMIN@HOST/DATABASE \
-                   sends the missing rows and closes the gap; or outbox-router accept";
+    let recover = "add again; outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
+                   sends the missing rows and closes the gap (docs/recover.md); or outbox-router accept";
     let failure = gap(withheld).failure;
     assert_eq!(hint(&failure).unwrap(), format!("{recover} gives them up"));
     let hint = hint_of_open(&failure, "P023@0/5").unwrap();
@@ -215,8 +215,8 @@ fn where_most_failures_need_nothing_an_explanation_says_so() {
 #[test]
 fn an_explanation_says_what_follows_the_repair_of_a_gap() {
     let closing = "\nIf the router reported it as a gap, repairing is half of it: outbox-router \
-                   recover --admin-url postgres://ADMIN@HOST/DATABASE sends the missing rows and \
-                   closes the gap; or outbox-router accept gives them up.\n";
+                   recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the missing rows and \
+                   closes the gap (docs/recover.md); or outbox-router accept gives them up.\n";
     for (code, follows) in [("P023", true), ("P030", true), ("P014", false), ("P028", false)] {
         assert_eq!(explained(code).contains(closing), follows, "{code}");
     }

@@ -141,6 +141,47 @@ pub(crate) async fn make(client: &Client) -> Result<(), Failure> {
     client.batch_execute(&format!("{schema}{TABLE}")).await.map_err(sql_failure)
 }
 
+/// What a role lacks to make the table, to read it and to write to it.
+const PRIVILEGES: &str = "\
+    select quote_ident(current_user), quote_ident(current_database()), n.oid is not null, \
+      c.oid is not null, has_database_privilege(current_database(), 'create'), \
+      coalesce(has_schema_privilege(n.oid, 'usage'), true), \
+      coalesce(has_schema_privilege(n.oid, 'create'), true), \
+      (select coalesce(string_agg(p.name, ', ' order by p.at), '') \
+       from unnest(array['select', 'insert', 'update']) with ordinality p (name, at) \
+       where not coalesce(has_table_privilege(c.oid, p.name), true)) \
+    from (values (1)) one left join pg_namespace n on n.nspname = 'outbox_router' \
+      left join pg_class c on c.relnamespace = n.oid and c.relname = 'republication'";
+
+/// The statements that let the present role note its runs; none where it may already.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn missing_grants(client: &Client) -> Result<Vec<String>, Failure> {
+    let row = client.query_one(PRIVILEGES, &[]).await.map_err(sql_failure)?;
+    let read = || {
+        let (role, database): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        let (has_schema, has_table): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
+        let (may_make_schema, may_use): (bool, bool) = (row.try_get(4)?, row.try_get(5)?);
+        let (may_make_table, lacks): (bool, String) = (row.try_get(6)?, row.try_get(7)?);
+        let mut grants = Vec::new();
+        if !has_schema && !may_make_schema {
+            grants.push(format!("grant create on database {database} to {role}"));
+        }
+        if !may_use {
+            grants.push(format!("grant usage on schema outbox_router to {role}"));
+        }
+        if has_schema && !has_table && !may_make_table {
+            grants.push(format!("grant create on schema outbox_router to {role}"));
+        }
+        if !lacks.is_empty() {
+            grants.push(format!("grant {lacks} on outbox_router.republication to {role}"));
+        }
+        Ok(grants)
+    };
+    read().map_err(sql_failure)
+}
+
 /// Whether the table is there.
 ///
 /// # Errors

@@ -88,7 +88,9 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
     for expected in [
         "pipeline  outbox-router, database postgres, slot outbox_router\n",
         "open      P010@0/5\nwhat      something happened; rows committed after",
-        "from      0/5 (2020-01-01T00:00:00Z)\nto        0/E (2020-01-02T00:00:00Z)\n",
+        "from      0/5 (2020-01-01T00:00:00Z)\nto        the next slot; found at 0/E (2020-01-02T00:00:00Z)\n",
+        "rows      3 in public.outbox with created_at since then\n",
+        "from      0/6 (2020-01-01T00:00:00Z)\nto        0/F (2020-01-02T00:00:00Z)\n",
         "rows      2 in public.outbox with created_at in that time, 3 until now\n",
         "open      K022@0/1\n",
         "accepted P010@0/5 by ann\naccepted P014@0/6 by ann\naccepted K022@0/1 by ann\n",

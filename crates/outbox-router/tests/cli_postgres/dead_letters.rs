@@ -239,9 +239,9 @@ async fn show_has_the_columns_and_who_decided_what() {
         "why        R003: topic a*b is illegal\nbehind     2 open events of its key after it\n\
          columns    id       a1\n           payload  {\"total\": 12}\n",
         "to do      remove the cause (outbox-router explain R003), then\n           \
-         outbox-router dead-letters requeue --id a1 --admin-url postgres://ADMIN@HOST/DATABASE\n           \
+         outbox-router dead-letters requeue --id a1 --admin-url postgres://ADMIN@HOST:PORT/DATABASE\n           \
          or give it up: outbox-router dead-letters drop --id a1 \
-         --admin-url postgres://ADMIN@HOST/DATABASE\n",
+         --admin-url postgres://ADMIN@HOST:PORT/DATABASE\n",
     ] {
         assert!(show.out.contains(expected), "{expected}\nin {}", show.out);
     }
@@ -478,7 +478,11 @@ async fn a_role_that_may_not_record_decisions_changes_nothing() {
     let denied = run_command_at(&server.url("router"), &line, "").await;
     assert_eq!(denied.exit, Exit::Failure);
     assert!(denied.err.contains("permission denied for table decision"), "{}", denied.err);
-    assert!(denied.err.contains("--admin-url postgres://ADMIN@HOST/DATABASE"), "{}", denied.err);
+    assert!(
+        denied.err.contains("--admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
+        "{}",
+        denied.err
+    );
     assert_eq!(states(&server), UNTOUCHED);
     let admin = server.url("operator");
     let line = [&line[..], &["--admin-url", &admin]].concat();

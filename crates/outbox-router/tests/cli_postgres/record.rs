@@ -117,6 +117,11 @@ async fn setup_reports_what_is_open_and_how_it_is_closed() {
     let expected = format!("  {name} is open: slot \"outbox_router\" stands at ");
     let closes = format!("; or outbox-router accept --gap {name} gives them up\n");
     assert!(done(&again).contains(&expected) && again.out.contains(&closes), "{}", again.out);
+    // The rows are there.
+    let next = "next: outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends \
+                the missing rows and closes the gap; or outbox-router accept gives them up; only \
+                then: outbox-router run\n";
+    assert!(again.out.ends_with(next), "{}", again.out);
     fixture.kafka.put("router", &first.with_gaps(&[gap(Code::SlotMissing)])).await;
     let again = fixture.run_command(&SETUP).await;
     assert!(done(&again).contains("  P010@0/9 is open: "), "{}", again.out);

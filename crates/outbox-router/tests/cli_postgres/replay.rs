@@ -204,7 +204,11 @@ async fn a_role_that_may_not_read_is_told_the_grant() {
     assert!(denied.err.contains("permission denied for table outbox"), "{}", denied.err);
     let grant = "grant select on table \"public\".\"outbox\" to \"router\"";
     assert!(denied.err.contains(grant), "{}", denied.err);
-    assert!(denied.err.contains("--admin-url postgres://ADMIN@HOST/DATABASE"), "{}", denied.err);
+    assert!(
+        denied.err.contains("--admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
+        "{}",
+        denied.err
+    );
 
     // It may read, and not write down that it did.
     stage.server.sql(grant);

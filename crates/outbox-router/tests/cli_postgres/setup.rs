@@ -29,11 +29,36 @@ async fn what_setup_creates_is_found_by_the_next_setup() {
     );
     assert!(lines[3].starts_with("slot outbox_router: exists already, at 0/"), "{lines:?}");
 
+    // recover finds rows by their time.
+    let index = "select indexdef from pg_indexes where tablename = 'outbox' \
+                 and indexdef like '%(created_at)'";
+    assert!(server.sql(index).contains("USING btree"));
     let publication = "select pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, \
                        puballtables from pg_publication";
     assert_eq!(server.sql(publication), "t|f|f|f|t|f");
     let slot = "select plugin, database, temporary from pg_replication_slots";
     assert_eq!(server.sql(slot), "pgoutput|postgres|f");
+}
+
+#[tokio::test]
+async fn a_table_without_an_index_on_its_time_is_reported_with_the_statement() {
+    let server = Server::start();
+    let made = server.run_command(&APPLY).await;
+    assert!(!made.out.contains("no index"), "{}", made.out);
+    server.sql("drop index outbox_created_at_idx");
+    let again = server.run_command(&APPLY).await;
+    let (_, statement) = again.out.split_once("needs it: ").expect("a note");
+    let statement = statement.lines().next().unwrap();
+    assert_eq!(statement, "create index concurrently on \"public\".\"outbox\" (\"created_at\")");
+    server.sql(statement);
+    let again = server.run_command(&APPLY).await;
+    assert!(!again.out.contains("no index"), "{}", again.out);
+    // PostgreSQL makes no index of a partitioned table concurrently.
+    server.sql("create table parted (like outbox) partition by range (created_at)");
+    let line = [&APPLY[..], &["--set", "outbox.0.table=public.parted"]].concat();
+    let parted = server.run_command(&line).await;
+    let expected = "needs it: create index on \"public\".\"parted\" (\"created_at\")\n";
+    assert!(parted.out.contains(expected), "{parted:?}");
 }
 
 #[tokio::test]

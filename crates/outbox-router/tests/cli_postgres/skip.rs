@@ -233,7 +233,11 @@ async fn a_role_that_may_not_decide_is_told_what_to_type() {
     let denied = run_command_at(&server.url("router"), &line, "").await;
     assert_eq!(denied.exit, Exit::Failure);
     assert!(denied.err.contains("permission denied for table decision"), "{}", denied.err);
-    assert!(denied.err.contains("--admin-url postgres://ADMIN@HOST/DATABASE"), "{}", denied.err);
+    assert!(
+        denied.err.contains("--admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
+        "{}",
+        denied.err
+    );
     assert_eq!(decisions(&server), "");
     let admin = server.url("operator");
     let line = [&line[..], &["--admin-url", &admin]].concat();

@@ -8,7 +8,7 @@ use outbox_router::cli::Exit;
 use relay::{
     Code, Failure, Lsn,
     source::{Gap, Interval, Mark},
-    witness::{Acceptance, Witness},
+    witness::{Acceptance, Recovered, Witness},
 };
 use serde_json::Value;
 
@@ -268,8 +268,65 @@ async fn a_slot_past_the_record_is_found_without_a_router() {
     let (server, kafka) = (set_up("").await, StateCluster::start());
     kafka.put("router", &Witness::at(Lsn::from_u64(7))).await;
     let status = run_command(&server, &kafka.with(&["status", "--set", &no_router()])).await;
-    assert!(status.out.contains("P014: the slot outbox_router stands at 0/"), "{}", status.out);
+    assert!(status.out.contains("P014: slot \"outbox_router\" stands at 0/"), "{}", status.out);
     assert!(status.out.contains("past 0/7, up to which everything is acknowledged"));
+    // A role that may not replicate cannot read the source as a router does.
+    server.sql("create role reader login");
+    let line = kafka.with(&["status", "--set", &no_router()]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let status = run_command_at(&server.url("reader"), &line, "").await;
+    assert!(status.out.contains("P014: the slot outbox_router stands at 0/"), "{}", status.out);
+}
+
+/// Nobody has written down what is open, since no router was there to find it.
+#[tokio::test]
+async fn with_the_router_down_a_dropped_slot_is_an_open_gap_with_its_name() {
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    let line = kafka.with(&["setup", "--apply", "--create-table"]);
+    let made = run_command(&server, &line).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let position = kafka.record().await.expect("a record").position;
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    server.sql(WRITE);
+    let status = run_command(&server, &kafka.with(&["status", "--set", &no_router()])).await;
+    assert_eq!(status.exit, Exit::Failure);
+    for expected in [
+        format!("to do     P010: slot \"outbox_router\" does not exist; rows committed after {position}"),
+        "and until there is a new slot may be missing in Kafka (found at 0/".to_owned(),
+        "          outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the \
+         missing rows and closes the gap (docs/recover.md); "
+            .to_owned(),
+        format!(
+            "open      P010@{position}\n          found now; no router has written it down\n"
+        ),
+    ] {
+        assert!(status.out.contains(&expected), "{expected}\nin {}", status.out);
+    }
+    assert_eq!(status.out.matches("P010: ").count(), 1, "{}", status.out);
+    assert!(kafka.record().await.expect("a record").gaps.is_empty(), "status writes nothing");
+}
+
+/// One recovery has one number of rows, however many gaps it closes.
+#[tokio::test]
+async fn what_a_recovery_has_closed_is_shown_with_its_rows_once() {
+    let (server, kafka) = (set_up("").await, StateCluster::start());
+    let closed = |code: &str, recovered| Acceptance {
+        code: code.to_owned(),
+        lsn: Lsn::from_u64(1),
+        by: "ann".to_owned(),
+        at: "2026-01-01T00:00:00Z".to_owned(),
+        generation: 2,
+        recovered,
+    };
+    let sent = Some(Recovered { rows: 100, records: 1 });
+    let accepted = vec![closed("P014", None), closed("P010", sent), closed("P020", sent)];
+    kafka.put("router", &Witness { accepted, ..Witness::at(Lsn::from_u64(1)) }).await;
+    let status = run_command(&server, &kafka.with(&["status", "--set", &no_router()])).await;
+    let expected = "accepted  P014@0/1 by ann, 2026-01-01T00:00:00Z\n\
+                    recovered P010@0/1 by ann, 2026-01-01T00:00:00Z\n\
+                    recovered P020@0/1 by ann, 2026-01-01T00:00:00Z\n          \
+                    100 rows were missing, 1 record sent\n";
+    assert!(status.out.ends_with(expected), "{}", status.out);
 }
 
 #[tokio::test]
@@ -314,7 +371,7 @@ async fn no_teardown_is_proposed_while_a_gap_is_open() {
     kafka.put("router", &record()).await;
     let recorded = run_command(&server, &line).await;
     let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n          \
-               outbox-router run; it continues when what is open was accepted\n";
+               outbox-router run; it continues when what is open was recovered or accepted\n";
     assert!(recorded.out.contains(run), "{}", recorded.out);
     assert!(!recorded.out.contains("teardown"), "{}", recorded.out);
 

@@ -15,7 +15,9 @@ async fn nothing_is_dropped_without_the_slots_name() {
     let server = set_up().await;
     for answer in ["", "yes\n", "outbox_route\n"] {
         let refused = server.run_command_answering(&["teardown", "--apply"], answer).await;
-        assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, "nothing was dropped\n"));
+        let expected =
+            "nothing was dropped\n  hint: outbox-router teardown --apply --yes asks nobody\n";
+        assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, expected));
         assert!(refused.out.contains("type outbox_router to drop it: "), "{}", refused.out);
     }
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "1");

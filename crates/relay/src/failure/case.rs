@@ -61,6 +61,8 @@ cases! {
     PermissionDenied = "permission_denied" of AuthenticationFailed,
     /// The role of a command lacks a privilege.
     CommandDenied = "command_denied" of AuthenticationFailed,
+    /// The role of a command lacks privileges that statements grant.
+    CommandLacks = "command_lacks" of AuthenticationFailed,
     /// What answers does not know the replication protocol.
     Pooler = "pooler" of AuthenticationFailed,
     /// The role of a command may not replicate.

@@ -224,6 +224,12 @@ impl Code {
         matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
     }
 
+    /// Whether everything that is committed stays missing until there is a new slot, since the
+    /// present one is gone, or can send nothing.
+    pub fn lasts_until_new_slot(self) -> bool {
+        self.is_of_whole_publication() || matches!(self, Self::SlotMissing | Self::SlotLost)
+    }
+
     /// Whether the defect leaves rows out until it is repaired, whatever the slot's position.
     pub(crate) fn leaves_rows_out(self) -> bool {
         matches!(

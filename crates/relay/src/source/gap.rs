@@ -34,8 +34,9 @@ pub struct Interval {
     /// The last moment at which the defect was certainly not there; `None` if no such moment is
     /// known.
     pub from: Option<Mark>,
-    /// When the defect was seen. If the server's history changed: how far the former history had
-    /// come.
+    /// When the defect was seen: nothing ends there if it [lasts until there is a new
+    /// slot](Code::lasts_until_new_slot). If the server's history changed: how far the former
+    /// history had come.
     pub to: Mark,
 }
 
@@ -59,7 +60,7 @@ impl Gap {
     /// Writes the interval into the message of `failure`.
     pub fn new(failure: Failure, interval: Interval) -> Self {
         let mut failure = failure.flattened();
-        failure.message.push_str(&at_risk(&interval));
+        failure.message.push_str(&at_risk(failure.code, &interval));
         Self::with_message(failure, interval)
     }
 
@@ -82,13 +83,14 @@ impl Gap {
         }
         let what = self.message_without_interval().to_owned();
         self.interval.to = to.clone();
-        self.failure.message = what + &at_risk(&self.interval);
+        self.failure.message = what + &at_risk(self.failure.code, &self.interval);
     }
 
     /// The message without the interval.
     pub(crate) fn message_without_interval(&self) -> &str {
         let message = &self.failure.message;
-        message.strip_suffix(&at_risk(&self.interval)).unwrap_or(message)
+        let end = at_risk(self.failure.code, &self.interval);
+        message.strip_suffix(&end).unwrap_or(message)
     }
 
     /// Whether it is the same finding: the same code, beginning at the same position.
@@ -108,8 +110,26 @@ impl Gap {
 
     fn is_of_everything(&self) -> bool {
         let code = self.failure.code;
-        code.is_of_whole_publication()
-            || matches!(code, Code::SlotMissing | Code::SlotLost | Code::SlotMoved)
+        code.lasts_until_new_slot() || code == Code::SlotMoved
+    }
+
+    /// These gaps, without those that repeat another: one finding that two readings have made, and
+    /// that begins elsewhere because one of them knew a later position. The one that begins first
+    /// stays. Findings with different codes stay, since each has to be repaired.
+    pub(crate) fn without_repeated(gaps: Vec<Self>) -> Vec<Self> {
+        let mut distinct: Vec<Self> = Vec::with_capacity(gaps.len());
+        for gap in gaps {
+            let what = gap.message_without_interval();
+            let is_alike = |known: &Self| {
+                known.failure.code == gap.failure.code && known.message_without_interval() == what
+            };
+            if distinct.iter().any(|known| is_alike(known) && known.covers(&gap)) {
+                continue;
+            }
+            distinct.retain(|known| !(is_alike(known) && gap.covers(known)));
+            distinct.push(gap);
+        }
+        distinct
     }
 
     /// The name by which a person accepts it: `CODE@LSN`.
@@ -130,7 +150,58 @@ impl Gap {
 }
 
 /// The end of every gap's message.
-fn at_risk(Interval { from, to }: &Interval) -> String {
+fn at_risk(code: Code, Interval { from, to }: &Interval) -> String {
     let after = from.as_ref().map_or_else(String::new, |from| format!("after {from} and "));
+    if code.lasts_until_new_slot() {
+        return format!(
+            "; rows committed {after}until there is a new slot may be missing in Kafka (found at \
+             {to})"
+        );
+    }
     format!("; rows committed {after}up to {to} may be missing in Kafka")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(code: Code, from: u64, what: &str) -> Gap {
+        let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: None };
+        let interval = Interval { from: Some(mark(from)), to: mark(0x900) };
+        Gap::new(Failure::new(code, what.to_owned()), interval)
+    }
+
+    #[test]
+    fn without_a_slot_there_is_no_end_of_what_may_be_missing() {
+        let message = |code| gap(code, 0x100, "it is gone").failure.message;
+        for code in [Code::SlotMissing, Code::SlotLost, Code::PublicationMissing] {
+            assert_eq!(
+                message(code),
+                "it is gone; rows committed after 0/100 and until there is a new slot may be \
+                 missing in Kafka (found at 0/900)"
+            );
+            assert_eq!(gap(code, 0x100, "it is gone").message_without_interval(), "it is gone");
+        }
+        assert_eq!(
+            message(Code::PublicationLacksTable),
+            "it is gone; rows committed after 0/100 and up to 0/900 may be missing in Kafka"
+        );
+    }
+
+    #[test]
+    fn of_a_finding_that_two_readings_have_made_the_one_that_begins_first_stays() {
+        let names = |gaps: Vec<Gap>| -> Vec<String> {
+            Gap::without_repeated(gaps).iter().map(Gap::name).collect()
+        };
+        let slot = |from| gap(Code::SlotMissing, from, "no slot");
+        assert_eq!(names(vec![slot(0x108), slot(0x100)]), ["P010@0/100"]);
+        assert_eq!(names(vec![slot(0x100), slot(0x108)]), ["P010@0/100"]);
+        // The publication has to be repaired, too.
+        let both = vec![slot(0x100), gap(Code::PublicationMissing, 0x108, "no publication")];
+        assert_eq!(names(both), ["P010@0/100", "P020@0/108"]);
+        // Each of two tables has rows of its own.
+        let table = |from, what| gap(Code::PublicationLacksTable, from, what);
+        let tables = vec![table(0x100, "a is out"), table(0x100, "b is out")];
+        assert_eq!(names(tables), ["P021@0/100", "P021@0/100"]);
+    }
 }

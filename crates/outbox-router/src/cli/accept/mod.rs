@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use relay::{
     Failure,
+    source::Gap,
     witness::{OpenFinding, Witness},
 };
 use tokio::time::{Instant, sleep};
@@ -176,6 +177,15 @@ fn decide(
 }
 
 impl Facts {
+    /// The same, where a person was shown these gaps before: what is found of their interval now,
+    /// such as that the slot was made anew, is part of them, and no gap under another name.
+    pub(super) fn with_shown(mut self, shown: &[Gap]) -> Self {
+        let now = self.reading.slot_reading.mark();
+        let known = self.recorded.with_found(shown, &now);
+        self.witness = known.with_found(&self.witness.gaps, &now);
+        self
+    }
+
     /// The process that streams from the slot.
     pub(super) fn holder(&self) -> Option<i32> {
         self.reading.slot_reading.slot.as_ref()?.active_pid

@@ -30,8 +30,8 @@ pub(super) struct Counted {
 /// Rows by the time at which they were created.
 pub(super) struct Rows {
     pub(super) column: String,
-    /// Created within the gap's interval.
-    pub(super) within: i64,
+    /// Created within the gap's interval; `None` for a gap that has no end before a new slot.
+    pub(super) within: Option<i64>,
     /// Created since the interval began: until a new slot is created, rows that are committed after
     /// the interval are missing, too.
     pub(super) until_now: i64,
@@ -106,9 +106,12 @@ async fn in_table(
     let Some(from) = gap.interval.from.as_ref().and_then(|from| from.at.as_deref()) else {
         return Ok(Err("it is not known at what time it begins".to_owned()));
     };
-    let Some(to) = gap.interval.to.at.as_deref() else {
+    // Until there is a new slot, everything is missing.
+    let has_end = !gap.failure.code.lasts_until_new_slot();
+    let to = gap.interval.to.at.as_deref().filter(|_| has_end);
+    if to.is_none() && has_end {
         return Ok(Err("it is not known at what time it ends".to_owned()));
-    };
+    }
     let names: Vec<&str> = CREATED_AT.to_vec();
     let Some(found) = client.query_opt(COLUMN, &[&oid.as_u32(), &names]).await? else {
         let known = CREATED_AT.join(", ");
@@ -130,5 +133,7 @@ async fn in_table(
         quote_table(table)
     );
     let row = client.query_one(&count, &[&from, &to]).await?;
-    Ok(Ok(Rows { column, within: row.try_get(0)?, until_now: row.try_get(1)? }))
+    let within: i64 = row.try_get(0)?;
+    let (within, until_now) = (to.map(|_| within), row.try_get(1)?);
+    Ok(Ok(Rows { column, within, until_now }))
 }

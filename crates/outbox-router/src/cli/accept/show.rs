@@ -8,7 +8,7 @@ use relay::{
     witness::{OpenFinding, Witness},
 };
 
-use super::rows::Counted;
+use super::rows::{Counted, Rows};
 use crate::{
     cli::{GapName, witness},
     config::Config,
@@ -32,7 +32,11 @@ pub(super) fn open(open: &OpenFinding, out: Out<'_>) -> io::Result<()> {
                 Some(from) => writeln!(out, "from      {from}")?,
                 None => writeln!(out, "from      the beginning")?,
             }
-            writeln!(out, "to        {}", interval.to)
+            if failure.code.lasts_until_new_slot() {
+                writeln!(out, "to        the next slot; found at {}", interval.to)
+            } else {
+                writeln!(out, "to        {}", interval.to)
+            }
         }
         OpenFinding::Beginning(_) => {
             writeln!(out, "what      {}", witness::failure_of(open).message)
@@ -44,11 +48,13 @@ pub(super) fn open(open: &OpenFinding, out: Out<'_>) -> io::Result<()> {
 pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
     for Counted { table, rows } in counted {
         match rows {
-            Ok(rows) => writeln!(
+            Ok(Rows { column, within: Some(within), until_now }) => writeln!(
                 out,
-                "rows      {} in {table} with {} in that time, {} until now",
-                rows.within, rows.column, rows.until_now
+                "rows      {within} in {table} with {column} in that time, {until_now} until now"
             )?,
+            Ok(Rows { column, within: None, until_now }) => {
+                writeln!(out, "rows      {until_now} in {table} with {column} since then")?;
+            }
             Err(why) => writeln!(out, "rows      of {table} cannot be counted: {why}")?,
         }
     }
@@ -139,10 +145,10 @@ pub(super) fn unknown(named: &[GapName], open: &[OpenFinding], out: Out<'_>) -> 
     writeln!(out, "  hint: name one of these by --gap, or accept all of them without --gap")
 }
 
-/// There is no terminal to ask on, and `--yes` was not given.
+/// There is nobody to ask, and `--yes` was not given.
 pub(super) fn nobody_to_ask(chosen: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
     let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
-    writeln!(out, "error: nothing was accepted: there is no terminal to ask on")?;
+    writeln!(out, "error: nothing was accepted: there is nobody to ask")?;
     writeln!(out, "  hint: outbox-router accept{gaps} --yes")
 }
 

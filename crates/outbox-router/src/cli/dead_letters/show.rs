@@ -249,7 +249,7 @@ mod tests {
         let first = Place { commit_lsn: relay::Lsn::from_u64(1), index: 0 };
         let undecided = hint(&whole(Some("R003"), "held"));
         let requeue = "outbox-router dead-letters requeue --id 7 \
-                       --admin-url postgres://ADMIN@HOST/DATABASE";
+                       --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
         assert_eq!(undecided[1], requeue);
         let later = hint(&Whole { waits_for: Some(first), ..whole(Some("R003"), "held") });
         assert!(later[3].ends_with("comes first: outbox-router dead-letters show --id 0/1:0"));

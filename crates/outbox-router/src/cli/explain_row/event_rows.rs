@@ -3,9 +3,7 @@
 
 use std::{num::NonZeroI32, time::Duration};
 
-use relay::{
-    Case, Failure, Outboxes, TableName, Template, TopicName, partition_for_key, source::Oid,
-};
+use relay::{Failure, Outboxes, TableName, Template, TopicName, partition_for_key, source::Oid};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -341,6 +339,5 @@ pub(in crate::cli) async fn check_privilege(
     if !may_read {
         grants.push(format!("grant select on table {} to {quoted}", quote_table(table)));
     }
-    let what = format!("the role {role} may not read {table}: {}", grants.join("; "));
-    Err(Failure::of(Case::CommandDenied, what).into())
+    Err(connect::lacks(format!("the role {role} may not read {table}"), &grants).into())
 }

@@ -6,8 +6,8 @@
 //! interrupted run has made was sent, and it can be made again. What such a run has sent is found
 //! in the topics.
 //!
-//! Read in this order: `recovery` and `work` (the steps), `since`, `table`, `topics` (what is
-//! compared with what), `slot`, `send`, `report`.
+//! Read in this order: `recovery` and `work` (the steps), `refusals`, `since`, `table`, `topics`
+//! (what is compared with what), `slot`, `send`, `report`.
 //!
 //! # The JSON output
 //!
@@ -20,14 +20,17 @@
 //!              "without_row": 0, "oldest": "2026-01-24 00:00:00+00",
 //!              "outcome": "complete", "failure": null,
 //!              "sent": 5000, "filtered": 0, "left_out": 0, "left_out_ids": []}],
-//!  "slot_at": "0/2000000", "closed": true, "seconds": 9.5}
+//!  "slot_at": "0/2000000", "closed": true, "seconds": 9.5, "refusals": []}
 //! ```
 //! where `rows` were made since `since`, `missing` of them are in no topic, `decided` of those were
 //! held or skipped and are left out, and `without_row` ids of records have no such row any more.
+//! `refusals` has the code, message and hint of what a dry run found that a real run refuses. Where
+//! nothing is open, `gaps` and `tables` are empty, and `closed` is false.
 //! `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`; null in a dry run.
 
 mod args;
 mod recovery;
+mod refusals;
 mod report;
 mod send;
 mod since;
@@ -38,6 +41,7 @@ mod work;
 
 pub use args::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 use relay::TableName;
+use tokio::time::Instant;
 
 use super::{
     Exit, TaskError, Terminal,
@@ -47,7 +51,7 @@ use super::{
     witness::{self, Records},
 };
 use crate::{config::Config, prepare, republish::journal};
-use recovery::{COMMAND, Recovery, open_gaps, others_open};
+use recovery::{COMMAND, Recovery, others_open};
 
 /// Compares, asks, sends, and closes the gaps.
 pub(super) async fn recover(
@@ -59,6 +63,7 @@ pub(super) async fn recover(
     let Some(records) = Records::of(config, access)? else {
         return Err(accept::keeps_none().into());
     };
+    let begun = Instant::now();
     let source = prepare::source(config, access.endpoint(COMMAND)?);
     let done = with_connection(access, COMMAND, async |books| {
         books.batch_execute(SESSION).await?;
@@ -68,12 +73,12 @@ pub(super) async fn recover(
             return Ok(Exit::Failure);
         }
         let facts = accept::read_when_idle(config, &records, &source).await?;
-        let gaps = open_gaps(&facts.witness);
+        let gaps = witness::recoverable_gaps(&facts.witness);
         let others = others_open(&facts.witness, &gaps);
         if gaps.is_empty() {
             report::others(&others, terminal.err)?;
             if others.is_empty() {
-                report::nothing(&facts.witness, terminal.out)?;
+                report::nothing(&facts.witness, args, terminal.out)?;
             }
             return Ok(if others.is_empty() { Exit::Done } else { Exit::Failure });
         }
@@ -85,6 +90,7 @@ pub(super) async fn recover(
             reader.batch_execute(SESSION).await?;
             let recovery = Recovery {
                 args,
+                begun,
                 config,
                 access,
                 records: &records,

@@ -1,10 +1,7 @@
 //! What the parts of the command share.
 
-use relay::{
-    Code, TableName,
-    source::Gap,
-    witness::{OpenFinding, Witness},
-};
+use relay::{TableName, source::Gap, witness::Witness};
+use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::args::RecoverArgs;
@@ -20,6 +17,8 @@ pub(super) const COMMAND: &str = "recover";
 /// What the command works with.
 pub(super) struct Recovery<'a> {
     pub(super) args: &'a RecoverArgs,
+    /// When the command began.
+    pub(super) begun: Instant,
     pub(super) config: &'a Config,
     pub(super) access: Access<'a>,
     pub(super) records: &'a Records,
@@ -31,23 +30,6 @@ pub(super) struct Recovery<'a> {
     pub(super) gaps: &'a [Gap],
     pub(super) witness: &'a Witness,
     pub(super) tables: &'a [TableName],
-}
-
-/// The gaps of a witness that are open, and that rows of the tables can close. Events that were
-/// held are no such rows, Kafka's records cannot be compared with those of another cluster, and a
-/// slot that has rows of two tables has to send them.
-pub(super) fn open_gaps(witness: &Witness) -> Vec<Gap> {
-    let gap = |open| match open {
-        OpenFinding::Gap(gap) => Some(gap),
-        OpenFinding::Beginning(_) => None,
-    };
-    let is_of_rows = |gap: &Gap| {
-        !matches!(
-            gap.failure.code,
-            Code::HeldTableBehind | Code::ClusterChanged | Code::TableReplaced
-        )
-    };
-    witness.open_findings().into_iter().filter_map(gap).filter(is_of_rows).collect()
 }
 
 /// What else is open.

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use super::{
     args::{RecoverArgs, RecoveredRows},
     since::{Sight, Start},
+    slot::Former,
     topics::{Read, Topics},
 };
 use crate::{
     cli::{Form, decision_args::Effect, print_failure::print_failure, republication::Sent},
     codes::hint,
     republish::sender::Ended,
-    wording::roughly,
+    wording::{count, roughly},
 };
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
@@ -33,8 +34,12 @@ pub(super) struct Plan<'p> {
 pub(super) struct Found {
     gaps: Vec<String>,
     since: String,
+    /// When the gaps begin, without the margin.
+    begin: String,
     selected: RecoveredRows,
     effect: Effect,
+    /// Why a real run would change nothing.
+    refusals: Vec<Value>,
     pub(super) topics: usize,
     pub(super) read: Read,
     pub(super) tables: Vec<OfTable>,
@@ -57,7 +62,17 @@ pub(super) struct OfTable {
     pub(super) without_row: Option<u64>,
     /// When the oldest row was made.
     pub(super) oldest: Option<String>,
+    pub(super) scope: Scope,
     pub(super) sent: Option<SentOf>,
+}
+
+/// Which rows of a table are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those that were made since then.
+    Since,
+    /// All.
+    Whole,
 }
 
 /// What became of the missing rows of a table.
@@ -71,8 +86,24 @@ pub(super) struct SentOf {
 }
 
 /// Nothing is open.
-pub(super) fn nothing(witness: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "no gap is open: everything before {} is acknowledged", witness.position)
+pub(super) fn nothing(witness: &Witness, args: &RecoverArgs, out: Out<'_>) -> io::Result<()> {
+    match args.decision.form {
+        Form::Text => writeln!(
+            out,
+            "no gap is open: everything before {} is acknowledged; a router that still shows one \
+             takes note of that within seconds",
+            witness.position
+        ),
+        Form::Json => {
+            let found = Found::new(Vec::new(), &Start::default(), args);
+            writeln!(out, "{:#}", found.document())
+        }
+    }
+}
+
+/// Prints why nothing is changed.
+pub(super) fn refusals(refusals: &[Failure], err: Out<'_>) -> io::Result<()> {
+    refusals.iter().try_for_each(|failure| print_failure(err, failure))
 }
 
 impl Plan<'_> {
@@ -88,7 +119,8 @@ impl Plan<'_> {
             None => writeln!(out, "topics    are not read: all rows since then are sent")?,
             Some(topics) => {
                 let (count, offsets) = (topics.count(), topics.offsets());
-                writeln!(out, "topics    {count}, with at most {offsets} records to compare")?;
+                let records = counted(offsets, "record");
+                writeln!(out, "topics    {count}, with at most {records} to compare")?;
             }
         }
         writeln!(out, "slot      {}", self.slot)?;
@@ -107,12 +139,18 @@ impl Plan<'_> {
 }
 
 /// What a run will do.
-pub(super) fn show_consequence(slot: &str, out: Out<'_>) -> io::Result<()> {
+pub(super) fn show_consequence(slot: &str, former: &Former, out: Out<'_>) -> io::Result<()> {
+    let first = match former {
+        Former::Missing => format!("The slot {slot} is made anew."),
+        Former::Lost => format!("The slot {slot}, which is lost, is dropped and made anew."),
+        Former::Usable { .. } => format!(
+            "The slot {slot} is dropped and made anew; what it still had to send is found in the tables."
+        ),
+    };
     writeln!(
         out,
-        "\nThe slot {slot} is dropped, if it exists, and made anew; what it still had to send is found\n\
-         in the tables. Rows that are in no topic are sent, behind everything that is there, and the\n\
-         open gaps are closed. What was deleted from the tables is not found."
+        "\n{first}\nRows that are in no topic are sent, behind everything that is there, and the open gaps\n\
+         are closed. What was deleted from the tables is not found."
     )
 }
 
@@ -121,6 +159,8 @@ impl Found {
         Self {
             gaps,
             since: from.rows.clone(),
+            begin: from.begin.clone(),
+            refusals: Vec::new(),
             selected: args.selected,
             effect: args.decision.effect,
             topics: 0,
@@ -130,6 +170,11 @@ impl Found {
             is_closed: false,
             took: Duration::ZERO,
         }
+    }
+
+    /// Notes why a real run would change nothing.
+    pub(super) fn refused(&mut self, refusals: &[Failure]) {
+        self.refusals = refusals.iter().map(failure_json).collect();
     }
 
     /// As it stands in `outbox_router.republication`.
@@ -149,9 +194,11 @@ impl Found {
     fn text(&self, out: Out<'_>) -> io::Result<()> {
         if self.selected == RecoveredRows::Missing {
             let Read { records, without_id, .. } = self.read;
-            writeln!(out, "topics: {records} records of {} topics were read", self.topics)?;
+            let (verb, records) = (were(records), counted(records, "record"));
+            let topics = counted(self.topics.try_into().unwrap_or(u64::MAX), "topic");
+            writeln!(out, "topics: {records} of {topics} {verb} read")?;
             if without_id > 0 {
-                writeln!(out, "  {without_id} of them have no id, and were compared with nothing")?;
+                writeln!(out, "  without an id, so compared with nothing: {without_id}")?;
             }
         }
         for table in &self.tables {
@@ -164,8 +211,8 @@ impl Found {
                 let slot_at = self.slot_at.as_deref().unwrap_or_default();
                 writeln!(
                     out,
-                    "closed: {}, after {took}; the router goes on from {slot_at}, and needs no \
-                     restart",
+                    "closed: {}, after {took}; a router that runs goes on from {slot_at} within ten \
+                     seconds, without a restart; else: outbox-router run",
                     self.gaps.join(", ")
                 )
             }
@@ -188,6 +235,7 @@ impl Found {
             "slot_at": self.slot_at,
             "closed": self.is_closed,
             "seconds": self.took.as_secs_f64(),
+            "refusals": self.refusals,
         })
     }
 }
@@ -223,32 +271,37 @@ impl OfTable {
     }
 
     fn text(&self, found: &Found, out: Out<'_>) -> io::Result<()> {
-        let Self { table, rows, missing, decided, .. } = self;
-        match found.selected {
-            RecoveredRows::Missing => {
-                writeln!(
-                    out,
-                    "{table}: {missing} of {rows} rows since {} are missing",
-                    found.since
-                )?;
+        let Self { table, missing, decided, .. } = self;
+        let of = counted(self.rows, "row");
+        let of = match self.scope {
+            Scope::Since => format!("{of} since {}", found.since),
+            Scope::Whole => format!("all {of}"),
+        };
+        match (found.selected, &self.sent) {
+            (RecoveredRows::Missing, None) => {
+                writeln!(out, "{table}: missing {missing} of {of}")?;
             }
-            RecoveredRows::All => writeln!(out, "{table}: {rows} rows since {}", found.since)?,
+            (RecoveredRows::Missing, Some(_)) => {
+                writeln!(out, "{table}: {missing} of {of} {} missing", were(*missing))?;
+            }
+            (RecoveredRows::All, _) => writeln!(out, "{table}: {of}")?,
         }
         if *decided > 0 {
-            writeln!(out, "  {decided} of them were held or skipped, and are left out")?;
+            writeln!(out, "  held or skipped, and left out: {decided}")?;
         }
         if let Some(without_row @ 1..) = self.without_row {
-            writeln!(out, "  {without_row} ids of records have no such row any more")?;
+            writeln!(out, "  ids of records that have no such row any more: {without_row}")?;
         }
-        if let Some(oldest) = self.oldest.as_ref().filter(|oldest| **oldest > found.since) {
+        // Rows of before the gap may be missing, too, but their commits were acknowledged.
+        if let Some(oldest) = self.oldest.as_ref().filter(|oldest| **oldest > found.begin) {
             writeln!(
                 out,
-                "  note: its oldest row is of {oldest}; rows that were deleted before they were \
-                 sent are not found"
+                "  note: the oldest row of {table} was made at {oldest}, after the gap began: rows \
+                 that were deleted before they were sent are not found"
             )?;
         }
         let Some(SentOf { records, filtered, left_out, .. }) = &self.sent else { return Ok(()) };
-        writeln!(out, "  sent {records} records")?;
+        writeln!(out, "  sent {}", counted(*records, "record"))?;
         if *filtered > 0 {
             writeln!(out, "  filtered by `where`: {filtered}")?;
         }
@@ -275,6 +328,16 @@ impl OfTable {
             "left_out_ids": sent.map_or(&[][..], |sent| &sent.left_out_ids),
         })
     }
+}
+
+/// A number with its noun.
+fn counted(number: u64, noun: &str) -> String {
+    count(i64::try_from(number).unwrap_or(i64::MAX), noun)
+}
+
+/// The verb for so many.
+const fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
 }
 
 fn failure_json(failure: &Failure) -> Value {

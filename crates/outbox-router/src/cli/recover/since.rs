@@ -20,7 +20,9 @@ const CLOCKS_APART: Duration = Duration::from_secs(90 * 60);
 pub(super) struct Start {
     /// As PostgreSQL prints it: rows that were made then or later are compared.
     pub(super) rows: String,
-    /// Everything that was committed before is delivered, in milliseconds since 1970.
+    /// Everything that was committed before is delivered: in the same form, without the margin.
+    pub(super) begin: String,
+    /// The same, in milliseconds since 1970.
     pub(super) begin_ms: i64,
     /// Records from then on are read, in milliseconds since 1970.
     pub(super) records_ms: i64,
@@ -39,10 +41,12 @@ pub(super) enum Sight {
 }
 
 /// The age of the oldest transaction of the database, in seconds, and whether those of all roles
-/// are seen. Of a prepared transaction, the time of its PREPARE is known.
+/// are seen. The one that asks is none of them. Of a prepared transaction, the time of its PREPARE
+/// is known.
 const OLDEST: &str = "\
     select coalesce(extract(epoch from clock_timestamp() - least( \
-      (select min(xact_start) from pg_stat_activity where datname = current_database()), \
+      (select min(xact_start) from pg_stat_activity \
+       where datname = current_database() and pid <> pg_backend_pid()), \
       (select min(prepared) from pg_prepared_xacts where database = current_database()))), \
       0)::float8, pg_has_role('pg_read_all_stats', 'usage')";
 
@@ -82,7 +86,7 @@ pub(super) async fn find(
     let margin = args.margin + oldest;
     let query = "select (t.at - $2::float8 * interval '1 second')::text, \
          (extract(epoch from t.at) * 1000)::int8, \
-         ((extract(epoch from t.at) - $2 - $3::float8) * 1000)::int8 \
+         ((extract(epoch from t.at) - $2 - $3::float8) * 1000)::int8, t.at::text \
          from (select $1::text::timestamptz at) t";
     let apart = CLOCKS_APART.as_secs_f64();
     let row = client.query_one(query, &[&begin, &margin.as_secs_f64(), &apart]).await?;
@@ -90,6 +94,7 @@ pub(super) async fn find(
         rows: row.try_get(0)?,
         begin_ms: row.try_get(1)?,
         records_ms: row.try_get::<_, i64>(2)?.max(0),
+        begin: row.try_get(3)?,
         why: format!("{why}, and {} before", wording::roughly(margin)),
         sight,
     }))

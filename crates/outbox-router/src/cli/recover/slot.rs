@@ -16,7 +16,7 @@ use super::{
     recovery::{COMMAND, Recovery},
 };
 use crate::{
-    cli::{TaskError, accept, new_slot, setup},
+    cli::{TaskError, accept, new_slot, setup, teardown::Backlog},
     republish::journal::{PastRun, Run},
     shell::SlotHolder,
 };
@@ -29,7 +29,6 @@ pub(super) enum Former {
     Lost,
     Usable {
         position: String,
-        bytes: i64,
     },
 }
 
@@ -63,8 +62,8 @@ pub(super) struct Prepared {
     pub(super) catalog: Catalog,
 }
 
-/// Reads the slot, and refuses one that was made for something else, or that still has events to
-/// send, unless it may be dropped.
+/// Reads the slot, and refuses one that was made for something else, or that has rows to send,
+/// unless it may be dropped. What it would send and has no row is nothing that is lost with it.
 ///
 /// # Errors
 /// It may not be dropped.
@@ -75,23 +74,30 @@ pub(super) async fn check_former(
     let Recovery { args, source, books, .. } = *recovery;
     let slot = source.slot.as_str();
     setup::check_slot(books, slot).await?;
-    let query = "select coalesce(confirmed_flush_lsn::text, ''), wal_status = 'lost', \
-         coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn), 0)::int8 \
+    let query = "select coalesce(confirmed_flush_lsn::text, ''), wal_status = 'lost' \
          from pg_replication_slots where slot_name = $1";
     let former = match books.query_opt(query, &[&slot]).await? {
         None => Former::Missing,
         Some(row) if row.try_get::<_, Option<bool>>(1)? == Some(true) => Former::Lost,
-        Some(row) => Former::Usable { position: row.try_get(0)?, bytes: row.try_get(2)? },
+        Some(row) => Former::Usable { position: row.try_get(0)? },
     };
-    let Former::Usable { position, bytes } = &former else { return Ok(former) };
+    let Former::Usable { position } = &former else { return Ok(former) };
     let is_ours = interrupted.is_some_and(|run| former.is_of(run));
     if is_ours || args.dropped == DroppedSlot::Any {
         return Ok(former);
     }
-    let what = format!(
-        "the slot {slot} stands at {position}, and has {bytes} B of WAL to send; events whose rows \
-         were deleted meanwhile are only there"
-    );
+    let what = match Backlog::of(books, slot, source.publication.as_str()).await {
+        Backlog::Nothing => return Ok(former),
+        Backlog::Rows => format!(
+            "the slot {slot} stands at {position}, and has rows to send: those that were deleted \
+             from the table meanwhile are only there"
+        ),
+        Backlog::Unknown(why) => format!(
+            "the slot {slot} stands at {position}, and whether it has rows to send is not known \
+             ({}): those that were deleted from the table meanwhile would only be there",
+            why.message_with_causes()
+        ),
+    };
     Err(Failure::of(Case::RecoverSlot, what).into())
 }
 
@@ -103,19 +109,25 @@ pub(super) async fn prepare(
     recovery: &Recovery<'_>,
     notes: &mut (dyn io::Write + Send),
 ) -> Result<Prepared, TaskError> {
-    let Recovery { args, config, records, source, books, tables, .. } = *recovery;
+    let Recovery { args, config, books, tables, .. } = *recovery;
+    if args.publication == PublicationPart::Mend {
+        let version = setup::check_server(books).await?;
+        setup::mend_publication(books, config, (tables, version), notes).await?;
+    }
+    check_publication(recovery).await
+}
+
+/// Refuses a publication that leaves rows out.
+///
+/// # Errors
+/// It does, or does not exist.
+pub(super) async fn check_publication(recovery: &Recovery<'_>) -> Result<Prepared, TaskError> {
+    let Recovery { config, records, source, books, .. } = *recovery;
     let version = setup::check_server(books).await?;
     let publication = source.publication.as_str();
-    match args.publication {
-        PublicationPart::Mend => {
-            setup::mend_publication(books, config, (tables, version), notes).await?;
-        }
-        PublicationPart::Expect => {
-            if !setup::has_publication(books, publication, version).await? {
-                let what = format!("the publication {publication} does not exist");
-                return Err(Failure::of(Case::RecoverPublication, what).into());
-            }
-        }
+    if !setup::has_publication(books, publication, version).await? {
+        let what = format!("the publication {publication} does not exist");
+        return Err(Failure::of(Case::RecoverPublication, what).into());
     }
     let catalog = accept::read_facts(config, records, source, None).await?.reading.catalog;
     let outboxes = config.outboxes();
@@ -130,12 +142,14 @@ pub(super) async fn prepare(
 /// who holds the slot, and where it begins.
 pub(super) async fn renew(
     recovery: &Recovery<'_>,
-    (former, run): (&Former, &Run<'_>),
+    (interrupted, run): (Option<&PastRun>, &Run<'_>),
     notes: &mut (dyn io::Write + Send),
 ) -> Result<(SlotHolder, String), TaskError> {
     let Recovery { args, access, source, books, .. } = *recovery;
     let version = setup::check_server(books).await?;
     let creator = new_slot::connect(source).await?;
+    // Once more: rows may have been written, and deleted, while a person was asked.
+    let former = check_former(recovery, interrupted).await?;
     run.note(&json!({ "former": former.as_str() })).await?;
     if new_slot::drop_former(books, source).await? {
         writeln!(notes, "slot {}: dropped", source.slot)?;
@@ -170,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_slot_of_an_interrupted_run_is_told_from_one_that_has_events() {
-        let usable = |position: &str| Former::Usable { position: position.to_owned(), bytes: 8 };
+        let usable = |position: &str| Former::Usable { position: position.to_owned() };
         let made = run(json!({ "former": "lost", "slot_at": "0/10" }));
         assert!(usable("0/10").is_of(&made));
         assert!(!usable("0/20").is_of(&made), "somebody has moved it");

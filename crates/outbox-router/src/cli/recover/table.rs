@@ -1,6 +1,6 @@
 //! A table whose rows are compared with the topics.
 
-use relay::{Case, Failure, Name};
+use relay::{Case, Failure};
 use tokio_postgres::{Client, types::Type};
 
 use super::{
@@ -8,7 +8,11 @@ use super::{
     since::Start,
 };
 use crate::{
-    cli::{TaskError, explain_row::check_privilege, republication::OutboxRows},
+    cli::{
+        TaskError,
+        explain_row::check_privilege,
+        republication::{OutboxRows, TimeIndex},
+    },
     config::Config,
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
@@ -24,13 +28,6 @@ pub(super) struct Compared {
     time: Option<OrderColumn>,
 }
 
-const IS_INDEXED: &str = "\
-    select exists (select from pg_index i join pg_class c on c.oid = i.indexrelid \
-      join pg_am m on m.oid = c.relam join pg_attribute a on a.attrelid = i.indrelid \
-        and a.attnum = i.indkey[0] \
-      where i.indrelid = $1 and i.indisvalid and i.indpred is null and m.amname = 'btree' \
-        and a.attname = $2)";
-
 impl Compared {
     /// Checks that the rows can be found, and their ids compared.
     ///
@@ -42,7 +39,7 @@ impl Compared {
         rows: OutboxRows,
         number: i16,
     ) -> Result<Self, TaskError> {
-        let (table, oid) = (rows.row.table.clone(), rows.row.oid);
+        let table = &rows.row.table;
         check_privilege(client, &rows.row).await?;
         if let (Err(template), RecoveredRows::Missing) = (&rows.columns.id, args.selected) {
             let what = format!(
@@ -51,29 +48,11 @@ impl Compared {
             );
             return Err(Failure::of(Case::RecoverId, what).into());
         }
-        let time = rows.columns.time.clone().filter(OrderColumn::is_time);
-        match (&time, args.whole_table) {
-            (None, WholeTable::Refuse) => {
-                let what = format!("{table} has no column with the time at which a row was made");
-                Err(Failure::of(Case::RecoverTime, what).into())
-            }
-            (None, WholeTable::Read) => Ok(Self { rows, number, time }),
-            (Some(_), WholeTable::Read) => Ok(Self { rows, number, time }),
-            (Some(column), WholeTable::Refuse) => {
-                let row = client.query_one(IS_INDEXED, &[&oid, &column.name]).await?;
-                if row.try_get::<_, bool>(0)? {
-                    return Ok(Self { rows, number, time });
-                }
-                let what = format!("no index of {table} begins with {}", column.name);
-                let statement = format!(
-                    "create index concurrently on {} ({})",
-                    quote_table(&table),
-                    quote_identifier(&column.name)
-                );
-                let failure = Failure::of(Case::RecoverIndex, what);
-                Err(failure.naming(Name::Statements, statement).into())
-            }
-        }
+        let time = match args.whole_table {
+            WholeTable::Read => rows.columns.time.clone().filter(OrderColumn::is_time),
+            WholeTable::Refuse => Some(TimeIndex::of(client, &rows).await?.required(&rows)?),
+        };
+        Ok(Self { rows, number, time })
     }
 
     /// Whether an id of this table is the id of nothing else, whoever writes to its topics.

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::{
     args::RecoveredRows,
-    recovery::{COMMAND, Recovery, names, open_gaps, others_open},
-    report::{self, Found, OfTable, Plan},
+    recovery::{COMMAND, Recovery, names, others_open},
+    refusals::{self, Prospect},
+    report::{self, Found, OfTable, Plan, Scope},
     send::Sending,
     since::{self, Start},
     slot::{self, Former, Prepared},
@@ -21,9 +22,10 @@ use super::{
 };
 use crate::{
     cli::{
-        Audience, Confirmation, Exit, Form, TaskError, Terminal, accept,
+        Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
         republication::{BEGIN, OutboxRows, Progress, place},
+        witness::recoverable_gaps,
     },
     republish::{
         journal::{self, Completeness, PastRun, Run, Subject},
@@ -46,8 +48,8 @@ impl Recovery<'_> {
         let tables = self.describe().await?;
         // Nothing is to be changed where rows could not be compared afterwards.
         let topics = self.topics(&tables, &from).await?;
-        let interrupted = self.interrupted().await?;
-        let former = slot::check_former(self, interrupted.as_ref()).await;
+        refusals::check_temporary(self).await?;
+        let prospect = refusals::look(self).await?;
         let is_dry = self.args.decision.effect == Effect::Dry;
         let plan = Plan {
             gaps: self.gaps,
@@ -60,32 +62,43 @@ impl Recovery<'_> {
         if is_text {
             plan.show(self.args, terminal.out)?;
         }
+        let Prospect { interrupted, former, refusals } = prospect;
+        let is_refused = !refusals.is_empty();
+        if is_refused && !is_dry {
+            report::refusals(&refusals, terminal.err)?;
+            return Ok(Exit::Failure);
+        }
         self.reader.batch_execute(MAKE_SEEN).await?;
-        let is_asked = self.args.decision.confirmation == Confirmation::Ask
-            && terminal.audience == Audience::Person;
-        if is_dry || is_asked {
+        let is_asked = self.args.decision.confirmation == Confirmation::Ask;
+        if is_dry || (is_asked && is_text) {
             // A person decides by the figures; nobody who reads them later needs them twice.
-            let found = self.compare_now(&tables, &from, topics, terminal).await?;
+            let mut found = self.compare_now(&tables, &from, topics, terminal).await?;
+            found.refused(&refusals);
             report::found(&found, self.args.decision.form, terminal.out)?;
         }
         if is_dry {
-            return Ok(Exit::Done);
+            report::refusals(&refusals, terminal.err)?;
+            return Ok(if is_refused { Exit::Failure } else { Exit::Done });
         }
-        let former = former?;
-        if is_text {
-            report::show_consequence(&self.source.slot, terminal.out)?;
+        if let (true, Some(former)) = (is_text, &former) {
+            report::show_consequence(&self.source.slot, former, terminal.out)?;
         }
-        let words = ("drop it, make it anew and send the missing rows", "changed");
+        let words = match &former {
+            Some(Former::Missing) => ("make it anew and send the missing rows", "changed"),
+            Some(_) | None => ("drop it, make it anew and send the missing rows", "changed"),
+        };
         if let Some(refused) = self.args.decision.confirm(self.config, words, terminal)? {
             return Ok(refused);
         }
+        // How long a person thinks is no part of it.
+        let begun = if is_asked { Instant::now() } else { self.begun };
         self.check_unchanged().await?;
         let run = self.begin(interrupted.as_ref()).await?;
-        self.real((&tables, &from), (&former, &run), terminal).await
+        self.real((&tables, &from), (interrupted.as_ref(), &run), begun, terminal).await
     }
 
     /// A run that did not come to its end.
-    async fn interrupted(&self) -> Result<Option<PastRun>, TaskError> {
+    pub(super) async fn interrupted(&self) -> Result<Option<PastRun>, TaskError> {
         if !journal::exists(self.books).await? {
             return Ok(None);
         }
@@ -138,7 +151,7 @@ impl Recovery<'_> {
     /// A person may take long to answer.
     async fn check_unchanged(&self) -> Result<(), TaskError> {
         let facts = accept::read_when_idle(self.config, self.records, self.source).await?;
-        if names(&open_gaps(&facts.witness)) == names(self.gaps) {
+        if names(&recoverable_gaps(&facts.witness)) == names(self.gaps) {
             return Ok(());
         }
         Err(accept::changed().into())
@@ -167,10 +180,10 @@ impl Recovery<'_> {
     async fn real(
         &self,
         (tables, from): (&[Compared], &Start),
-        (former, run): (&Former, &Run<'_>),
+        (interrupted, run): (Option<&PastRun>, &Run<'_>),
+        begun: Instant,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
-        let begun = Instant::now();
         let form = self.args.decision.form;
         let mut found = self.found(from);
         let notes: &mut (dyn io::Write + Send) = match form {
@@ -178,7 +191,8 @@ impl Recovery<'_> {
             Form::Json => terminal.err,
         };
         let prepared = slot::prepare(self, notes).await?;
-        let (mut holder, slot_at) = Box::pin(slot::renew(self, (former, run), notes)).await?;
+        let renewed = Box::pin(slot::renew(self, (interrupted, run), notes)).await;
+        let (mut holder, slot_at) = renewed?;
         found.slot_at = Some(slot_at);
         let ended =
             self.send_and_close((tables, from), (&mut holder, &prepared), &mut found, terminal);
@@ -191,7 +205,12 @@ impl Recovery<'_> {
             Ok(Ended::AtRow(_) | Ended::Failed(_)) | Err(_) => ("failed", Completeness::Partial),
         };
         // What has stopped it may be that PostgreSQL does not answer.
-        let noted = run.end(&found.outcome(outcome), completeness).await;
+        let mut outcome = found.outcome(outcome);
+        if interrupted.is_some() {
+            // How many those were, nobody has counted: they are in the topics.
+            outcome.push_str("; a run that was interrupted before has sent others");
+        }
+        let noted = run.end(&outcome, completeness).await;
         report::found(&found, form, terminal.out)?;
         let ended = match ended {
             Ok(ended) => ended,
@@ -312,6 +331,7 @@ impl Recovery<'_> {
             decided,
             without_row,
             oldest,
+            scope: if table.is_whole() { Scope::Whole } else { Scope::Since },
             sent: None,
         };
         Ok((of_table, query))
@@ -326,11 +346,13 @@ impl Recovery<'_> {
     ) -> Result<(), TaskError> {
         let facts =
             accept::read_facts(self.config, self.records, self.source, holder.pid()).await?;
+        // While no router has written them down, a new slot gives them another code.
+        let facts = facts.with_shown(self.gaps);
         // Rows that a publication leaves out for a while are in neither snapshot nor stream.
         if facts.reading.catalog != prepared.catalog {
             return Err(accept::changed().into());
         }
-        let open = open_gaps(&facts.witness);
+        let open = recoverable_gaps(&facts.witness);
         let known = names(self.gaps);
         // Everything that was committed since the first of them was compared, and publication and
         // tables have not changed since: what else is found of that time, such as that the slot or

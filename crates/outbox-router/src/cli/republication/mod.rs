@@ -4,6 +4,7 @@
 mod held_events;
 mod outbox_rows;
 mod progress;
+mod time_index;
 
 use std::{io, num::NonZeroU32, time::Duration};
 
@@ -11,6 +12,7 @@ pub(super) use held_events::HeldEvents;
 pub(super) use outbox_rows::OutboxRows;
 pub(super) use progress::{Place, Progress, rate};
 use relay::{Failure, Name, RepublishSettings};
+pub(super) use time_index::TimeIndex;
 use tokio_postgres::Client;
 
 use super::{Audience, Form};

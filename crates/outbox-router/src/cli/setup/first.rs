@@ -28,6 +28,8 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Run,
+    /// Rows may be missing that are in the tables.
+    RecoverFirst,
     /// Something is open. A router that runs before it is accepted writes down where it found the
     /// publication, and from then on the slot looks older than the publication.
     AcceptFirst,
@@ -135,6 +137,9 @@ fn report_open(witness: &Witness, out: Out<'_>) -> io::Result<Next> {
         }
     }
     let has_gap = findings.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
+    if !witness::recoverable_gaps(witness).is_empty() {
+        return Ok(Next::RecoverFirst);
+    }
     Ok(if has_gap { Next::AcceptFirst } else { Next::Run })
 }
 

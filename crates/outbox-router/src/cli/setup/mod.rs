@@ -15,6 +15,7 @@ mod preflight;
 mod print;
 mod publication;
 mod slot;
+mod time_index;
 
 use std::io;
 
@@ -27,7 +28,7 @@ use super::{
     open_events::OpenEvents,
     sql,
 };
-use crate::{config::Config, shell::SlotHolder};
+use crate::{codes, config::Config, shell::SlotHolder};
 pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
@@ -121,6 +122,7 @@ async fn apply(
         }
         for outbox in &outboxes {
             make_table(client, outbox, args, config, out).await?;
+            time_index::report(client, config, &outbox.name, out).await?;
         }
         if let Some(role) = &args.role {
             make_role(client, role, out).await?;
@@ -154,6 +156,12 @@ async fn apply(
     }
     match next {
         Next::Run => writeln!(out, "next: outbox-router run")?,
+        Next::RecoverFirst => writeln!(
+            out,
+            "next: outbox-router recover {} sends the missing rows and closes the gap; or \
+             outbox-router accept gives them up; only then: outbox-router run",
+            codes::ADMIN
+        )?,
         Next::AcceptFirst => {
             writeln!(out, "next: outbox-router accept, and only then: outbox-router run")?;
         }

@@ -39,13 +39,20 @@ pub(super) async fn statements(
     config: &Config,
 ) -> Result<Vec<String>, TaskError> {
     match form {
-        TableForm::Plain => Ok(vec![sql::create_table(outbox)]),
+        TableForm::Plain => Ok(plain(outbox)),
         TableForm::Partitioned => {
             let now = "select (extract(epoch from now()) * 1000000)::int8";
             let now: i64 = client.query_one(now, &[]).await?.try_get(0)?;
             Ok(partitioned(outbox, &config.retention, now)?)
         }
     }
+}
+
+fn plain(outbox: &OutboxTable) -> Vec<String> {
+    [Some(sql::create_table(outbox)), sql::create_time_index(outbox)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Prints the statements, with the partitions of this moment.
@@ -56,7 +63,7 @@ pub(super) fn print(
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let statements = match form {
-        TableForm::Plain => vec![sql::create_table(outbox)],
+        TableForm::Plain => plain(outbox),
         TableForm::Partitioned => {
             writeln!(
                 out,

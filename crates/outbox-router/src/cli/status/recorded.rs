@@ -1,5 +1,6 @@
 //! What the pipeline's witness, the record in the state topic, says: from the router, if it answers
-//! and has read the witness, else from Kafka.
+//! and has read the witness, else from Kafka. Then also what a router would find open at its next
+//! start, since no router is there that could have.
 
 use std::{io, time::Duration};
 
@@ -17,10 +18,15 @@ use crate::{
     },
     codes::hint_of_open,
     config::Config,
+    prepare,
+    wording::count,
 };
 
 /// PostgreSQL's answer should not wait for Kafka's.
 const KAFKA_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long to look for what a router would find: slot, server and tables are read for it, and the
+/// witness again.
+const FIND_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// What is known of the witness.
 pub(super) enum Recorded {
@@ -44,8 +50,19 @@ pub(super) struct ShownRecord {
     pub(super) open: Vec<OpenEntry>,
     /// What was accepted, the latest last.
     pub(super) accepted: Vec<AcceptedEntry>,
-    /// Whether the router has open gaps that it could not write to the witness yet.
-    pub(super) is_unwritten: bool,
+    /// Whether all that is open is in the witness.
+    pub(super) written: Written,
+}
+
+/// Whether all that is open is in the witness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Written {
+    #[default]
+    Yes,
+    /// The router could not write it yet.
+    NotYet,
+    /// This command has found it, and no router has.
+    FoundNow,
 }
 
 /// A gap, or a beginning without a witness, that waits for a person.
@@ -88,6 +105,24 @@ pub(super) struct AcceptedEntry {
 }
 
 impl AcceptedEntry {
+    /// One recovery closes all gaps that it finds, and has one number of rows: it is shown once,
+    /// after the last of them.
+    fn text(&self, next: Option<&Self>, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+        let Self { name, by, at, recovered } = self;
+        let Some(Recovered { rows, records }) = recovered else {
+            return writeln!(out, "accepted  {name} by {by}, {at}");
+        };
+        writeln!(out, "recovered {name} by {by}, {at}")?;
+        let is_same = |next: &Self| (&next.by, &next.at, &next.recovered) == (by, at, recovered);
+        if next.is_some_and(is_same) {
+            return Ok(());
+        }
+        let counted = |number: u64, noun| count(i64::try_from(number).unwrap_or(i64::MAX), noun);
+        let verb = if *rows == 1 { "was" } else { "were" };
+        let (rows, records) = (counted(*rows, "row"), counted(*records, "record"));
+        writeln!(out, "          {rows} {verb} missing, {records} sent")
+    }
+
     fn json(&self) -> Value {
         let Self { name, by, at, recovered } = self;
         match recovered {
@@ -128,7 +163,12 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
     };
     match tokio::time::timeout(KAFKA_TIMEOUT, records.read()).await {
         Ok(Ok(stored)) => match stored.witness {
-            Some(witness) => Recorded::Known(ShownRecord::of(&witness)),
+            Some(witness) => {
+                let found = found_now(config, access, &records);
+                // A role may read the witness and no source, as one without REPLICATION.
+                let found = tokio::time::timeout(FIND_TIMEOUT, Box::pin(found)).await;
+                Recorded::Known(found.ok().flatten().unwrap_or_else(|| ShownRecord::of(&witness)))
+            }
             None => Recorded::Absent,
         },
         Ok(Err(failure)) => Recorded::Unknown(format!("{failure:#}")),
@@ -136,6 +176,17 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
             Recorded::Unknown(format!("Kafka did not answer within {} s", KAFKA_TIMEOUT.as_secs()))
         }
     }
+}
+
+/// The witness, with what a router would find; `None` where that cannot be read.
+async fn found_now(config: &Config, access: Access<'_>, records: &Records) -> Option<ShownRecord> {
+    let source = prepare::source(config, access.endpoint("status").ok()?);
+    let (reading, stored) = witness::read_together(records, &source).await.ok()?;
+    let recorded = stored.witness?;
+    let found = witness::with_gaps_found(config, &recorded, &stored.cluster, &reading);
+    let written =
+        if found.gaps.len() > recorded.gaps.len() { Written::FoundNow } else { Written::Yes };
+    Some(ShownRecord { written, ..ShownRecord::of(&found) })
 }
 
 /// What the router reports of the witness; `None` where the router has not read it yet.
@@ -170,14 +221,17 @@ fn by_router(witness: &Value) -> Option<Recorded> {
             Some(AcceptedEntry { name: name?, by: by?, at: at?, recovered })
         })
         .collect();
-    let is_unwritten = witness.get("gaps_recorded").and_then(Value::as_bool) == Some(false);
+    let written = match witness.get("gaps_recorded").and_then(Value::as_bool) {
+        Some(false) => Written::NotYet,
+        Some(true) | None => Written::Yes,
+    };
     let position = match text(witness, "position") {
         Some(position) => position,
         // The router has not read the topic yet, and has found no gap itself.
         None if open.is_empty() => return None,
         None => "nothing".to_owned(),
     };
-    Some(Recorded::Known(ShownRecord { position, open, accepted, is_unwritten }))
+    Some(Recorded::Known(ShownRecord { position, open, accepted, written }))
 }
 
 impl ShownRecord {
@@ -200,7 +254,7 @@ impl ShownRecord {
             position: witness.position.to_string(),
             open: open.collect(),
             accepted: accepted.collect(),
-            is_unwritten: false,
+            written: Written::Yes,
         }
     }
 }
@@ -233,17 +287,17 @@ impl Recorded {
                 for open in &record.open {
                     writeln!(out, "open      {}", open.name)?;
                 }
-                if record.is_unwritten {
-                    writeln!(out, "          not in the witness yet: a restart forgets it")?;
-                }
-                for AcceptedEntry { name, by, at, recovered } in &record.accepted {
-                    writeln!(out, "accepted  {name} by {by}, {at}")?;
-                    if let Some(Recovered { rows, records }) = recovered {
-                        writeln!(
-                            out,
-                            "          recovered: {rows} rows were missing, {records} records sent"
-                        )?;
+                match record.written {
+                    Written::Yes => {}
+                    Written::NotYet => {
+                        writeln!(out, "          not in the witness yet: a restart forgets it")?;
                     }
+                    Written::FoundNow => {
+                        writeln!(out, "          found now; no router has written it down")?;
+                    }
+                }
+                for (nth, entry) in record.accepted.iter().enumerate() {
+                    entry.text(record.accepted.get(nth + 1), out)?;
                 }
                 Ok(())
             }
@@ -273,7 +327,7 @@ impl Recorded {
             "why": why,
             "position": record.map(|record| &record.position),
             "open": open.collect::<Vec<_>>(),
-            "written": record.map(|record| !record.is_unwritten),
+            "written": record.map(|record| record.written == Written::Yes),
             "accepted": accepted.collect::<Vec<_>>(),
         })
     }

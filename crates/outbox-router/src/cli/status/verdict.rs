@@ -157,7 +157,7 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
     }
     let is_gap = |open: &OpenEntry| open.code() != Code::WitnessMissing.as_str();
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
-        "outbox-router run; it continues when what is open was accepted"
+        "outbox-router run; it continues when what is open was recovered or accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {
         "outbox-router run"
     } else {

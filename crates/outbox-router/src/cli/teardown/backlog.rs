@@ -18,7 +18,7 @@ const PEEK_TIMEOUT: Duration = Duration::from_secs(30);
 const MESSAGES_PEEKED: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
-pub(super) enum Backlog {
+pub(in crate::cli) enum Backlog {
     /// No row.
     Nothing,
     /// At least one row.
@@ -29,7 +29,7 @@ pub(super) enum Backlog {
 
 impl Backlog {
     /// Asks the server; the slot does not move.
-    pub(super) async fn of(client: &Client, slot: &str, publication: &str) -> Self {
+    pub(in crate::cli) async fn of(client: &Client, slot: &str, publication: &str) -> Self {
         let peeked = peek(client, slot, publication).await;
         // The rollback ends the limit, also where the statement has failed.
         let ended = client.batch_execute("rollback").await;

@@ -17,13 +17,13 @@ use relay::{Case, Failure, Name};
 use tokio_postgres::{Client, Row};
 
 use super::{
-    Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
+    Audience, Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
     open_events::{AllOpen, OpenEvents},
     sql,
 };
 use crate::config::Config;
-use backlog::Backlog;
+pub(super) use backlog::Backlog;
 use witness::{Dropped, Retiring};
 
 mod backlog;
@@ -106,10 +106,20 @@ async fn apply(
     match args.confirmation {
         Confirmation::Yes => {}
         Confirmation::Ask => {
-            let question =
-                format!("what it has not delivered will be lost; type {slot} to drop it: ");
+            let question = match &found {
+                Some(_) => {
+                    format!("what it has not delivered will be lost; type {slot} to drop it: ")
+                }
+                None => format!("there is no slot; type {slot}, its name, to drop {publication}: "),
+            };
             if !terminal.confirms(slot, &question)? {
                 writeln!(terminal.err, "nothing was dropped")?;
+                if terminal.audience == Audience::Machine {
+                    writeln!(
+                        terminal.err,
+                        "  hint: outbox-router teardown --apply --yes asks nobody"
+                    )?;
+                }
                 return Ok(None);
             }
             // A person may take an hour, and rows may be written meanwhile.

@@ -31,11 +31,13 @@ use super::{
     threshold::Watch,
 };
 
+mod decision;
 mod found;
 mod gaps;
 mod memory;
 mod ports;
 
+use decision::gap_decided;
 use found::FoundAt;
 pub use ports::{Channels, MonitorEvent, MonitorSettings, SourceState};
 
@@ -187,6 +189,7 @@ impl<C: Connect> Monitor<C> {
 
     async fn wait(&mut self) -> Next {
         let pause = if self.stop.is_some() { STOP_INTERVAL } else { self.settings.interval };
+        let relay = self.channels.relay.clone();
         let broken = async {
             match &mut self.session {
                 Some(session) => closed(&mut session.connection.driver).await,
@@ -196,6 +199,7 @@ impl<C: Connect> Monitor<C> {
         tokio::select! {
             () = self.channels.events.closed() => return Next::End,
             () = tokio::time::sleep(pause) => return Next::Read,
+            () = gap_decided(self.found, self.baseline.as_ref(), relay) => return Next::Read,
             () = broken => {}
         }
         self.session = None;

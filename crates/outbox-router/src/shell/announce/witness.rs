@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use relay::{
     Code, Failure, WitnessReport,
     source::{Gap, Mark},
-    witness::{Acceptance, OpenFinding, WitnessStore},
+    witness::{Acceptance, OpenFinding, Recovered, WitnessStore},
 };
 use tokio::time::Instant;
 
@@ -147,6 +147,18 @@ impl WitnessChange {
             Self::GapsWritten => {
                 tracing::info!(
                     "the open gap is in the witness, the record in the state topic: it outlives a restart"
+                );
+            }
+            Self::Accepted(accepted)
+                if let Some(Recovered { rows, records }) = accepted.recovered =>
+            {
+                tracing::info!(
+                    by = accepted.by,
+                    at = accepted.at,
+                    "{} was closed by a recovery of {}: rows that were missing {rows}, records \
+                     sent {records}",
+                    accepted.name(),
+                    accepted.by
                 );
             }
             Self::Accepted(accepted) => tracing::info!(

@@ -26,7 +26,7 @@ use crate::{
     progress::WitnessStore,
     protocol::{Action, StateTopicRead},
     source::{
-        Catalog, Expectations, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
+        Catalog, Expectations, Gap, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
     },
     witness::StateTopicChange,
@@ -121,6 +121,8 @@ impl Relay {
                 let mut gaps = std::mem::take(&mut attempt.gaps);
                 let checked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
                 gaps.extend(self.take_suspected(checked.as_ref()));
+                // The monitor may have found the same as this attempt.
+                let gaps = Gap::without_repeated(gaps);
                 if !gaps.is_empty() {
                     self.halt(gaps, at);
                 } else {

@@ -2,7 +2,7 @@
 //! found each of these races.
 
 use super::{world::World, *};
-use crate::{protocol::StateTopicRecord, witness::Witness};
+use crate::{protocol::StateTopicRecord, source::SlotReading, witness::Witness};
 
 /// A record of another router: everything before `position` is acknowledged.
 fn another_records(world: &mut World, position: u64) {
@@ -170,6 +170,28 @@ fn a_gap_suspected_before_the_witness_is_read_does_not_hide_what_the_witness_sho
     world.settle_down();
     assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
     assert_eq!(world.witness().position.as_u64(), 16);
+}
+
+/// Somebody ends the stream and drops the slot: the monitor and the next attempt to connect both
+/// find that it is gone, and the monitor has not heard yet of what was acknowledged last.
+#[test]
+fn a_slot_that_is_gone_for_monitor_and_session_alike_is_one_gap() {
+    let mut world = World::streaming();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: None };
+    let interval = Interval { from: Some(mark(8)), to: mark(u64::MAX) };
+    let what = format!("slot \"{}\" does not exist", settings().slot);
+    let seen = Gap::new(Failure::new(Code::SlotMissing, what), interval);
+    world.script.handle(Input::GapSuspected(seen));
+    world.script.run_for(Duration::from_secs(6));
+    answer_until(&mut world, &Action::ReadSlot);
+    world.script.actions.clear();
+    let reading = SlotReading { slot: None, ..world.script.source.slot_reading() };
+    world.script.handle(Input::Slot(reading));
+    world.settle_down();
+    assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMissing), 8));
+    let names: Vec<String> = world.witness().gaps.iter().map(Gap::name).collect();
+    assert_eq!(names, ["P010@0/8"]);
 }
 
 #[test]
