@@ -1,7 +1,7 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
-//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, the heads of the pages in
-//! `docs/runbook` of the tables of alerts and codes, and these tests fail when one of them is not
-//! current.
+//! `docs/errors.md` of the tables of codes, `docs/tables.md` of the presets, and the heads of the
+//! pages in `docs/runbook` of the tables of alerts and codes. These tests fail when one of them is
+//! not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 
