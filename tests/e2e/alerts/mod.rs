@@ -107,37 +107,40 @@ async fn expect_calm(prometheus: &Prometheus, time: Duration) {
     assert_eq!(scraped.first().map(|(_, count)| *count), Some(12.0));
 }
 
-/// Waits until each fault fires its alert, and compares the times.
-async fn expect_fire(prometheus: &Prometheus, times: &[(Fault, f64, f64)]) {
+/// Waits until each fault fires its alert, compares the times, and says them.
+async fn expect_fire(prometheus: &Prometheus, times: &[(Fault, f64, f64)]) -> Vec<String> {
     let deadline = Instant::now() + FIRES_WITHIN;
-    loop {
+    let fired = loop {
+        // What has just begun to fire may not be stored yet.
+        let fired = first_fired(prometheus).await.unwrap();
         let silent = silent(prometheus).await.unwrap();
-        if silent.is_empty() {
-            break;
+        if silent.is_empty() && Fault::ALL.iter().all(|fault| fired.contains_key(&wanted(*fault))) {
+            break fired;
         }
         let firing = firing(prometheus).await.unwrap();
         assert!(Instant::now() < deadline, "{silent:?} fire nothing; these fire: {firing:?}");
         sleep(TICK).await;
-    }
-    let fired = first_fired(prometheus).await.unwrap();
+    };
+    let mut said = Vec::new();
     for (fault, begun, ended) in times {
         let at = fired.get(&wanted(*fault)).copied().unwrap();
         let (alert, after) = (fault.alert(), at - ended);
-        println!("{fault:?}: {alert} after {after:.0} s");
         assert!(at >= *begun, "{fault:?}: {alert} fired before its cause");
         assert!(after <= FIRES_WITHIN.as_secs_f64(), "{fault:?}: {alert} after {after:.0} s");
+        said.push(format!("{fault:?}: {alert} after {after:.0} s"));
     }
+    said
 }
 
-/// No alert of a fault ends while the fault lasts.
-async fn expect_last(prometheus: &Prometheus, time: Duration) {
+/// No alert of a fault ends while the fault lasts. Returns all that fire then.
+async fn expect_last(prometheus: &Prometheus, time: Duration) -> Vec<String> {
     let until = Instant::now() + time;
     while Instant::now() < until {
         sleep(TICK).await;
         let silent = silent(prometheus).await.unwrap();
         assert!(silent.is_empty(), "{silent:?} fire no more, and the cause is still there");
     }
-    println!("all that fires: {:?}", firing(prometheus).await.unwrap());
+    firing(prometheus).await.unwrap()
 }
 
 /// The alerts of the faults end when the causes are gone.
@@ -176,8 +179,8 @@ async fn each_of_twelve_faults_fires_its_alert_until_its_cause_is_gone_and_calm_
         done.push(of_fault.unwrap());
         times.push((*fault, begun, now()));
     }
-    expect_fire(&prometheus, &times).await;
-    expect_last(&prometheus, PHASE / faster).await;
+    println!("{}", expect_fire(&prometheus, &times).await.join("\n"));
+    println!("all that fires: {:?}", expect_last(&prometheus, PHASE / faster).await);
 
     for (Pipeline { fault, fixture, .. }, of_fault) in pipelines.iter_mut().zip(done) {
         of_fault.undo(fixture).await.with_context(|| format!("{fault:?}")).unwrap();

@@ -30,7 +30,11 @@ const PARTS: [&str; 4] =
 const SHORTEST_PART: usize = 20;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("docs/runbook")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("a workspace")
+        .join("docs/runbook")
 }
 
 fn read(name: &str) -> String {
@@ -43,7 +47,8 @@ fn assert_head_is_current(name: &str, head: &str) {
     let found = read(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let rest = found.split_once(END).map_or("", |(_, rest)| rest);
-        std::fs::write(folder().join(name), format!("{head}{rest}")).unwrap();
+        std::fs::write(folder().join(name), format!("{head}{rest}"))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
     } else {
         assert!(found.starts_with(&head), "the head of docs/runbook/{name} is stale: {REWRITE}");
     }
