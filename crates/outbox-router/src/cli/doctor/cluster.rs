@@ -55,7 +55,7 @@ fn named(kafka: &KafkaFacts, failure: Failure, topic: &str) -> Failure {
 fn state_topic(kafka: &KafkaFacts) -> Vec<Finding> {
     let Some((name, found)) = &kafka.state_topic else { return Vec::new() };
     match found {
-        Err(failure) => return vec![Finding::of(failure)],
+        Err(failure) => vec![Finding::of(failure)],
         Ok(StateTopicInspected::Missing) => {
             let may_create = kafka.on_cluster.as_ref().is_none_or(|on| on.allow(Operation::Create));
             if may_create {
@@ -63,7 +63,7 @@ fn state_topic(kafka: &KafkaFacts) -> Vec<Finding> {
             }
             let what = format!("the state topic {name} does not exist, and may not be created");
             let failure = Failure::of(Case::StateTopicMissing, what);
-            return vec![Finding::of(&named(kafka, failure, name.as_str()))];
+            vec![Finding::of(&named(kafka, failure, name.as_str()))]
         }
         Ok(StateTopicInspected::Suitable(cautions)) => {
             let may = kafka.operations.get(name.as_str());

@@ -4,7 +4,7 @@ use relay::{Case, Code, Failure, Name, Names};
 
 use super::{
     check::{Check, either, error, note, warning},
-    facts::{DeniedView, Facts, Part, PostgresFacts, ServerFacts, SessionFacts, TableFacts},
+    facts::{DeniedView, Facts, Owner, Part, PostgresFacts, ServerFacts, SessionFacts, TableFacts},
     finding::{Finding, Severity},
 };
 use crate::codes::Advice;
@@ -105,7 +105,7 @@ fn superuser(server: &ServerFacts) -> Vec<Finding> {
 
 /// A superuser may do everything anyway.
 fn owner(server: &ServerFacts, tables: &[TableFacts]) -> Vec<Finding> {
-    let owned = tables.iter().filter(|table| table.is_owned && !server.is_superuser);
+    let owned = tables.iter().filter(|table| table.owner == Owner::Router && !server.is_superuser);
     let finding = |table: &TableFacts| {
         let mut names = Names::default();
         names.set(Name::QuotedTable, table.quoted.clone());
@@ -163,7 +163,7 @@ mod tests {
         let root = ServerFacts { is_superuser: true, ..server() };
         assert_eq!(codes(&superuser(&root)), ["D003"]);
         assert!(superuser(&server()).is_empty());
-        let owned = TableFacts { is_owned: true, ..table() };
+        let owned = TableFacts { owner: Owner::Router, ..table() };
         assert_eq!(codes(&owner(&server(), &[table(), owned.clone()])), ["D004"]);
         assert!(owner(&root, &[owned]).is_empty(), "that it is a superuser says more");
     }

@@ -4,12 +4,12 @@ use std::{collections::HashMap, path::PathBuf};
 
 use relay::{
     Failure, Names, Outboxes, TopicName,
-    source::{Catalog, RowMovePrivileges, SlotReading},
+    source::{Catalog, RowMovePrivileges, SlotKind, SlotReading},
+    witness::Witness,
 };
 
 use super::check::NotRun;
 use crate::{
-    cli::witness::PipelineRecords,
     config::CreateTopics,
     kafka::{Operations, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
@@ -25,7 +25,7 @@ pub(super) struct Facts {
     pub(super) postgres: Part<PostgresFacts>,
     pub(super) kafka: Part<KafkaFacts>,
     /// The pipeline's witness; `None` where none is kept.
-    pub(super) witness: Option<Part<PipelineRecords>>,
+    pub(super) witness: Option<Part<WitnessFacts>>,
 }
 
 impl Facts {
@@ -52,6 +52,15 @@ impl Facts {
     pub(super) fn kafka(&self) -> Result<&KafkaFacts, NotRun> {
         self.kafka.as_ref().map_err(NotRun::from)
     }
+}
+
+/// What the state topic has of the pipeline.
+#[derive(Debug, Clone)]
+pub(super) struct WitnessFacts {
+    /// Kafka's cluster id.
+    pub(super) cluster: String,
+    /// What all records of the pipeline say together; `None`: there are none.
+    pub(super) witness: Option<Witness>,
 }
 
 /// What the configuration says, and where its secrets are.
@@ -153,11 +162,21 @@ pub(super) struct SlotFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OtherSlot {
     pub(super) name: String,
-    pub(super) is_physical: bool,
-    pub(super) is_active: bool,
-    pub(super) is_lost: bool,
+    pub(super) kind: SlotKind,
+    pub(super) used: SlotUse,
     /// Bytes of WAL that it keeps.
     pub(super) kept: Option<u64>,
+}
+
+/// Whether a slot does anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotUse {
+    /// Somebody reads it.
+    Active,
+    /// Nobody does.
+    Inactive,
+    /// It can never be used again.
+    Lost,
 }
 
 /// The publication, and what the witness remembers of it.
@@ -190,9 +209,8 @@ pub(super) struct TableFacts {
     pub(super) quoted: String,
     /// Why no row of it can become a record.
     pub(super) unsuitable: Option<Failure>,
-    pub(super) is_owned: bool,
-    pub(super) is_partitioned: bool,
-    pub(super) leaves: u64,
+    pub(super) owner: Owner,
+    pub(super) layout: Layout,
     /// With indexes and TOAST.
     pub(super) bytes: u64,
     pub(super) updated: u64,
@@ -203,9 +221,36 @@ pub(super) struct TableFacts {
     pub(super) nullable: Vec<String>,
     pub(super) id: Option<ColumnIndex>,
     pub(super) time: Option<ColumnIndex>,
-    pub(super) is_retained_by_router: bool,
+    pub(super) removal: Removal,
     /// The template of its topic, where its columns fit.
     pub(super) template: Option<String>,
+}
+
+/// Who owns a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The router's role, or one that it is a member of.
+    Router,
+    /// Another role.
+    Other,
+}
+
+/// Where a table's rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// In the table itself.
+    Plain,
+    /// In so many partitions.
+    Partitioned(u64),
+}
+
+/// Who removes rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// The router, by [retention].
+    ByRouter,
+    /// The application, or nobody.
+    Elsewhere,
 }
 
 /// A column, as an SQL identifier, and whether an index begins with it.

@@ -10,8 +10,8 @@ use relay::{
 
 use super::{
     facts::{
-        ColumnIndex, ConfigurationFacts, KafkaFacts, ServerFacts, SlotFacts, TableFacts,
-        TopicReading,
+        ColumnIndex, ConfigurationFacts, KafkaFacts, Layout, Owner, Removal, ServerFacts,
+        SlotFacts, TableFacts, TopicReading,
     },
     finding::Finding,
 };
@@ -60,9 +60,8 @@ pub(super) fn table() -> TableFacts {
         name: "public.outbox".to_owned(),
         quoted: "\"public\".\"outbox\"".to_owned(),
         unsuitable: None,
-        is_owned: false,
-        is_partitioned: false,
-        leaves: 0,
+        owner: Owner::Other,
+        layout: Layout::Plain,
         bytes: 1 << 20,
         updated: 0,
         deleted: 0,
@@ -70,7 +69,7 @@ pub(super) fn table() -> TableFacts {
         nullable: Vec::new(),
         id: indexed("\"id\""),
         time: indexed("\"created_at\""),
-        is_retained_by_router: false,
+        removal: Removal::Elsewhere,
         template: Some("outbox.event.${aggregate_type}".to_owned()),
     }
 }

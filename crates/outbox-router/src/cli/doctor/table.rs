@@ -4,7 +4,7 @@ use relay::{Code, Failure, Name, Names};
 
 use super::{
     check::{Check, error, note, warning},
-    facts::{ColumnIndex, TableFacts},
+    facts::{ColumnIndex, Layout, Removal, TableFacts},
     finding::{Finding, Severity},
 };
 use crate::{codes::Advice, wording};
@@ -112,7 +112,7 @@ fn rules(table: &TableFacts) -> Vec<Finding> {
 }
 
 fn partitions(table: &TableFacts) -> Option<Finding> {
-    let is_empty = table.is_partitioned && table.leaves == 0;
+    let is_empty = table.layout == Layout::Partitioned(0);
     let what = || format!("table {} is partitioned and has no partition", table.name);
     is_empty
         .then(|| Finding::advice(Severity::Error, Advice::NoPartition, what(), &names(table, None)))
@@ -126,7 +126,7 @@ fn updated(table: &TableFacts) -> Option<Finding> {
 
 /// On a partitioned table such a statement locks it until all partitions are indexed.
 fn create_index(table: &TableFacts, column: &str) -> String {
-    let concurrently = if table.is_partitioned { "" } else { "concurrently " };
+    let concurrently = if table.layout == Layout::Plain { "concurrently " } else { "" };
     format!("create index {concurrently}on {} ({column})", table.quoted)
 }
 
@@ -147,7 +147,7 @@ fn id_index(table: &TableFacts) -> Option<Finding> {
 
 /// Retention itself reports it where it is on.
 fn time_index(table: &TableFacts) -> Option<Finding> {
-    let time = table.time.as_ref().filter(|_| !table.is_retained_by_router);
+    let time = table.time.as_ref().filter(|_| table.removal == Removal::Elsewhere);
     without_index(table, time, (Severity::Note, Advice::TimeWithoutIndex))
 }
 
@@ -157,9 +157,9 @@ const GROWN_BYTES: u64 = 1 << 30;
 fn growth(table: &TableFacts) -> Option<Finding> {
     let grows = table.bytes >= GROWN_BYTES
         && table.deleted == 0
-        && !table.is_retained_by_router
+        && table.removal == Removal::Elsewhere
         // Whoever has made partitions may drop them, which no statistic shows.
-        && !table.is_partitioned;
+        && table.layout == Layout::Plain;
     let what = || {
         let size = wording::bytes(table.bytes);
         format!("table {} has {size}, and no row has ever been deleted", table.name)
@@ -213,7 +213,7 @@ mod tests {
         assert_advice(found, "D026", &format!("alter table {at} alter column \"c\" set not null"));
         let found = rules(&TableFacts { rules: vec!["r".to_owned()], ..table() });
         assert_advice(found, "D025", &format!("drop rule r on {at}"));
-        let found = partitions(&TableFacts { is_partitioned: true, ..table() });
+        let found = partitions(&TableFacts { layout: Layout::Partitioned(0), ..table() });
         assert_advice(found, "D027", &format!("partition of {at} default"));
         let found = updated(&TableFacts { updated: 3, ..table() });
         assert_advice(found, "D028", "on_update = \"error\"");
@@ -221,12 +221,12 @@ mod tests {
         assert_advice(found, "D022", &format!("create index concurrently on {at} (\"c\")"));
         let time = TableFacts { time: column(false), ..table() };
         assert_advice(time_index(&time), "D023", "(\"c\")");
-        let retained = TableFacts { is_retained_by_router: true, ..time };
+        let retained = TableFacts { removal: Removal::ByRouter, ..time };
         assert!(time_index(&retained).is_none(), "retention reports it");
         let large = TableFacts { bytes: 2 << 30, ..table() };
         assert_advice(growth(&large), "D024", "retention.mode");
         assert!(growth(&TableFacts { deleted: 1, ..large.clone() }).is_none());
-        assert!(growth(&TableFacts { is_retained_by_router: true, ..large }).is_none());
+        assert!(growth(&TableFacts { removal: Removal::ByRouter, ..large }).is_none());
     }
 
     #[test]

@@ -8,11 +8,11 @@ use relay::{
 
 use super::{
     check::{Check, Judged, NotRun, error, warning},
-    facts::{Facts, PostgresFacts, PublicationFacts},
+    facts::{Facts, PostgresFacts, PublicationFacts, WitnessFacts},
     finding::Finding,
     publication, slot,
 };
-use crate::{cli::witness::PipelineRecords, codes::hint_of_open};
+use crate::codes::hint_of_open;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -44,7 +44,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn read(facts: &Facts) -> Result<Option<&PipelineRecords>, NotRun> {
+fn read(facts: &Facts) -> Result<Option<&WitnessFacts>, NotRun> {
     match &facts.witness {
         None => Ok(None),
         Some(Ok(records)) => Ok(Some(records)),
@@ -110,7 +110,7 @@ fn is_reported_elsewhere(code: Code) -> bool {
 fn since(
     postgres: &PostgresFacts,
     publication: &PublicationFacts,
-    records: &PipelineRecords,
+    records: &WitnessFacts,
     witness: &Witness,
 ) -> Vec<Failure> {
     // Without it, the check of the connection has said why.
@@ -132,7 +132,67 @@ fn since(
         timelines: &source.timelines,
         reading: &source.slot_reading,
         catalog: source.catalog.clone(),
-        held: source.held.clone(),
+        held: source.held,
     };
     gaps_since(witness, expected, present).into_iter().map(|gap| gap.failure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::{
+        Lsn,
+        source::{Gap, Interval, Mark},
+    };
+
+    use super::*;
+    use crate::cli::doctor::samples::{codes, configuration};
+
+    /// Neither server answers; the witness was read before.
+    fn facts(witness: Option<Witness>) -> Facts {
+        let silent = |code| Failure::new(code, "nobody answers");
+        Facts {
+            configuration: configuration(),
+            postgres: Err(silent(Code::ServerUnreachable)),
+            kafka: Err(silent(Code::KafkaUnreachable)),
+            witness: Some(Ok(WitnessFacts { cluster: "c".to_owned(), witness })),
+        }
+    }
+
+    fn mark(lsn: u64) -> Mark {
+        Mark { lsn: Lsn::from_u64(lsn), at: None }
+    }
+
+    #[test]
+    fn an_open_gap_is_named_as_it_is_accepted_whether_or_not_postgres_answers() {
+        let failure = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
+        let gap = Gap::new(failure, Interval { from: Some(mark(5)), to: mark(9) });
+        let witness = Witness { gaps: vec![gap], ..Witness::at(Lsn::from_u64(9)) };
+        let found = gaps(&facts(Some(witness))).unwrap();
+        assert_eq!(codes(&found), ["P010"]);
+        assert!(found[0].message.starts_with("P010@0/5 is open: "), "{found:?}");
+        assert!(found[0].remedy.as_deref().unwrap().contains("accept --gap P010@0/5"), "{found:?}");
+    }
+
+    #[test]
+    fn without_an_open_gap_postgres_has_to_answer() {
+        let whole = Witness::at(Lsn::from_u64(9));
+        let why = gaps(&facts(Some(whole))).unwrap_err();
+        assert!(why.0.starts_with("P001: "), "{why:?}");
+        let unread = Facts {
+            witness: Some(Err(Failure::new(Code::KafkaUnreachable, "nobody"))),
+            ..facts(None)
+        };
+        assert!(gaps(&unread).unwrap_err().0.starts_with("K001: "));
+        assert!(gaps(&Facts { witness: None, ..facts(None) }).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_pipeline_without_a_witness_or_with_an_unaccepted_beginning_is_warned_of() {
+        assert_eq!(codes(&missing(&facts(None)).unwrap()), ["K022"]);
+        let whole = Witness::at(Lsn::from_u64(9));
+        let began = Witness { began_without: Some(mark(5)), ..whole.clone() };
+        assert_eq!(codes(&missing(&facts(Some(began))).unwrap()), ["K022"]);
+        assert!(missing(&facts(Some(whole))).unwrap().is_empty());
+        assert!(missing(&Facts { witness: None, ..facts(None) }).unwrap().is_empty());
+    }
 }

@@ -33,14 +33,15 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The number that Kafka's protocol gives it, and librdkafka, too.
     const fn number(self) -> c_int {
-        (match self {
-            Self::Read => Kind::RD_KAFKA_ACL_OPERATION_READ,
-            Self::Write => Kind::RD_KAFKA_ACL_OPERATION_WRITE,
-            Self::Create => Kind::RD_KAFKA_ACL_OPERATION_CREATE,
-            Self::Describe => Kind::RD_KAFKA_ACL_OPERATION_DESCRIBE,
-            Self::DescribeConfigs => Kind::RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS,
-        }) as c_int
+        match self {
+            Self::Read => 3,
+            Self::Write => 4,
+            Self::Create => 5,
+            Self::Describe => 8,
+            Self::DescribeConfigs => 10,
+        }
     }
 }
 

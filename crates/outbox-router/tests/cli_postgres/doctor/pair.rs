@@ -34,11 +34,18 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// A member of the report.
+    pub(super) fn part(&self, key: &str) -> &Value {
+        self.report.get(key).unwrap_or(&Value::Null)
+    }
+
     /// The codes of a severity.
     fn codes(&self, severity: &str) -> Vec<String> {
-        let findings = self.report["findings"].as_array().expect("findings");
-        let of = findings.iter().filter(|finding| finding["severity"] == severity);
-        of.map(|finding| finding["code"].as_str().expect("a code").to_owned()).collect()
+        let findings = self.part("findings").as_array().expect("findings");
+        let of = findings
+            .iter()
+            .filter(|finding| finding.get("severity").is_some_and(|one| one == severity));
+        of.filter_map(|finding| Some(finding.get("code")?.as_str()?.to_owned())).collect()
     }
 
     /// The codes of errors and warnings.
@@ -53,15 +60,22 @@ impl Found {
     /// The finding of a code.
     #[track_caller]
     pub(super) fn finding(&self, code: &str) -> &Value {
-        let findings = self.report["findings"].as_array().expect("findings");
-        let found = findings.iter().find(|finding| finding["code"] == code);
+        let findings = self.part("findings").as_array().expect("findings");
+        let found =
+            findings.iter().find(|finding| finding.get("code").is_some_and(|one| one == code));
         found.unwrap_or_else(|| panic!("{code} is not in {:#}", self.report))
+    }
+
+    /// How bad it is.
+    #[track_caller]
+    pub(super) fn severity(&self, code: &str) -> &Value {
+        self.finding(code).get("severity").expect("a severity")
     }
 
     /// What to type about it.
     #[track_caller]
     pub(super) fn remedy(&self, code: &str) -> &str {
-        self.finding(code)["remedy"].as_str().expect("a remedy")
+        self.finding(code).get("remedy").and_then(Value::as_str).expect("a remedy")
     }
 }
 
@@ -80,8 +94,8 @@ impl Pair {
         let expected: BTreeSet<String> = [code.to_owned()].into();
         let exit = if found.errors() > 0 { Exit::Failure } else { Exit::Done };
         if found.serious() != expected || found.exit != exit {
-            let Found { report, err, exit } = found;
-            let (findings, not_run) = (&report["findings"], &report["not_run"]);
+            let Found { err, exit, .. } = found;
+            let (findings, not_run) = (found.part("findings"), found.part("not_run"));
             let what = format!("{place} {code}: {exit:?} {findings:#} {not_run} {err}");
             self.mismatches.borrow_mut().push(what);
         }
@@ -90,7 +104,7 @@ impl Pair {
     /// Nothing is wrong, as far as errors and warnings go.
     pub(super) fn expect_nothing(&self, place: &str, found: &Found) {
         if !found.serious().is_empty() || found.exit != Exit::Done {
-            let what = format!("{place}: {:#} {}", found.report["findings"], found.err);
+            let what = format!("{place}: {:#} {}", found.part("findings"), found.err);
             self.mismatches.borrow_mut().push(what);
         }
     }

@@ -14,9 +14,12 @@ use std::{future::Future, path::Path, time::Duration};
 
 use relay::{Code, Failure};
 
-use super::facts::{Facts, Part};
+use super::facts::{Facts, Part, WitnessFacts};
 use crate::{
-    cli::{connect::Access, witness::Records},
+    cli::{
+        connect::Access,
+        witness::{PipelineRecords, Records},
+    },
     config::{Environment, Loaded},
 };
 
@@ -35,7 +38,7 @@ pub(super) async fn facts(
     let configuration = configuration::facts(file, config, environment);
     let witness = match Records::of(config, access) {
         Ok(None) => None,
-        Ok(Some(records)) => Some(within(Code::KafkaUnreachable, "Kafka", records.read()).await),
+        Ok(Some(records)) => Some(within(Code::KafkaUnreachable, "Kafka", witness(records)).await),
         Err(failure) => Some(Err(failure)),
     };
     let known = witness.as_ref().and_then(|read| read.as_ref().ok()?.witness.as_ref());
@@ -47,6 +50,11 @@ pub(super) async fn facts(
     let read = kafka::facts(config, templates, in_use.unwrap_or_default());
     let kafka = within(Code::KafkaUnreachable, "Kafka", read).await;
     Facts { configuration, postgres, kafka, witness }
+}
+
+async fn witness(records: Records) -> Part<WitnessFacts> {
+    let PipelineRecords { cluster, witness, .. } = records.read().await?;
+    Ok(WitnessFacts { cluster, witness })
 }
 
 /// Gives up after [`LIMIT`]: whoever does not answer is not waited for.

@@ -4,7 +4,7 @@
 
 use relay::{
     Case, Code, Failure, Name, Outboxes, TableName,
-    source::{Catalog, SlotReading, quote_identifier},
+    source::{Catalog, SlotKind, SlotReading, quote_identifier},
 };
 use tokio_postgres::Client;
 
@@ -14,7 +14,7 @@ use crate::{
         connect::Access,
         doctor::facts::{
             DeniedView, OtherSlot, Part, PostgresFacts, PublicationExtent, PublicationFacts,
-            ServerFacts, SessionFacts, SlotFacts, TableFacts,
+            ServerFacts, SessionFacts, SlotFacts, SlotUse, TableFacts,
         },
     },
     config::{Config, Environment},
@@ -194,9 +194,12 @@ impl Reader<'_> {
         for mut row in sql.rows("the other slots", &statement).await? {
             others.push(OtherSlot {
                 name: row.text()?,
-                is_physical: row.boolean()?,
-                is_active: row.boolean()?,
-                is_lost: row.boolean()?,
+                kind: if row.boolean()? { SlotKind::Physical } else { SlotKind::Logical },
+                used: match (row.boolean()?, row.boolean()?) {
+                    (_, true) => SlotUse::Lost,
+                    (true, false) => SlotUse::Active,
+                    (false, false) => SlotUse::Inactive,
+                },
                 kept: row.parsed_nullable::<i64>()?.and_then(|kept| u64::try_from(kept).ok()),
             });
         }

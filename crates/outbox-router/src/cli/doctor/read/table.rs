@@ -7,10 +7,10 @@ use tokio_postgres::Client;
 
 use crate::{
     cli::{
-        doctor::facts::{ColumnIndex, TableFacts},
+        doctor::facts::{ColumnIndex, Layout, Owner, Removal, TableFacts},
         explain_row::{dry_run_of, why_none_fits},
     },
-    config::Config,
+    config::{Config, RetentionMode},
     postgres::{one_row, quote_identifier, quote_table},
     prepare,
     republish::table_row::TableRow,
@@ -50,8 +50,12 @@ pub(super) async fn facts(
         oid = row.oid
     );
     let mut answer = one_row(&mut client, "the table", &statement).await?;
-    let (is_owned, is_partitioned) = (answer.boolean()?, answer.boolean()?);
-    let (leaves, bytes) = (answer.parsed()?, answer.parsed()?);
+    let owner = if answer.boolean()? { Owner::Router } else { Owner::Other };
+    let layout = match (answer.boolean()?, answer.parsed()?) {
+        (true, leaves) => Layout::Partitioned(leaves),
+        (false, _) => Layout::Plain,
+    };
+    let bytes = answer.parsed()?;
     let (updated, deleted) = (answer.parsed()?, answer.parsed()?);
     let rules: Vec<String> = answer.json()?;
     let nullable: Vec<String> = answer.json()?;
@@ -65,9 +69,8 @@ pub(super) async fn facts(
         name: name.to_string(),
         quoted: quote_table(name),
         unsuitable: mapped.unsuitable,
-        is_owned,
-        is_partitioned,
-        leaves,
+        owner,
+        layout,
         bytes,
         updated,
         deleted,
@@ -75,7 +78,12 @@ pub(super) async fn facts(
         nullable: needed.map(|column| quote_identifier(column)).collect(),
         id: mapped.id.map(index_of),
         time: mapped.time.map(index_of),
-        is_retained_by_router: crate::retention::RetentionSettings::of(config).is_on(),
+        removal: match config.retention.mode {
+            RetentionMode::Off => Removal::Elsewhere,
+            RetentionMode::Delete | RetentionMode::Archive | RetentionMode::DropPartitions => {
+                Removal::ByRouter
+            }
+        },
         template: mapped.template,
     })
 }

@@ -50,9 +50,9 @@ fn a_reader_under_another_name_is_no_router() {
     assert!(hidden[0].message.starts_with("a session of another role (pid 9)"), "{hidden:?}");
 }
 
-fn physical(is_active: bool) -> OtherSlot {
+fn physical(used: SlotUse) -> OtherSlot {
     let (name, kept) = ("standby".to_owned(), Some(1 << 20));
-    OtherSlot { name, is_physical: true, is_active, is_lost: false, kept }
+    OtherSlot { name, kind: SlotKind::Physical, used, kept }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_promotion_loses_a_slot_without_failover_and_a_standby_makes_that_urgent() {
     assert_eq!((codes(&found), found[0].severity), (vec!["D014"], Severity::Note));
     let statement = "ALTER_REPLICATION_SLOT outbox_router (FAILOVER true)";
     assert!(found[0].remedy.as_deref().unwrap().contains(statement), "{found:?}");
-    let with_standby = SlotFacts { others: vec![physical(true)], ..facts };
+    let with_standby = SlotFacts { others: vec![physical(SlotUse::Active)], ..facts };
     assert_eq!(failover(&with_standby, &server())[0].severity, Severity::Warning);
     let before_17 = slots(Some(SlotHealth { failover: None, ..slot() }));
     assert!(failover(&before_17, &server()).is_empty());
@@ -73,21 +73,24 @@ fn the_stream_waits_for_a_standby_slot_that_nobody_advances() {
     let names = vec!["standby".to_owned(), "other".to_owned()];
     let server = ServerFacts { standby_slots: names, ..server() };
     let with = |others| SlotFacts { others, ..slots(Some(slot())) };
-    let found = standby_slots(&with(vec![physical(true)]), &server);
+    let found = standby_slots(&with(vec![physical(SlotUse::Active)]), &server);
     assert_eq!(codes(&found), ["D015"]);
     let statement = "alter system set synchronized_standby_slots = 'standby'";
     assert!(found[0].remedy.as_deref().unwrap().contains(statement), "{found:?}");
-    assert_eq!(codes(&standby_slots(&with(vec![physical(false)]), &server)), ["D015", "D015"]);
+    assert_eq!(
+        codes(&standby_slots(&with(vec![physical(SlotUse::Inactive)]), &server)),
+        ["D015", "D015"]
+    );
     let without_failover = SlotHealth { failover: Some(false), ..slot() };
     assert!(standby_slots(&slots(Some(without_failover)), &server).is_empty());
 }
 
 #[test]
 fn another_slot_keeps_wal_unless_it_is_read_or_lost() {
-    assert_eq!(codes(&others(&[physical(false)])), ["D016"]);
-    assert!(others(&[physical(true)]).is_empty());
-    assert!(others(&[OtherSlot { is_lost: true, ..physical(false) }]).is_empty());
-    assert!(others(&[OtherSlot { kept: None, ..physical(false) }]).is_empty());
+    assert_eq!(codes(&others(&[physical(SlotUse::Inactive)])), ["D016"]);
+    assert!(others(&[physical(SlotUse::Active)]).is_empty());
+    assert!(others(&[physical(SlotUse::Lost)]).is_empty());
+    assert!(others(&[OtherSlot { kept: None, ..physical(SlotUse::Inactive) }]).is_empty());
 }
 
 fn open_transaction(holder: PinHolder, seconds: Option<f64>) -> WalPin {

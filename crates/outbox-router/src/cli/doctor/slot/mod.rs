@@ -2,12 +2,12 @@
 
 use relay::{
     Case, Code, Failure, Name, Names,
-    source::{SlotHealth, WalStatus, slot_checks},
+    source::{SlotHealth, SlotKind, WalStatus, slot_checks},
 };
 
 use super::{
     check::{Check, NotRun, either, error, warning},
-    facts::{OtherSlot, ServerFacts, SlotFacts},
+    facts::{OtherSlot, ServerFacts, SlotFacts, SlotUse},
     finding::{Finding, Severity},
 };
 use crate::{
@@ -117,7 +117,7 @@ fn failover(slots: &SlotFacts, server: &ServerFacts) -> Vec<Finding> {
     if slot.is_none_or(|slot| slot.failover != Some(false)) {
         return Vec::new();
     }
-    let has_standby = slots.others.iter().any(|other| other.is_physical);
+    let has_standby = slots.others.iter().any(|other| other.kind == SlotKind::Physical);
     let severity = if has_standby { Severity::Warning } else { Severity::Note };
     let mut names = Names::default();
     names.set(Name::Slot, slots.name.clone());
@@ -135,9 +135,9 @@ fn standby_slots(slots: &SlotFacts, server: &ServerFacts) -> Vec<Finding> {
         let known = slots.others.iter().find(|other| other.name == *name);
         let why = match known {
             None => "does not exist",
-            Some(other) if !other.is_physical => "is a logical slot",
-            Some(other) if other.is_lost => "is lost",
-            Some(other) if !other.is_active => "is read by no standby",
+            Some(other) if other.kind == SlotKind::Logical => "is a logical slot",
+            Some(other) if other.used == SlotUse::Lost => "is lost",
+            Some(other) if other.used == SlotUse::Inactive => "is read by no standby",
             Some(_) => return None,
         };
         let left: Vec<&str> = server
@@ -161,7 +161,7 @@ fn standby_slots(slots: &SlotFacts, server: &ServerFacts) -> Vec<Finding> {
 /// A lost slot keeps nothing any more.
 fn others(slots: &[OtherSlot]) -> Vec<Finding> {
     let finding = |slot: &OtherSlot| {
-        let kept = slot.kept.filter(|_| !slot.is_active && !slot.is_lost)?;
+        let kept = slot.kept.filter(|_| slot.used == SlotUse::Inactive)?;
         let mut names = Names::default();
         names.set(Name::Slot, slot.name.clone());
         let what = format!(
