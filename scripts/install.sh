@@ -25,6 +25,7 @@ for what in "${@:-build}"; do
         test)
             need_command promtool prometheus
             need_command docker-compose docker-compose
+            need_command systemd-analyze systemd
             need_command setpriv util-linux
             need_command flock util-linux
             need_command ipcrm util-linux

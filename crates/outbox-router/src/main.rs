@@ -79,7 +79,9 @@ fn run(loaded: Loaded, exit_on_fatal: ExitOnFatal, environment: &Environment) ->
         ExitOnFatal::Stay => OnFailed::Stay,
         ExitOnFatal::Exit => OnFailed::Exit,
     };
-    match App::new(prepared, on_failed).run() {
+    let ended = App::new(prepared, on_failed).run();
+    telemetry::count_repeats();
+    match ended {
         Ok(ExitReason::Drained) => Exit::Done,
         Ok(ExitReason::EventsUnconfirmed) => Exit::Unconfirmed,
         Ok(ExitReason::Failed) => Exit::PersonNeeded,

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::TaskError;
 use crate::{
     config::{Config, Environment, Secret},
-    postgres::{ConnInfo, connect_failure, connect_sql, sql_failure},
+    postgres::{ConnInfo, Password, connect_failure, connect_sql, sql_failure},
     shell::Endpoint,
 };
 
@@ -66,6 +66,12 @@ impl<'a> Access<'a> {
     /// The role that the router connects as; `None` where the settings cannot be read.
     pub(super) fn role_of_router(&self) -> Option<String> {
         self.resolve(self.own).ok().map(|conninfo| conninfo.user)
+    }
+
+    /// The password with which the router will log in as this role, if it knows one.
+    pub(super) fn password_of_router(&self, role: &str) -> Option<Password> {
+        let own = self.resolve(self.own).ok().filter(|conninfo| conninfo.user == role)?;
+        own.password
     }
 
     /// The role that the command connects as; `None` where the settings cannot be read.

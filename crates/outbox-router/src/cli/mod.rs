@@ -80,7 +80,7 @@ pub use migrate::{
 };
 pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
-pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
+pub use setup::{BackfillArgs, Hoster, OlderRows, SetupArgs, TableForm};
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};

@@ -3,6 +3,7 @@
 
 use relay::{ColumnName, DEBEZIUM, DEFAULT, OutboxTable, Role, TableName};
 
+use super::Hoster;
 use crate::{
     config::Config,
     held::schema,
@@ -95,13 +96,40 @@ pub(super) fn column_name(outbox: &OutboxTable, role: Role) -> &str {
 }
 
 /// A role that may replicate, and nothing else.
-pub(super) fn create_role(role: &str) -> String {
-    format!("create role {} login replication", quote_identifier(role))
+pub(super) fn create_role(role: &str, hoster: Hoster) -> Vec<String> {
+    let name = quote_identifier(role);
+    match hoster {
+        Hoster::None => vec![format!("create role {name} login replication")],
+        // CREATE ROLE takes the attribute from a superuser alone, which nobody is here.
+        Hoster::Rds | Hoster::Cloudsql | Hoster::Azure => {
+            vec![format!("create role {name} login"), let_replicate(&name, hoster)]
+        }
+    }
 }
 
-/// Gives an existing role LOGIN and REPLICATION.
-pub(super) fn alter_role(role: &str) -> String {
-    format!("alter role {} login replication", quote_identifier(role))
+/// Lets an existing role log in and replicate.
+pub(super) fn alter_role(role: &str, hoster: Hoster) -> Vec<String> {
+    let name = quote_identifier(role);
+    match hoster {
+        Hoster::None => vec![format!("alter role {name} login replication")],
+        Hoster::Rds | Hoster::Cloudsql | Hoster::Azure => {
+            vec![format!("alter role {name} login"), let_replicate(&name, hoster)]
+        }
+    }
+}
+
+fn let_replicate(name: &str, hoster: Hoster) -> String {
+    match hoster {
+        Hoster::Rds => format!("grant rds_replication to {name}"),
+        Hoster::None | Hoster::Cloudsql | Hoster::Azure => {
+            format!("alter role {name} with replication")
+        }
+    }
+}
+
+/// Gives a role its password, as the verifier that the server stores.
+pub(super) fn set_password(role: &str, verifier: &str) -> String {
+    format!("alter role {} password {}", quote_identifier(role), literal(verifier))
 }
 
 /// Lets a role connect to one database.

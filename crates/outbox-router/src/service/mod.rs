@@ -1,5 +1,6 @@
-//! What the service manager is told (systemd, `Type=notify`), where one listens: that the start is
-//! over, how the router fares, that its tasks tick, and that it stops.
+//! How the router fares, told at intervals: a line a minute in the log, and more to the service
+//! manager (systemd, `Type=notify`) where one listens: that the start is over, how the router
+//! fares, that its tasks tick, and that it stops.
 //!
 //! The messages follow the probes: READY when `/startupz` passes, WATCHDOG only while `/livez`
 //! does. So a router whose streaming task hangs is restarted, and one that waits for PostgreSQL,
@@ -8,6 +9,7 @@
 //! Without NOTIFY_SOCKET nothing is sent. A message that cannot be sent stops nothing: systemd then
 //! finds out by itself what it was not told.
 
+mod minute;
 mod progress;
 
 use std::{convert::Infallible, time::Duration};
@@ -38,6 +40,17 @@ const STATUS_EVERY: Duration = Duration::from_secs(5);
 pub(crate) async fn run(
     settings: AdminSettings,
     sources: Sources,
+    shutdown: watch::Receiver<Running>,
+) -> Infallible {
+    tokio::select! {
+        never = minute::log(&settings, &sources) => never,
+        never = notify(&settings, &sources, shutdown) => never,
+    }
+}
+
+async fn notify(
+    settings: &AdminSettings,
+    sources: &Sources,
     mut shutdown: watch::Receiver<Running>,
 ) -> Infallible {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
@@ -58,7 +71,7 @@ pub(crate) async fn run(
             }
             _ = ticks.tick() => {}
         }
-        send(&reporter.messages(&View::of(&settings, &sources)));
+        send(&reporter.messages(&View::of(settings, sources)));
     }
 }
 

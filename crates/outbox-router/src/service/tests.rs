@@ -102,3 +102,22 @@ fn a_short_watchdog_is_fed_three_times_in_its_time() {
     assert_eq!(period(Some(Duration::from_secs(90))), Duration::from_secs(1));
     assert_eq!(period(Some(Duration::from_millis(600))), Duration::from_millis(200));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_line_a_minute_says_state_distance_and_events() {
+    let settings = settings();
+    let mut seen = view(&settings, State::Blocked);
+    let lines = crate::telemetry::tests::lines_of(|| {
+        minute::write(&seen, 1_240);
+        seen.monitor.slot = ObservedSlot::Unknown;
+        minute::write(&seen, 0);
+    });
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!((&lines[0]["level"], &lines[0]["state"]), (&"INFO".into(), &"blocked".into()));
+    assert_eq!((&lines[0]["events"], lines[0]["behind_bytes"].is_u64()), (&1_240.into(), true));
+    let message = lines[0]["message"].as_str().unwrap();
+    assert!(message.ends_with(" behind, 1240 events acknowledged in the last minute"), "{message}");
+    let unknown = "blocked, how far behind is not known, 0 events acknowledged in the last minute";
+    assert_eq!(lines[1]["message"], unknown);
+    assert!(lines[1]["behind_bytes"].is_null());
+}

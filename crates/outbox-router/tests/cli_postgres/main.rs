@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod server;
 mod setup;
+mod setup_roles;
 mod skip;
 mod status;
 mod take_over;

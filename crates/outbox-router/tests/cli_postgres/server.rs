@@ -117,6 +117,11 @@ impl Server {
         format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).expect("the server's log")
+    }
+
     fn psql(&self) -> Process {
         let mut process = Process::new(programs().join("psql"));
         process.args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-d"]);

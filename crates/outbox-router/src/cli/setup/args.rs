@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::partitions::TableForm;
+use super::{partitions::TableForm, role::Hoster};
 use crate::{
     cli::{
         flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode},
@@ -32,10 +32,14 @@ pub struct SetupArgs {
     #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
     #[arg(default_missing_value = "make")]
     pub dead_letters: DeadLetterTables,
-    /// Create the role that the router runs as: it may log in, connect and replicate, and read no
-    /// table
+    /// Create the role that the router runs as, with the password of postgres.url: it may log in,
+    /// connect and replicate, and read no table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
+    /// Who runs the server, which decides how the role gets the right to replicate; without it the
+    /// server's own roles tell
+    #[arg(long, value_name = "HOSTER", requires = "role")]
+    pub managed: Option<Hoster>,
     /// Do not write the witness to the state topic: the router then begins without it and warns
     /// (K022)
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]

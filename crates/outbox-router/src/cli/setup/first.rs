@@ -52,6 +52,52 @@ pub(super) struct Slot {
     pub(super) holder: Option<i32>,
 }
 
+/// Reads the state topic, if a witness is kept, to see that Kafka answers before anything is made.
+pub(super) async fn check_kafka(
+    part: RecordPart,
+    config: &Config,
+    access: Access<'_>,
+) -> Result<(), Failure> {
+    let Some(records) = records(part, config, access)? else { return Ok(()) };
+    records.read().await.map(drop).map_err(|mut failure| {
+        failure.message = format!(
+            "nothing was made, because Kafka cannot be used (--skip-kafka sets PostgreSQL up \
+             alone): {}",
+            failure.message
+        );
+        failure
+    })
+}
+
+/// Makes the state topic, if a witness is kept.
+pub(super) async fn make_topic(
+    part: RecordPart,
+    config: &Config,
+    access: Access<'_>,
+) -> Result<(), Failure> {
+    let Some(records) = records(part, config, access)? else { return Ok(()) };
+    records.make_topic().await.map_err(|mut failure| {
+        failure.message = format!(
+            "PostgreSQL has what it needs but the slot, which waits for the state topic; run setup \
+             again when this is mended: {}",
+            failure.message
+        );
+        failure
+    })
+}
+
+/// `None` where no witness is kept.
+fn records(
+    part: RecordPart,
+    config: &Config,
+    access: Access<'_>,
+) -> Result<Option<Records>, Failure> {
+    match part {
+        RecordPart::Skip => Ok(None),
+        RecordPart::Include => Records::of(config, access),
+    }
+}
+
 /// Creates the first witness, unless there is one.
 pub(super) async fn record(
     part: RecordPart,

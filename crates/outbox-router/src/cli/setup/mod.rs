@@ -5,6 +5,11 @@
 //! was at each position, and a publication created later does not exist there. `setup` may be run
 //! again: it checks what exists, and changes it only by adding a table to the publication. What
 //! does not fit is refused, with the statement that corrects it.
+//!
+//! Nothing is half made. Kafka is asked first, since a slot whose witness cannot be written keeps
+//! WAL for nobody. Tables, role and publication are made in one transaction. The slot is made last,
+//! because PostgreSQL cannot make one in a transaction that has written, and because from then on
+//! it keeps WAL.
 
 mod args;
 mod backfill;
@@ -14,6 +19,7 @@ mod partitions;
 mod preflight;
 mod print;
 mod publication;
+mod role;
 mod slot;
 mod time_index;
 
@@ -33,6 +39,7 @@ pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
 pub use partitions::TableForm;
+pub use role::Hoster;
 use slot::ExistingSlot;
 
 /// The version of a server that can have a slot.
@@ -105,6 +112,7 @@ async fn apply(
     let outboxes = sql::outboxes(config);
     let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
     let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
+    first::check_kafka(args.record, config, access).await?;
     let version = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
@@ -120,23 +128,23 @@ async fn apply(
         if slot.is_some() && known.is_none() {
             return Err(publication::made_too_late(publication, name).into());
         }
+        if let Some(known) = &known {
+            known.refuse_unfit(publication, &tables, &config.outboxes())?;
+        }
+        let objects = Objects { args, config, access, outboxes: &outboxes, tables: &tables };
+        out.write_all(&Box::pin(objects.make(client, version)).await?)?;
         for outbox in &outboxes {
-            make_table(client, outbox, args, config, out).await?;
             time_index::report(client, config, &outbox.name, out).await?;
         }
-        if let Some(role) = &args.role {
-            make_role(client, role, out).await?;
-        }
-        if args.dead_letters == DeadLetterTables::Make {
-            dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
-        }
-        mend_publication(client, config, (&tables, version), out).await?;
         for other in OpenEvents::others(client, config).await? {
             writeln!(out, "table outbox_router.held: {}", other.of_other())?;
         }
         Ok((version, slot))
     });
     let (version, slot) = Box::pin(version).await?;
+    if slot.is_none() {
+        first::make_topic(args.record, config, access).await?;
+    }
     let slots = Slots { args, config, access, tables: &tables, version };
     let Some((origin, holder)) = Box::pin(slots.make(slot, terminal)).await? else {
         return Ok(Exit::Failure);
@@ -167,6 +175,63 @@ async fn apply(
         }
     }
     Ok(Exit::Done)
+}
+
+/// What is made in one transaction.
+struct Objects<'a> {
+    args: &'a SetupArgs,
+    config: &'a Config,
+    access: Access<'a>,
+    outboxes: &'a [OutboxTable],
+    tables: &'a [TableName],
+}
+
+impl Objects<'_> {
+    /// Makes what is missing, or nothing at all; returns what to print of it.
+    async fn make(&self, client: &Client, version: i32) -> Result<Vec<u8>, TaskError> {
+        let mut made = Vec::new();
+        client.batch_execute("begin").await?;
+        match Box::pin(self.make_each(client, version, &mut made)).await {
+            Ok(()) => client.batch_execute("commit").await?,
+            Err(refusal) => {
+                // If this fails, the connection is gone, and PostgreSQL rolls back by itself.
+                let _rolled_back = client.batch_execute("rollback").await;
+                return Err(if made.is_empty() { refusal } else { rolled_back(refusal) });
+            }
+        }
+        Ok(made)
+    }
+
+    async fn make_each(
+        &self,
+        client: &Client,
+        version: i32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TaskError> {
+        let Self { args, config, access, outboxes, tables } = *self;
+        for outbox in outboxes {
+            make_table(client, outbox, args, config, out).await?;
+        }
+        if let Some(name) = &args.role {
+            let password = access.password_of_router(name);
+            role::make(client, (name, password.as_ref()), args.managed, out).await?;
+        }
+        if args.dead_letters == DeadLetterTables::Make {
+            dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
+        }
+        mend_publication(client, config, (tables, version), out).await
+    }
+}
+
+/// A statement was refused, and those before it are undone.
+fn rolled_back(refusal: TaskError) -> TaskError {
+    match refusal {
+        TaskError::Failure(mut failure) => {
+            failure.message.push_str("; nothing was made, since all of it is one transaction");
+            TaskError::Failure(failure)
+        }
+        other @ TaskError::Output(_) => other,
+    }
 }
 
 /// What the slot is made from, where it does not exist.
@@ -237,35 +302,5 @@ async fn make_table(
             return Err(Failure::of(Case::TableExpected, message).into());
         }
     }
-    Ok(())
-}
-
-async fn make_role(
-    client: &Client,
-    role: &str,
-    out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
-    let query = "select rolcanlogin and rolreplication, rolsuper from pg_roles where rolname = $1";
-    let database: String =
-        client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
-    match client.query_opt(query, &[&role]).await? {
-        None => {
-            client.batch_execute(&sql::create_role(role)).await?;
-            writeln!(out, "role {role}: created without a password; in psql: \\password {role}")?;
-        }
-        Some(row) if row.try_get(0)? => {
-            let remark = if row.try_get(1)? {
-                "; it is a superuser, which is more than it needs"
-            } else {
-                ""
-            };
-            writeln!(out, "role {role}: exists already, may log in and replicate{remark}")?;
-        }
-        Some(_) => {
-            client.batch_execute(&sql::alter_role(role)).await?;
-            writeln!(out, "role {role}: exists already, may now log in and replicate")?;
-        }
-    }
-    client.batch_execute(&sql::grant_connect(&database, role)).await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::{dead_letters, partitions};
+use super::{Hoster, dead_letters, partitions};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -33,7 +33,9 @@ pub(super) fn print(
     }
     if let Some(role) = &args.role {
         writeln!(out, "-- the role that the router runs as: it reads no table; set its password")?;
-        writeln!(out, "{};", sql::create_role(role))?;
+        for statement in sql::create_role(role, args.managed.unwrap_or(Hoster::None)) {
+            writeln!(out, "{statement};")?;
+        }
         // psql fills in its own database where the configuration does not name one.
         let grant = access.database().map_or_else(
             || format!("grant connect on database :\"DBNAME\" to {}", quote_identifier(role)),

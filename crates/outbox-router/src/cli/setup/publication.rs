@@ -142,7 +142,8 @@ pub(super) async fn fit(
 }
 
 impl ExistingPublication {
-    fn refuse_unfit(
+    /// Refuses a publication that would leave out inserts.
+    pub(super) fn refuse_unfit(
         &self,
         name: &str,
         tables: &[TableName],
