@@ -31,7 +31,7 @@ impl Manager {
     fn hear(&mut self) {
         let mut message = [0; 4096];
         while let Ok(length) = self.socket.recv(&mut message) {
-            let text = std::str::from_utf8(&message[..length]).unwrap();
+            let text = std::str::from_utf8(message.get(..length).unwrap()).unwrap();
             self.heard.extend(text.lines().map(str::to_owned));
         }
     }

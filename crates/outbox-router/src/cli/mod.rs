@@ -22,6 +22,7 @@ mod explain_row;
 mod flags;
 mod form;
 mod gap_name;
+mod hoster;
 mod http;
 mod migrate;
 mod new_slot;
@@ -75,12 +76,13 @@ pub use explain_row::{ColumnType, JsonRow, RowArgs};
 pub use flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode};
 pub use form::Form;
 pub use gap_name::GapName;
+pub use hoster::Hoster;
 pub use migrate::{
     Converter, Direction, GiveBack, MigrateArgs, MigrateFrom, TakeOver, Unsupported,
 };
 pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
-pub use setup::{BackfillArgs, Hoster, OlderRows, SetupArgs, TableForm};
+pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 pub use skip::SkipArgs;
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};

@@ -3,7 +3,7 @@
 
 use relay::{ColumnName, DEBEZIUM, DEFAULT, OutboxTable, Role, TableName};
 
-use super::Hoster;
+use super::hoster::Hoster;
 use crate::{
     config::Config,
     held::schema,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{admin::view::View, wording::bytes};
 
-/// Longest reason that is shown. A status line is for a glance; `outbox-router status` has the rest.
+/// Longest reason that is shown. The line is for a glance; `outbox-router status` has the rest.
 const REASON_MAX: usize = 160;
 
 /// Counts events between two lines.

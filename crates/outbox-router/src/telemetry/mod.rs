@@ -21,10 +21,7 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogFormat, LogSection};
-use repeats::{Repeated, Repeats, WithoutRepeats};
-
-/// The target of the counts, which are not counted themselves.
-const COUNTS: &str = "outbox_router::repeated";
+use repeats::{COUNTS, Repeated, Repeats, WithoutRepeats};
 
 /// A process has one log.
 static REPEATS: LazyLock<Arc<Repeats>> = LazyLock::new(Arc::default);

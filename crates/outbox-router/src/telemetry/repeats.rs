@@ -17,6 +17,9 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
+/// The target of the counts, which are not counted themselves.
+pub(super) const COUNTS: &str = "outbox_router::repeated";
+
 /// The target of librdkafka's lines (`kafka/log.rs`).
 const LIBRDKAFKA: &str = "librdkafka";
 
@@ -93,7 +96,7 @@ impl<S: Subscriber> Filter<S> for WithoutRepeats {
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
         let is_foreign = metadata.target() == LIBRDKAFKA;
-        if metadata.target() == super::COUNTS || (*metadata.level() > Level::WARN && !is_foreign) {
+        if metadata.target() == COUNTS || (*metadata.level() > Level::WARN && !is_foreign) {
             return true;
         }
         let mut text = Text::default();

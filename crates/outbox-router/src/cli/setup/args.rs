@@ -4,10 +4,11 @@ use std::{num::NonZeroU32, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{partitions::TableForm, role::Hoster};
+use super::partitions::TableForm;
 use crate::{
     cli::{
         flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode},
+        hoster::Hoster,
         replay::{BadRow, rate},
     },
     config::parse_duration,

@@ -39,7 +39,6 @@ pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
 pub use partitions::TableForm;
-pub use role::Hoster;
 use slot::ExistingSlot;
 
 /// The version of a server that can have a slot.

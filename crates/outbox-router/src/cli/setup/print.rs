@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::{Hoster, dead_letters, partitions};
+use super::{dead_letters, partitions};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -9,8 +9,8 @@ use relay::TableName;
 
 use crate::{
     cli::{
-        DeadLetterTables, MissingTable, RecordPart, SetupArgs, TaskError, connect::Access, sql,
-        witness::Records,
+        DeadLetterTables, MissingTable, RecordPart, SetupArgs, TaskError, connect::Access,
+        hoster::Hoster, sql, witness::Records,
     },
     config::Config,
 };

@@ -3,47 +3,34 @@
 
 use std::io;
 
-use clap::ValueEnum;
 use postgres_protocol::password::scram_sha_256;
 use tokio_postgres::Client;
 
 use super::TaskError;
-use crate::{cli::sql, postgres::Password};
+use crate::{
+    cli::{hoster::Hoster, sql},
+    postgres::Password,
+};
 
-/// Who runs the server, where that decides how a role gets the right to replicate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Hoster {
-    /// Nobody: the attribute REPLICATION, given by a superuser
-    None,
-    /// Amazon RDS and Aurora: membership in `rds_replication`, since nobody may give the attribute
-    Rds,
-    /// Google Cloud SQL: the attribute, given by a member of cloudsqlsuperuser
-    Cloudsql,
-    /// Azure Database for PostgreSQL: the attribute, given by a member of `azure_pg_admin`
-    Azure,
+/// The hoster whose own roles the server has.
+async fn hoster_of(client: &Client) -> Result<Hoster, TaskError> {
+    let query = "select rolname::text from pg_roles where rolname in \
+                 ('rds_replication', 'cloudsqlsuperuser', 'azure_pg_admin') limit 1";
+    let found = client.query_opt(query, &[]).await?;
+    let name: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
+    Ok(match name.as_deref() {
+        Some("rds_replication") => Hoster::Rds,
+        Some("cloudsqlsuperuser") => Hoster::Cloudsql,
+        Some("azure_pg_admin") => Hoster::Azure,
+        Some(_) | None => Hoster::None,
+    })
 }
 
-impl Hoster {
-    /// The hoster whose own roles the server has.
-    async fn of(client: &Client) -> Result<Self, TaskError> {
-        let query = "select rolname::text from pg_roles where rolname in \
-                     ('rds_replication', 'cloudsqlsuperuser', 'azure_pg_admin')";
-        let found = client.query_opt(query, &[]).await?;
-        let name: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
-        Ok(match name.as_deref() {
-            Some("rds_replication") => Self::Rds,
-            Some("cloudsqlsuperuser") => Self::Cloudsql,
-            Some("azure_pg_admin") => Self::Azure,
-            Some(_) | None => Self::None,
-        })
-    }
-
-    /// What a role is given, in words.
-    const fn right(self) -> &'static str {
-        match self {
-            Self::Rds => "is a member of rds_replication",
-            Self::None | Self::Cloudsql | Self::Azure => "may replicate",
-        }
+/// What a role is given, in words.
+const fn right(hoster: Hoster) -> &'static str {
+    match hoster {
+        Hoster::Rds => "is a member of rds_replication",
+        Hoster::None | Hoster::Cloudsql | Hoster::Azure => "may replicate",
     }
 }
 
@@ -58,7 +45,7 @@ pub(super) async fn make(
 ) -> Result<(), TaskError> {
     let hoster = match hoster {
         Some(named) => named,
-        None => Hoster::of(client).await?,
+        None => hoster_of(client).await?,
     };
     let query = "select r.rolcanlogin, r.rolreplication, r.rolsuper, \
                  exists (select from pg_roles m where m.rolname = 'rds_replication' \
@@ -66,7 +53,7 @@ pub(super) async fn make(
                  from pg_roles r where r.rolname = $1";
     let database: String =
         client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
-    let right = hoster.right();
+    let right = right(hoster);
     match client.query_opt(query, &[&role]).await? {
         None => {
             let mut statements = sql::create_role(role, hoster);
