@@ -22,7 +22,7 @@ warning  D010: max_slot_wal_keep_size is -1: a router that is down fills the dis
          why  While the router is down, the server keeps every byte of WAL for its slot, …
          do   alter system set max_slot_wal_keep_size = '10GB'; select pg_reload_conf(); …
 
-46 checks passed, 1 warning
+49 checks passed, 1 warning
 ```
 
 * It writes nothing: no topic, no record, no row, no statement that changes anything, no temporary

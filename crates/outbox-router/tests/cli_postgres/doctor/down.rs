@@ -47,7 +47,7 @@ async fn a_postgres_that_is_down_hides_nothing_of_kafka() {
     assert_ne!(found.part("not_run"), 0);
 }
 
-/// Connections are accepted, and nobody ever answers: the kernel does the one, and nobody the other.
+/// The kernel accepts the connections, and nobody ever answers.
 #[tokio::test]
 async fn servers_that_never_answer_are_given_up_in_time() {
     let silent = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
