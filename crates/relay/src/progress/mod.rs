@@ -10,7 +10,7 @@ mod witness_store;
 
 pub use feedback::Timing;
 pub use ledger::ConfirmedLsn;
-pub(crate) use ledger::Unacked;
+pub(crate) use ledger::{NextRow, Unacked};
 pub use ticket::{SessionId, Ticket, TransactionRef};
 pub use transaction::LastTransaction;
 pub use window::Window;

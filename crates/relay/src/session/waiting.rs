@@ -12,7 +12,7 @@ use crate::{
     clock::Moment,
     failure::{Code, Failure, Name},
     held::holding::Follows,
-    progress::{Unacked, window::Window},
+    progress::{NextRow, Unacked, window::Window},
     protocol::FrameOutcome,
     routing::{
         record::TopicId,
@@ -131,7 +131,7 @@ impl Session {
     /// The oldest event that is read, or waited at, and not acknowledged.
     pub(crate) fn oldest_unacked(&self) -> Option<Unacked> {
         let waits = self.wait_reason.is_some() || self.retried_failure.is_some();
-        self.ledger.oldest_unacked(waits)
+        self.ledger.oldest_unacked(if waits { NextRow::Waits } else { NextRow::Unread })
     }
 
     /// Ends the wait if its reason is gone; called after every input that is not a frame. Returns

@@ -63,7 +63,7 @@ pub(crate) use credit::{Credit, LedgerPlace};
 pub(crate) use disorder::Disorder;
 pub(crate) use entry::Carried;
 use entry::{Entry, EntryProgress, Load};
-pub(crate) use queries::Unacked;
+pub(crate) use queries::{NextRow, Unacked};
 pub(crate) use witness_ticket::WitnessTicket;
 
 mod credit;

@@ -9,6 +9,15 @@ use crate::progress::{
     transaction::LastTransaction,
 };
 
+/// Whether the next row of the open transaction is waited at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextRow {
+    /// It has come, and cannot become a record yet.
+    Waits,
+    /// It has not come.
+    Unread,
+}
+
 /// The oldest transaction with an event that is not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unacked {
@@ -19,11 +28,11 @@ pub(crate) struct Unacked {
 }
 
 impl Ledger {
-    /// The oldest transaction with an event that is not acknowledged; with `waits`, the next row of
-    /// the open transaction is one, too.
-    pub(crate) fn oldest_unacked(&self, waits: bool) -> Option<Unacked> {
+    /// The oldest transaction with an event that is not acknowledged; a row that is waited at is
+    /// one, too.
+    pub(crate) fn oldest_unacked(&self, next: NextRow) -> Option<Unacked> {
         let front = self.entries.front()?;
-        let is_unacked = !front.is_acked() || waits;
+        let is_unacked = !front.is_acked() || next == NextRow::Waits;
         is_unacked.then_some(Unacked { commit_lsn: front.commit_lsn, since: front.since })
     }
 
