@@ -1,10 +1,9 @@
 //! A check, and what came of it.
 
-use relay::Failure;
-
 use super::{
     facts::Facts,
     finding::{Finding, Severity},
+    not_run::NotRun,
 };
 
 /// A check: which codes it can report, and how. The facts were read before; the judgement is a
@@ -35,16 +34,6 @@ pub struct Group {
 
 /// The findings, or why there are none.
 pub(super) type Judged = Result<Vec<Finding>, NotRun>;
-
-/// Why a check was not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NotRun(pub(super) String);
-
-impl From<&Failure> for NotRun {
-    fn from(failure: &Failure) -> Self {
-        Self(failure.to_string())
-    }
-}
 
 pub(super) const fn error(code: &'static str) -> Reports {
     Reports { code, severities: &[Severity::Error] }

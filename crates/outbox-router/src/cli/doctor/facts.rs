@@ -8,7 +8,7 @@ use relay::{
     witness::Witness,
 };
 
-use super::check::NotRun;
+use super::not_run::NotRun;
 use crate::{
     config::CreateTopics,
     kafka::{Operations, StateTopicInspected, TopicInspected},

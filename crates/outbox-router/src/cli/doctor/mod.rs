@@ -15,6 +15,7 @@ mod connection;
 mod facts;
 mod finding;
 mod groups;
+mod not_run;
 mod publication;
 mod read;
 mod render;

@@ -2,10 +2,11 @@
 
 use super::{
     args::DoctorArgs,
-    check::{Check, NotRun},
+    check::Check,
     facts::Facts,
     finding::{Finding, Severity},
     groups::{GROUPS, WITNESS},
+    not_run::NotRun,
 };
 
 /// What came of all checks that somebody wants to know of.

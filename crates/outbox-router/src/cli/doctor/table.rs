@@ -42,7 +42,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "no role but the owner may move rows to another partition",
         reports: &[warning(Code::RowsMove.as_str())],
         judge: |facts| {
-            let moves = facts.postgres()?.moves.as_ref().map_err(super::check::NotRun::from)?;
+            let moves = facts.postgres()?.moves.as_ref().map_err(super::not_run::NotRun::from)?;
             Ok(moves.iter().map(|may_move| Finding::of(&may_move.finding())).collect())
         },
     },

@@ -7,9 +7,10 @@ use relay::{
 };
 
 use super::{
-    check::{Check, Judged, NotRun, error, warning},
+    check::{Check, Judged, error, warning},
     facts::{Facts, PostgresFacts, PublicationFacts, WitnessFacts},
     finding::Finding,
+    not_run::NotRun,
     publication, slot,
 };
 use crate::codes::hint_of_open;

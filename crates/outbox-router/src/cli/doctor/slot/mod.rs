@@ -6,9 +6,10 @@ use relay::{
 };
 
 use super::{
-    check::{Check, NotRun, either, error, warning},
+    check::{Check, either, error, warning},
     facts::{OtherSlot, ServerFacts, SlotFacts, SlotUse},
     finding::{Finding, Severity},
+    not_run::NotRun,
 };
 use crate::{
     codes::Advice,
