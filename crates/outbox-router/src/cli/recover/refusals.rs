@@ -1,5 +1,5 @@
-//! What is refused before anything is changed: found together and before the question, so that a dry
-//! run predicts it and nobody meets one after the other.
+//! What is refused before anything is changed: found together and before the question, so that a
+//! dry run predicts it and nobody meets one after the other.
 
 use relay::Failure;
 

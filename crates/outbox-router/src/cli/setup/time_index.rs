@@ -1,5 +1,5 @@
-//! `recover` finds the rows of a gap by the time at which they were made, and needs an index for it.
-//! Building one takes long on a large table, so it is asked for before anything has happened.
+//! `recover` finds the rows of a gap by the time at which they were made, and needs an index for
+//! it. Building one takes long on a large table, so it is asked for before anything has happened.
 
 use std::io;
 

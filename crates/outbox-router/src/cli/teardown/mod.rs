@@ -106,20 +106,7 @@ async fn apply(
     match args.confirmation {
         Confirmation::Yes => {}
         Confirmation::Ask => {
-            let question = match &found {
-                Some(_) => {
-                    format!("what it has not delivered will be lost; type {slot} to drop it: ")
-                }
-                None => format!("there is no slot; type {slot}, its name, to drop {publication}: "),
-            };
-            if !terminal.confirms(slot, &question)? {
-                writeln!(terminal.err, "nothing was dropped")?;
-                if terminal.audience == Audience::Machine {
-                    writeln!(
-                        terminal.err,
-                        "  hint: outbox-router teardown --apply --yes asks nobody"
-                    )?;
-                }
+            if !is_confirmed(found.as_ref(), (slot, publication), terminal)? {
                 return Ok(None);
             }
             // A person may take an hour, and rows may be written meanwhile.
@@ -157,6 +144,27 @@ async fn apply(
         drop_role(client, role, terminal).await?;
     }
     Ok(Some((backlog.map_or(Dropped::Before, Dropped::Now), held)))
+}
+
+/// Asks for the slot's name.
+fn is_confirmed(
+    found: Option<&Row>,
+    (slot, publication): (&str, &str),
+    terminal: &mut Terminal<'_>,
+) -> Result<bool, TaskError> {
+    let question = if found.is_some() {
+        format!("what it has not delivered will be lost; type {slot} to drop it: ")
+    } else {
+        format!("there is no slot; type {slot}, its name, to drop {publication}: ")
+    };
+    if terminal.confirms(slot, &question)? {
+        return Ok(true);
+    }
+    writeln!(terminal.err, "nothing was dropped")?;
+    if terminal.audience == Audience::Machine {
+        writeln!(terminal.err, "  hint: outbox-router teardown --apply --yes asks nobody")?;
+    }
+    Ok(false)
 }
 
 const SLOT: &str = "\

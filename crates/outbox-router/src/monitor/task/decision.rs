@@ -24,7 +24,7 @@ pub(super) async fn gap_decided(
     if found.is_some() && relay.wait_for(is_new).await.is_ok() {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_reading_waits_for_no_time_where_a_session_has_begun_since_a_gap() {
         let known = baseline();
-        let (sender, relay) = watch::channel(report(Some(known.clone())));
+        let (sender, relay) = watch::channel(report(Some(Arc::clone(&known))));
         let ends = async |found| {
             let decided = gap_decided(found, Some(&known), relay.clone());
             timeout(Duration::from_secs(60), decided).await.is_ok()
