@@ -8,6 +8,7 @@ use relay::source::SlotHealth;
 use super::{
     lag::Blame,
     threshold::{Crossing, Level, Thresholds},
+    watch::limit::SlotLimit,
 };
 use crate::wording;
 
@@ -18,6 +19,8 @@ pub(super) struct Announced<'a> {
     pub(super) limits: Thresholds,
     pub(super) blame: Blame,
     pub(super) seconds_to_limit: Option<f64>,
+    /// The limit that this time leads to.
+    pub(super) limit: Option<SlotLimit>,
 }
 
 /// Logs one line for a crossing: an error above critical, a warning above warning, information when
@@ -28,7 +31,7 @@ pub(super) fn announce(crossing: Crossing, what: &Announced<'_>) {
     let blame = what.blame.as_str();
     let far = format!("slot \"{slot}\" is {} behind", wording::bytes(bytes_behind));
     let waits = waits_for(what.blame);
-    let left = time_left(what.slot, what.seconds_to_limit);
+    let left = time_left(what);
     let warning = wording::bytes(what.limits.warning);
     let critical = wording::bytes(what.limits.critical);
     match crossing {
@@ -66,9 +69,19 @@ fn waits_for(blame: Blame) -> &'static str {
     }
 }
 
-fn time_left(slot: &SlotHealth, seconds: Option<f64>) -> String {
+fn time_left(what: &Announced<'_>) -> String {
+    let (slot, seconds) = (what.slot, what.seconds_to_limit);
     if slot.is_lost() {
         return "the slot is lost".to_owned();
+    }
+    if let (Some(SlotLimit::IdleTimeout), Some(Ok(time))) =
+        (what.limit, seconds.map(Duration::try_from_secs_f64))
+    {
+        return format!(
+            "PostgreSQL invalidates the slot in about {}, because nobody streams from it \
+             (idle_replication_slot_timeout)",
+            wording::roughly(time)
+        );
     }
     let Some(safe) = slot.safe_wal_bytes else {
         return "PostgreSQL keeps its WAL without limit, until the disk is full".to_owned();

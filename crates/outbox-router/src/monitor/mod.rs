@@ -11,7 +11,8 @@
 //!
 //! Read in this order: [`server`], [`slot`] and [`catalog`] (what is read by SQL, here and on the
 //! replication connection that is checked before a stream starts), [`task`] (the loop); [`lag`],
-//! [`rates`] and [`threshold`] compute the figures that are shown to people. What was read is data
+//! [`rates`] and [`threshold`] compute the figures that are shown to people, and [`watch`] reads
+//! those that are only shown. What was read is data
 //! of [`relay::source`], and plain functions there check it.
 
 mod announce;

@@ -2,14 +2,11 @@
 //! written something. Decoding must be able to start before that transaction, so `restart_lsn`
 //! waits for its end however fast rows are confirmed.
 
-use relay::{Failure, source::SlotHealth};
+use relay::source::SlotHealth;
 use serde::Deserialize;
-use tokio_postgres::Client;
 
-use crate::postgres::one_row;
-
-/// Bytes that the slot retains beyond what it is behind, before their cause is looked up; some
-/// segments are always retained.
+/// Bytes that the slot retains beyond what it is behind, before somebody is named as their cause;
+/// some segments are always retained.
 const RETAINED_MIN: u64 = 64 << 20;
 
 /// What holds `restart_lsn` back.
@@ -21,7 +18,8 @@ pub struct WalPin {
     /// For how long it has been open, in seconds; `None` where the role may not see other users'
     /// sessions.
     pub seconds: Option<f64>,
-    /// How many transactions have begun since: `age` of its transaction id.
+    /// How many transactions have begun since: `age` of its transaction id. Where it equals the age
+    /// of the slot's `catalog_xmin`, this transaction is what holds the slot back.
     pub xid_age: u64,
     /// Its user.
     pub user: Option<String>,
@@ -46,7 +44,7 @@ pub enum PinHolder {
     Backend {
         /// Process id: what `pg_terminate_backend` takes.
         pid: i32,
-        /// The session's `application_name`; `None` where it is empty or the role may not see it.
+        /// The session's `application_name`; `None` where it is empty.
         application: Option<String>,
     },
     /// A prepared transaction that was neither committed nor rolled back.
@@ -57,38 +55,26 @@ pub enum PinHolder {
 }
 
 /// Open transactions of sessions, as a query. Only those with a transaction id hold a slot back: a
-/// transaction that only reads writes nothing that would have to be decoded.
+/// transaction that only reads writes nothing that would have to be decoded. `age` is negative
+/// where the transaction began after this statement did.
 pub(super) const OF_SESSIONS: &str = "\
     select pid, nullif(application_name, '') as application, null::text as gid, \
-      age(backend_xid) as xid_age, usename::text as user_name, datname::text as database, state, \
+      greatest(age(backend_xid), 0) as xid_age, usename::text as user_name, datname::text as database, state, \
       extract(epoch from clock_timestamp() - xact_start)::float8 as seconds, \
       extract(epoch from clock_timestamp() - query_start)::float8 as query_seconds \
     from pg_catalog.pg_stat_activity where backend_xid is not null";
 
 /// Prepared transactions, with the same columns.
 pub(super) const PREPARED: &str = "\
-    select null::int, null, gid, age(transaction), owner::text, database::text, null, \
+    select null::int, null, gid, greatest(age(transaction), 0), owner::text, database::text, null, \
       extract(epoch from clock_timestamp() - prepared)::float8, null \
     from pg_catalog.pg_prepared_xacts";
 
 /// Whether the slot retains so much more than it is behind that something else than the router must
 /// be the cause.
-pub fn is_worth_asking(slot: &SlotHealth) -> bool {
+pub fn is_worth_showing(slot: &SlotHealth) -> bool {
     slot.retained_bytes()
         .is_some_and(|retained| retained.saturating_sub(slot.bytes_behind()) > RETAINED_MIN)
-}
-
-/// Reads the oldest transaction that has written something; `None` when there is none.
-///
-/// # Errors
-/// The server refused the statement, or the connection broke.
-pub async fn oldest(mut client: &Client) -> Result<Option<WalPin>, Failure> {
-    let statement = format!(
-        "select coalesce((select jsonb_agg(x) from ( \
-           {OF_SESSIONS} union all {PREPARED} order by xid_age desc limit 1) x), '[]')"
-    );
-    let mut row = one_row(&mut client, "open transactions", &statement).await?;
-    Ok(row.json::<Vec<WalPin>>()?.into_iter().next())
 }
 
 /// A row of [`OF_SESSIONS`] or [`PREPARED`].

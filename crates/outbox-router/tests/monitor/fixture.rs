@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outbox_router::monitor::{
-    Channels, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds, run,
+    Channels, Connect, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds,
+    run,
 };
 use relay::{
     OutboxTable, Outboxes, Snapshot, State, TableName, Window, testing::samples::empty_snapshot,
@@ -73,8 +74,16 @@ pub(crate) async fn make_slot(client: &Client, name: &str) {
 }
 
 impl MonitorFixture {
-    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the fixture")]
     pub(crate) fn start(postgres: &Postgres, settings: MonitorSettings, state: State) -> Self {
+        Self::start_with(postgres.connector(), settings, state)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the fixture")]
+    pub(crate) fn start_with(
+        connector: impl Connect + Send + Sync + 'static,
+        settings: MonitorSettings,
+        state: State,
+    ) -> Self {
         let (events_out, events) = mpsc::channel(4);
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
         let (relay, relay_seen) = watch::channel(RelayReport {
@@ -82,7 +91,7 @@ impl MonitorFixture {
             published_at: Instant::now(),
         });
         let channels = Channels { relay: relay_seen, events: events_out, report: report_out };
-        let task = tokio::spawn(run(settings, postgres.connector(), channels));
+        let task = tokio::spawn(run(settings, connector, channels));
         Self { events, report, relay, task }
     }
 
@@ -137,8 +146,9 @@ impl MonitorFixture {
     /// Waits for `rounds` more rounds of the monitor.
     pub(crate) async fn rounds(&mut self, rounds: u32) {
         for _ in 0..rounds {
-            self.report.mark_unchanged();
-            tokio::time::timeout(DEADLINE, self.report.changed()).await.unwrap().unwrap();
+            let ticked_at = self.report.borrow().ticked_at;
+            // Each round publishes before the figures are read, and after.
+            self.until("a round", |report| report.ticked_at != ticked_at).await;
         }
     }
 

@@ -1,16 +1,12 @@
 //! What the monitor measures, against the server's own arithmetic.
 
-use std::sync::{Arc, Mutex};
-
-use outbox_router::monitor::{
-    ObservedSlot, WalStatus,
-    pins::{self, PinHolder},
-};
+use outbox_router::monitor::{ObservedSlot, WalStatus};
 use relay::State;
 use tokio_postgres::Client;
 
 use crate::{
     fixture::{MonitorFixture, set_up, settings},
+    log::Log,
     postgres::Postgres,
 };
 
@@ -68,71 +64,22 @@ async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_
 }
 
 #[tokio::test]
-async fn the_oldest_writing_transaction_is_named() {
-    let postgres = Postgres::start(&["max_prepared_transactions=2"]).await;
-    let (client, idle) = (postgres.client().await, postgres.client().await);
-    client.batch_execute("create table t (n int)").await.unwrap();
-    assert_eq!(pins::oldest(&client).await.unwrap(), None);
-    idle.batch_execute("set application_name = 'forgotten'; begin; insert into t values (1)")
-        .await
-        .unwrap();
-    let pid: i32 = idle.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
-    let pin = pins::oldest(&client).await.unwrap().unwrap();
-    let application = Some("forgotten".to_owned());
-    assert_eq!(pin.holder, PinHolder::Backend { pid, application });
-    assert!(pin.seconds.unwrap() >= 0.0);
-    idle.batch_execute("prepare transaction 'orphan'").await.unwrap();
-    let pin = pins::oldest(&client).await.unwrap().unwrap();
-    assert_eq!(pin.holder, PinHolder::Prepared { gid: "orphan".to_owned() });
-}
-
-/// Log lines of this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// Levels and messages about how far behind the slot is.
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter(|line| line.contains(" behind")).map(str::to_owned).collect()
-    }
-}
-
-#[tokio::test]
 async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .without_time()
-        .with_writer(move || writer.clone())
-        .finish();
-    // The test's runtime has one thread, so the monitor logs here too.
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let _guard = log.listen();
     let postgres = Postgres::start(&["max_slot_wal_keep_size=1GB"]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Blocked);
     fixture.until_good_reading().await;
     fixture.rounds(2).await;
-    assert_eq!(log.lines(), [""; 0]);
+    assert_eq!(log.lines(" behind"), [""; 0]);
 
     write_wal(&client, 2_000_000).await;
     fixture.rounds(4).await;
     write_wal(&client, 100_000).await;
     fixture.rounds(3).await;
-    let lines = log.lines();
+    let lines = log.lines(" behind");
     assert_eq!(lines.len(), 1, "{lines:?}");
     for part in [
         " WARN ",
@@ -147,14 +94,14 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
 
     write_wal(&client, 4_000_000).await;
     fixture.rounds(4).await;
-    let lines = log.lines();
+    let lines = log.lines(" behind");
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].contains("ERROR ") && lines[1].contains("more than critical (4.0 MiB)"));
 
     let advance = "select pg_replication_slot_advance('s_x', pg_current_wal_lsn())";
     client.batch_execute(advance).await.unwrap();
     fixture.rounds(4).await;
-    let lines = log.lines();
+    let lines = log.lines(" behind");
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[2].contains(" INFO ") && lines[2].contains("below warning (1.0 MiB) again"));
 }

@@ -119,18 +119,23 @@ impl Postgres {
 
     /// Streams from a slot.
     pub(crate) fn stream(&self, slot: &str, publication: &str) -> Streamer {
-        let child = command("pg_recvlogical")
-            .args(["--host=127.0.0.1", "--username=postgres", "--dbname=postgres", "--start"])
-            .args(["--file=/dev/null", "--no-loop"])
-            .args([format!("--port={}", self.port), format!("--slot={slot}")])
-            .args(["--option=proto_version=1".to_owned()])
-            .arg(format!("--option=publication_names={publication}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Streamer(child)
+        stream_from(self.port, "postgres", slot, publication)
     }
+}
+
+/// Streams from a slot of any server.
+pub(crate) fn stream_from(port: u16, database: &str, slot: &str, publication: &str) -> Streamer {
+    let child = command("pg_recvlogical")
+        .args(["--host=127.0.0.1", "--username=postgres", "--start"])
+        .args(["--file=/dev/null", "--no-loop"])
+        .args([format!("--dbname={database}"), format!("--port={port}"), format!("--slot={slot}")])
+        .args(["--option=proto_version=1".to_owned()])
+        .arg(format!("--option=publication_names={publication}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    Streamer(child)
 }
 
 impl Drop for Postgres {
@@ -174,7 +179,7 @@ impl Drop for Streamer {
     }
 }
 
-async fn open(address: String) -> Result<SqlSession, relay::Failure> {
+pub(crate) async fn open(address: String) -> Result<SqlSession, relay::Failure> {
     let (client, connection) =
         tokio_postgres::connect(&address, NoTls).await.map_err(sql_failure)?;
     // The client hears of the connection's end by itself.

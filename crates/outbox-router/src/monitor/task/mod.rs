@@ -23,7 +23,6 @@ use super::{
     decided,
     lag::{Blame, Lag},
     moves,
-    pins::{self, WalPin},
     polled::Polled,
     rates::SlotRates,
     report::{MonitorReport, ObservedSlot},
@@ -32,12 +31,15 @@ use super::{
 };
 
 mod decision;
+mod figures;
+mod figures_memory;
 mod found;
 mod gaps;
 mod memory;
 mod ports;
 
 use decision::gap_decided;
+use figures_memory::{ConnectionBroke, FiguresMemory};
 use found::FoundAt;
 pub use ports::{Channels, MonitorEvent, MonitorSettings, SourceState};
 
@@ -63,10 +65,14 @@ pub async fn run(
         let reading = monitor.next_reading().await;
         monitor.report.ticked_at = Instant::now();
         match reading {
-            Ok(reading) => monitor.take(reading),
+            Ok(reading) => {
+                monitor.take(reading);
+                monitor.publish();
+                monitor.read_figures().await;
+            }
             Err(failure) => monitor.not_read(failure),
         }
-        monitor.channels.report.send_replace(monitor.report.clone());
+        monitor.publish();
         if monitor.wait().await == Next::End {
             return;
         }
@@ -99,6 +105,7 @@ struct Monitor<C> {
     found: Option<FoundAt>,
     thresholds: Watch,
     pace: SlotRates,
+    figures: FiguresMemory,
     stop: Option<StopReported>,
 }
 
@@ -119,7 +126,6 @@ struct MonitorReading {
     catalog: Catalog,
     /// Notes that are neither of the slot nor of the publication.
     notes: Vec<Failure>,
-    pin: Option<WalPin>,
     decided: Option<u64>,
     history: Option<History>,
 }
@@ -174,13 +180,9 @@ impl<C: Connect> Monitor<C> {
             let slot = slot::read(&mut &*client, *version, &self.settings.slot).await?;
             let catalog = catalog::read(&mut &*client, *version, sought).await?;
             let moves = moves::read(client, &catalog).await?;
-            let pin = match &slot.slot {
-                Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
-                _ => None,
-            };
             let decided = decided::count(client, &self.settings.name, &self.settings.slot).await;
             let notes = notes(&moves, *version);
-            Ok(MonitorReading { slot, catalog, notes, pin, decided, history })
+            Ok(MonitorReading { slot, catalog, notes, decided, history })
         })
         .await?;
         self.session = Some(session);
@@ -190,10 +192,12 @@ impl<C: Connect> Monitor<C> {
     async fn wait(&mut self) -> Next {
         let pause = if self.stop.is_some() { STOP_INTERVAL } else { self.settings.interval };
         let relay = self.channels.relay.clone();
+        let broke = self.figures.broke.take();
         let broken = async {
-            match &mut self.session {
-                Some(session) => closed(&mut session.connection.driver).await,
-                None => std::future::pending().await,
+            match (&mut self.session, broke) {
+                (Some(session), _) => closed(&mut session.connection.driver).await,
+                (None, Some(ConnectionBroke)) => {}
+                (None, None) => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -229,6 +233,7 @@ impl<C> Monitor<C> {
             announced: BTreeSet::new(),
             found: None,
             pace: SlotRates::default(),
+            figures: FiguresMemory::default(),
             stop: None,
         }
     }
@@ -241,13 +246,14 @@ impl<C> Monitor<C> {
         self.stop = None;
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
-        (self.report.pin, self.report.decided) = (reading.pin, reading.decided);
+        (self.report.pin, self.report.decided) = (None, reading.decided);
         match self.other_server_finding(reading.history.as_ref()) {
             None => self.check(&reading.slot, reading.catalog, reading.notes),
             Some(finding) => {
                 (self.report.findings, self.report.verified) = (vec![finding], None);
             }
         }
+        let clock = reading.slot.clock_micros;
         self.report.slot = match reading.slot.slot {
             Some(slot) => {
                 self.measure(&slot, at);
@@ -258,6 +264,8 @@ impl<C> Monitor<C> {
                 ObservedSlot::Missing
             }
         };
+        self.remember(clock);
+        self.announce_level();
     }
 
     /// The finding that the monitor reaches another server than the stream under the same name.
@@ -312,6 +320,10 @@ impl<C> Monitor<C> {
         }
     }
 
+    fn publish(&self) {
+        self.channels.report.send_replace(self.report.clone());
+    }
+
     fn snapshot(&self) -> Snapshot {
         self.channels.relay.borrow().snapshot.clone()
     }
@@ -320,22 +332,22 @@ impl<C> Monitor<C> {
         self.pace.observe(slot, at);
         self.report.rates = self.pace.rates();
         self.report.seconds_to_limit = self.pace.seconds_to_limit(slot);
-        if let Some(crossing) = self.thresholds.observe(slot.bytes_behind()) {
-            let snapshot = self.snapshot();
-            let blame = Blame::find(&snapshot, Lag::split(&snapshot, slot), self.settings.window);
-            let seconds_to_limit = self.report.seconds_to_limit;
-            let name = &self.settings.slot;
-            announce(
-                crossing,
-                &Announced {
-                    name,
-                    slot,
-                    limits: self.settings.thresholds,
-                    blame,
-                    seconds_to_limit,
-                },
-            );
-        }
+    }
+
+    /// Logs a crossing of a threshold.
+    fn announce_level(&mut self) {
+        let Some(slot) = self.report.slot.health() else { return };
+        let Some(crossing) = self.thresholds.observe(slot.bytes_behind()) else { return };
+        let snapshot = self.snapshot();
+        let what = Announced {
+            name: &self.settings.slot,
+            slot,
+            limits: self.settings.thresholds,
+            blame: Blame::find(&snapshot, Lag::split(&snapshot, slot), self.settings.window),
+            seconds_to_limit: self.report.seconds_to_limit,
+            limit: self.nearest_limit(),
+        };
+        announce(crossing, &what);
     }
 
     /// Called when PostgreSQL did not answer, or answered that it accepts no connections: clears

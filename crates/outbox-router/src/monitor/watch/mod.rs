@@ -1,8 +1,8 @@
 //! What a person on call asks about the slot, besides the slot itself: how long until PostgreSQL
 //! takes it away, who holds it back, what else fills the disk, and which standbys it waits for.
 //!
-//! All of it is kept while PostgreSQL does not answer, with the moment at which it was read: that is
-//! when the questions are asked, and when no SQL can answer them.
+//! All of it is kept while PostgreSQL does not answer, with the moment at which it was read: that
+//! is when the questions are asked, and when no SQL can answer them.
 //!
 //! It is read in one statement of its own after each reading of slot and catalog. That statement
 //! has a time limit, and its failure is only noted ([`SlotWatch::trouble`]): none of the figures
@@ -11,6 +11,8 @@
 pub mod denied;
 pub mod figures;
 pub mod limit;
+pub(super) mod reading;
+pub(super) mod statement;
 
 use relay::{Failure, source::SlotHealth};
 
@@ -21,7 +23,7 @@ use super::{polled::Polled, rates::Rates};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlotWatch {
     /// The slot when PostgreSQL last answered; `None` before the first answer. It stays while
-    /// PostgreSQL does not answer.
+    /// PostgreSQL does not answer, or another server answers in its place (P033).
     pub last: Option<LastSlot>,
     /// What was read around the slot; `None` before the first answer. It stays, too.
     pub figures: Option<SlotFigures>,

@@ -1,0 +1,153 @@
+//! Reads the figures around the slot after each reading of slot and catalog, and keeps what was
+//! read last.
+//!
+//! What the reading of slot and catalog shows has been published by then, so that a slow answer
+//! delays nothing. A failure here is noted, and nothing else follows from it.
+
+use std::time::SystemTime;
+
+use relay::{Code, Failure};
+use tokio::time::Instant;
+
+use super::{Monitor, MonitorSession, figures_memory::ConnectionBroke};
+use crate::monitor::{
+    connection::{SqlSession, drive},
+    pins,
+    polled::Polled,
+    rates::number,
+    watch::{
+        LastSlot,
+        denied::Denied,
+        figures::SlotFigures,
+        limit::{SlotLimit, first_limit},
+        reading::{self, FiguresAnswer, FiguresQuery},
+    },
+};
+
+impl<C> Monitor<C> {
+    /// Keeps the slot as it was just read, unless it is another server's.
+    pub(super) fn remember(&mut self, clock_micros: i64) {
+        let Some(read) = self.report.polled_at.filter(|_| !self.is_elsewhere()) else { return };
+        self.report.watch.last = Some(LastSlot {
+            read,
+            server_clock: number(u64::try_from(clock_micros).unwrap_or_default()) / 1e6,
+            slot: self.report.slot.health().cloned(),
+            rates: self.report.rates,
+            to_limit: None,
+        });
+        self.find_limit();
+        self.find_pin();
+    }
+
+    /// Reads the figures on the connection on which the slot was just read.
+    pub(super) async fn read_figures(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        if self.is_elsewhere() {
+            self.session = Some(session);
+            return;
+        }
+        let version = session.version;
+        match self.ask(session).await {
+            Ok(answer) => self.take_figures(answer, version),
+            Err(failure) => {
+                if self.report.watch.trouble.is_none() {
+                    tracing::warn!(
+                        slot = %self.settings.slot, code = %failure.code,
+                        "the monitor cannot read the figures around the slot: {}",
+                        failure.message_with_causes()
+                    );
+                    // Only the first time: else a server that ends each connection at this
+                    // statement would be asked without a pause.
+                    self.figures.broke = self.session.is_none().then_some(ConnectionBroke);
+                }
+                self.figures.failed(Instant::now());
+                self.report.watch.trouble = Some(failure);
+                self.find_pin();
+            }
+        }
+    }
+
+    async fn ask(&mut self, mut session: MonitorSession) -> Result<FiguresAnswer, Failure> {
+        let listing = self.figures.listing(Instant::now());
+        let query = FiguresQuery {
+            version: session.version,
+            slot: &self.settings.slot,
+            rights: self.figures.rights.as_ref(),
+            listing,
+        };
+        let SqlSession { client, driver } = &mut session.connection;
+        let answer = drive(driver, reading::read(client, query)).await?;
+        // Kept where PostgreSQL has answered, if only with an error.
+        self.session = Some(session);
+        answer
+    }
+
+    fn take_figures(&mut self, answer: FiguresAnswer, version: i32) {
+        if self.report.watch.trouble.take().is_some() {
+            tracing::info!(
+                slot = %self.settings.slot,
+                "the monitor reads the figures around the slot again"
+            );
+        }
+        let denied = answer.rights.denied(version);
+        self.announce_denied(&denied);
+        let read = Polled { at: Instant::now(), wall: SystemTime::now() };
+        self.figures.take(&answer, read);
+        self.report.watch.figures = Some(SlotFigures {
+            read,
+            limits: answer.limits,
+            spill: answer.spill,
+            pins: answer.pins,
+            other_slots: answer.other_slots,
+            catalog_xmin_age: answer.catalog_xmin_age,
+            standbys: answer.standbys,
+            wal_directory: self.figures.wal_directory,
+            denied,
+        });
+        self.find_limit();
+        self.find_pin();
+    }
+
+    /// Finds who holds the slot back, if the slot retains so much that somebody must.
+    fn find_pin(&mut self) {
+        let watch = &self.report.watch;
+        let figures = watch.figures.as_ref().filter(|_| watch.trouble.is_none());
+        let retains_too_much = self.report.slot.health().is_some_and(pins::is_worth_showing);
+        self.report.pin =
+            figures.filter(|_| retains_too_much).and_then(|figures| figures.pins.first()).cloned();
+    }
+
+    /// Finds which limit of the slot is reached first, by the limits that were read last.
+    fn find_limit(&mut self) {
+        let watch = &mut self.report.watch;
+        let Some(last) = &mut watch.last else { return };
+        let idle_timeout =
+            watch.figures.as_ref().and_then(|figures| figures.limits.idle_timeout_seconds);
+        last.to_limit = last.slot.as_ref().and_then(|slot| {
+            let wal_seconds = self.pace.seconds_to_limit(slot);
+            first_limit(slot, wal_seconds, idle_timeout, last.server_clock)
+        });
+        self.report.seconds_to_limit = last.to_limit.map(|first| first.seconds);
+    }
+
+    /// The limit of the slot that is reached first.
+    pub(super) fn nearest_limit(&self) -> Option<SlotLimit> {
+        let last = self.report.watch.last.as_ref().filter(|_| !self.is_elsewhere())?;
+        last.to_limit.map(|first| first.limit)
+    }
+
+    /// Logs what the role may not read, once.
+    fn announce_denied(&mut self, denied: &[Denied]) {
+        for Denied { object, hides, grant } in self.figures.announce(denied) {
+            tracing::info!(
+                slot = %self.settings.slot,
+                "the router's role may not read {object}, which hides {hides}; to show it: {grant}"
+            );
+        }
+    }
+
+    /// Whether the monitor reaches another server than the stream comes from.
+    fn is_elsewhere(&self) -> bool {
+        self.report.findings.iter().any(|finding| finding.code == Code::MonitorElsewhere)
+    }
+}
