@@ -6,7 +6,7 @@
 //! task, monitor and retention, and one bounded channel carries the monitor's events to the
 //! streaming task.
 
-use std::{io, net::SocketAddr, thread, time::SystemTime};
+use std::{future::pending, io, net::SocketAddr, thread, time::SystemTime};
 
 use relay::{
     ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing, Window,
@@ -91,22 +91,23 @@ impl App {
     }
 
     async fn run_tasks(self) -> Result<ExitReason, StartError> {
-        let address = self.prepared.config.admin.listen;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| StartError::Listen { address, source })?;
+        let listener = self.listen().await?;
         let clock = Clock::start();
-        let relay = Relay::new(self.core_settings(), clock.now().at);
-        let first =
-            RelayReport { snapshot: relay.snapshot(clock.now().at), published_at: Instant::now() };
-        let (relay_reports, relay_seen) = watch::channel(first);
-        let (monitor_reports, monitor_seen) =
-            watch::channel(MonitorReport::initial(Instant::now()));
+        let core = Relay::new(self.core_settings(), clock.now().at);
+        let now = Instant::now();
+        let first = RelayReport { snapshot: core.snapshot(clock.now().at), published_at: now };
+        let removal = RetentionSettings::of(&self.prepared.config);
+        let (relay_reports, relay) = watch::channel(first);
+        let (monitor_reports, monitor) = watch::channel(MonitorReport::initial(now));
+        let (observations, observed) = watch::channel(Observed::begin(now));
+        let (retention_reports, retention) =
+            watch::channel(RetentionReport::initial(&removal, SystemTime::now()));
+        let sources = admin::Sources { relay, monitor, observed, retention };
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
         let mut ended = on_its_own_thread(Parts {
-            relay,
+            relay: core,
             postgres: self.source(),
             held: self.held_store(),
             kafka: self.prepared.kafka.clone(),
@@ -117,43 +118,27 @@ impl App {
             shutdown: stopping,
             clock,
         })?;
+        let (relay, monitor) = (&sources.relay, &sources.monitor);
+        let observer = self.observer(relay, monitor, observations);
+        let retention_endpoint = self.retention_endpoint();
+        let retention = retention::run(
+            removal,
+            monitor::ConnectBy(|| retention_endpoint.sql()),
+            retention::Channels {
+                relay: relay.clone(),
+                monitor: monitor.clone(),
+                report: retention_reports,
+            },
+        );
         let endpoint = self.endpoint();
         let monitor = monitor::run(
             self.monitor_settings(),
             monitor::ConnectBy(|| endpoint.sql()),
-            monitor::Channels { relay: relay_seen.clone(), events, report: monitor_reports },
+            monitor::Channels { relay: relay.clone(), events, report: monitor_reports },
         );
-        let settings = RetentionSettings::of(&self.prepared.config);
-        let initial = RetentionReport::initial(&settings, SystemTime::now());
-        let (retention_reports, retention_seen) = watch::channel(initial);
-        let retention_endpoint = self.retention_endpoint();
-        let retention = retention::run(
-            settings,
-            monitor::ConnectBy(|| retention_endpoint.sql()),
-            retention::Channels {
-                relay: relay_seen.clone(),
-                monitor: monitor_seen.clone(),
-                report: retention_reports,
-            },
-        );
-        let (observed, observed_seen) = watch::channel(Observed::begin(Instant::now()));
-        let observer = observer::run(
-            Limits { thresholds: self.thresholds(), window: self.window() },
-            observer::Channels {
-                relay: relay_seen.clone(),
-                monitor: monitor_seen.clone(),
-                observed,
-            },
-        );
-        let sources = admin::Sources {
-            relay: relay_seen,
-            monitor: monitor_seen,
-            observed: observed_seen,
-            retention: retention_seen,
-        };
         let service = service::run(self.admin_settings(), sources.clone(), stop.subscribe());
         // It serves until the process ends: a router that drains must be observable.
-        let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
+        let admin = admin::serve(listener, self.admin_settings(), sources.clone(), pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::pin!(monitor, observer, retention, admin, service);
@@ -177,6 +162,23 @@ impl App {
                 result = &mut admin => result?,
             }
         }
+    }
+
+    async fn listen(&self) -> Result<TcpListener, StartError> {
+        let address = self.prepared.config.admin.listen;
+        let listening = TcpListener::bind(address).await;
+        listening.map_err(|source| StartError::Listen { address, source })
+    }
+
+    fn observer(
+        &self,
+        relay: &watch::Receiver<RelayReport>,
+        monitor: &watch::Receiver<MonitorReport>,
+        observed: watch::Sender<Observed>,
+    ) -> impl Future<Output = ()> + use<> {
+        let limits = Limits { thresholds: self.thresholds(), window: self.window() };
+        let (relay, monitor) = (relay.clone(), monitor.clone());
+        observer::run(limits, observer::Channels { relay, monitor, observed })
     }
 
     fn core_settings(&self) -> RelaySettings {

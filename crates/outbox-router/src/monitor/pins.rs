@@ -2,8 +2,11 @@
 //! written something. Decoding must be able to start before that transaction, so `restart_lsn`
 //! waits for its end however fast rows are confirmed.
 
-use relay::source::SlotHealth;
+use relay::{Failure, source::SlotHealth};
 use serde::Deserialize;
+use tokio_postgres::Client;
+
+use crate::postgres::one_row;
 
 /// Bytes that the slot retains beyond what it is behind, before somebody is named as their cause;
 /// some segments are always retained.
@@ -69,6 +72,20 @@ pub(super) const PREPARED: &str = "\
     select null::int, null, gid, greatest(age(transaction), 0), owner::text, database::text, null, \
       extract(epoch from clock_timestamp() - prepared)::float8, null \
     from pg_catalog.pg_prepared_xacts";
+
+/// Reads the oldest open transaction that has written something, for a command that looks once;
+/// `None` when there is none.
+///
+/// # Errors
+/// The role may not read one of the views, or the connection breaks.
+pub async fn oldest(mut client: &Client) -> Result<Option<WalPin>, Failure> {
+    let statement = format!(
+        "select coalesce(json_agg(row_to_json(x)), '[]') \
+         from ({OF_SESSIONS} union all {PREPARED} order by xid_age desc limit 1) x"
+    );
+    let found: Vec<WalPin> = one_row(&mut client, "open transactions", &statement).await?.json()?;
+    Ok(found.into_iter().next())
+}
 
 /// Whether the slot retains so much more than it is behind that something else than the router must
 /// be the cause.

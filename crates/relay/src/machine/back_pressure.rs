@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::{Phase, Relay};
 use crate::{clock::Moment, telemetry::PauseReason};
 
 /// The pauses since the process started, and the one that goes on.
@@ -15,7 +14,7 @@ pub(super) struct BackPressure {
 
 impl BackPressure {
     /// Reading is paused for this reason, or is not paused.
-    fn observe(&mut self, reason: Option<PauseReason>, at: Moment) {
+    pub(super) fn observe(&mut self, reason: Option<PauseReason>, at: Moment) {
         let before = self.present.map(|(reason, _)| reason);
         if before == reason {
             return;
@@ -33,22 +32,6 @@ impl BackPressure {
             *total += at.since(since);
         }
         totals
-    }
-}
-
-impl Relay {
-    /// Notes whether the socket may be read now; called after each input.
-    pub(super) fn observe_back_pressure(&mut self, at: Moment) {
-        let reason = match &self.phase {
-            Phase::Streaming(session) => session.pause_reason(self.settings.window),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Leaving(_)
-            | Phase::Halted(_)
-            | Phase::Exited => None,
-        };
-        self.back_pressure.observe(reason, at);
     }
 }
 

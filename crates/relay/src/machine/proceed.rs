@@ -18,6 +18,13 @@ use crate::{
 const SERVER_STOP_GRACE: Duration = Duration::from_secs(10);
 
 impl Relay {
+    /// Notes whether the socket may be read now; called after each input.
+    pub(super) fn observe_back_pressure(&mut self, at: Moment) {
+        let reason =
+            self.phase.session().and_then(|session| session.pause_reason(self.settings.window));
+        self.back_pressure.observe(reason, at);
+    }
+
     pub(super) fn proceed(&mut self, now: Now) {
         let stopping = self.drain_by.is_some();
         if let Phase::Streaming(_) = self.phase {

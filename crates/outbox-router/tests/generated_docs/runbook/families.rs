@@ -56,6 +56,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family { name: "upkeep", title: "Retention and recovery", codes: &["P038", "P039"] },
     Family { name: "configuration", title: "The configuration", codes: &["C"] },
+    Family { name: "doctor", title: "What doctor advises", codes: &["D"] },
 ];
 
 impl Family {

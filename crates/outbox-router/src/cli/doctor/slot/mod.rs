@@ -180,7 +180,7 @@ const LONG_SECONDS: f64 = 300.0;
 
 fn long_transaction(pin: Option<&WalPin>, slot: Option<&SlotHealth>) -> Vec<Finding> {
     let Some(pin) = pin else { return Vec::new() };
-    let holds_wal = slot.is_some_and(pins::is_worth_asking);
+    let holds_wal = slot.is_some_and(pins::is_worth_showing);
     if !holds_wal && pin.seconds.is_none_or(|seconds| seconds < LONG_SECONDS) {
         return Vec::new();
     }
