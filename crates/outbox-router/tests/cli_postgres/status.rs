@@ -54,7 +54,9 @@ async fn with_the_router_down_postgresql_is_read() {
     server.sql(WRITE);
     let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Failure);
-    let lines: Vec<&str> = status.out.lines().collect();
+    let (verdict, rest) = status.out.split_once('\n').unwrap();
+    assert!(verdict.starts_with("verdict   FAILED: nobody reads the slot"), "{verdict}");
+    let lines: Vec<&str> = rest.lines().collect();
     assert!(lines[0].starts_with("behind    ") && lines[0].ends_with(" MiB"), "{}", lines[0]);
     assert_eq!(
         lines[1..6],
@@ -171,10 +173,9 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
     let status = run_command_at(&url, &["status", "--set", &no_router()], "").await;
     assert_eq!(status.exit, Exit::Failure);
     assert!(
-        status
-            .out
-            .starts_with("behind    unknown\nto blame  unknown: PostgreSQL cannot be asked\n")
+        status.out.contains("\nbehind    unknown\nto blame  unknown: PostgreSQL cannot be asked\n")
     );
+    assert!(status.out.starts_with("verdict   FAILED: cannot connect"), "{}", status.out);
     assert!(
         status.out.contains("to do     P001: cannot connect to PostgreSQL at "),
         "{}",
