@@ -61,9 +61,10 @@ const BEGIN: &str = "\
 const COUNT_IN_ORDER_OF_TABLE: &str = "\
     set local enable_indexscan = off; set local enable_indexonlyscan = off";
 
+/// Statistics of a table that was small when it was analyzed would have all of it read for each key.
 const LOOK_UP_BY_INDEX: &str = "\
     set local enable_indexscan = on; set local enable_indexonlyscan = on; \
-    set local enable_bitmapscan = off";
+    set local enable_bitmapscan = off; set local enable_seqscan = off";
 
 /// No condition of the query, for which a server without statistics would take the primary key.
 const IS_BEFORE: &str = "(h.commit_lsn, h.event_index) < (first.commit_lsn, first.event_index)";
