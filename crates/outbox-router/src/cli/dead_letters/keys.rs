@@ -61,7 +61,8 @@ const BEGIN: &str = "\
 const COUNT_IN_ORDER_OF_TABLE: &str = "\
     set local enable_indexscan = off; set local enable_indexonlyscan = off";
 
-/// Statistics of a table that was small when it was analyzed would have all of it read for each key.
+/// By the statistics of a table that was small when it was analyzed, all of it would be read for
+/// each key.
 const LOOK_UP_BY_INDEX: &str = "\
     set local enable_indexscan = on; set local enable_indexonlyscan = on; \
     set local enable_bitmapscan = off; set local enable_seqscan = off";
