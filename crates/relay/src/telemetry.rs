@@ -134,6 +134,13 @@ pub struct Snapshot {
     pub witness: WitnessReport,
 }
 
+impl Snapshot {
+    /// Events that Kafka has acknowledged since the process started.
+    pub fn events_acked(&self) -> u64 {
+        self.topics.iter().map(|topic| topic.acked).sum()
+    }
+}
+
 /// Why the socket is not read while a session streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseReason {

@@ -5,13 +5,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use relay::{Code, ErrorClass, HeldReport, PgTimestamp};
+use relay::{Code, ErrorClass, HeldReport};
 use serde::Serialize;
 
-use super::{
-    epoch::epoch,
-    exposition::{Page, Type},
-};
+use super::exposition::{Page, Type};
+use crate::status::facts::age;
 
 /// Events in the table of held events.
 #[derive(Debug, Serialize)]
@@ -101,23 +99,4 @@ pub(super) fn metrics(page: &mut Page, report: &HeldReport, decided: Option<u64>
     );
     count("outbox_rows_skipped_total", "Rows that a person has skipped.", totals.skipped);
     count("outbox_held_dropped_total", "Events that were held, and then dropped.", totals.dropped);
-}
-
-/// The age at `now` of what the server's clock dates; clocks that differ give no negative age.
-fn age(at: PgTimestamp, now: SystemTime) -> Duration {
-    let at = Duration::from_millis(u64::try_from(at.unix_millis()).unwrap_or_default());
-    epoch(now).saturating_sub(at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_is_never_negative() {
-        let at = PgTimestamp::from_unix_micros(5_000_000);
-        let now = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        assert_eq!(age(at, now(9)), Duration::from_secs(4));
-        assert_eq!(age(at, now(2)), Duration::ZERO);
-    }
 }

@@ -18,7 +18,10 @@ use super::{
     held, process, retention, slot_metrics,
     view::View,
 };
-use crate::{monitor::Lag, status::Word};
+use crate::{
+    monitor::Lag,
+    status::{Facts, Word},
+};
 
 /// The content type of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -35,8 +38,9 @@ pub fn encode(view: &View<'_>) -> String {
     let mut slot = Page::new(&[("pipeline", &settings.name), ("slot", &settings.slot)]);
     slot_metrics::metrics(&mut slot, view);
     let mut pipeline = Page::new(&[("pipeline", &settings.name)]);
-    of_verdict(&mut pipeline, view);
-    of_lag(&mut pipeline, view);
+    let facts = view.facts();
+    of_verdict(&mut pipeline, view, &facts);
+    of_lag(&mut pipeline, &facts);
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
@@ -51,8 +55,8 @@ pub fn encode(view: &View<'_>) -> String {
 }
 
 /// The verdict of `/status.json`, and the times that it depends on.
-fn of_verdict(page: &mut Page, view: &View<'_>) {
-    let (facts, verdict) = (view.facts(), view.verdict());
+fn of_verdict(page: &mut Page, view: &View<'_>, facts: &Facts<'_>) {
+    let verdict = view.verdict(facts);
     page.family(
         "outbox_verdict",
         Type::Gauge,
@@ -86,9 +90,9 @@ fn of_verdict(page: &mut Page, view: &View<'_>) {
 
 /// While the slot cannot be read, or another router holds it, nothing is known of the split: then
 /// everything that the slot is behind is unread.
-fn of_lag(page: &mut Page, view: &View<'_>) {
-    let unread = view.facts().bytes_behind.unwrap_or_default();
-    let lag = view.lag().unwrap_or(Lag { unread, ..Lag::default() });
+fn of_lag(page: &mut Page, facts: &Facts<'_>) {
+    let unread = facts.bytes_behind.unwrap_or_default();
+    let lag = facts.lag.unwrap_or(Lag { unread, ..Lag::default() });
     let mut family = page.family(
         "outbox_lag_bytes",
         Type::Gauge,

@@ -17,8 +17,6 @@ use super::{
     view::View,
     witness::WitnessView,
 };
-use crate::monitor::Blame;
-
 /// The version of the document. A new one means that a field has got another meaning.
 const SCHEMA: u32 = 1;
 
@@ -155,16 +153,17 @@ impl StatusDocument {
     /// The document of one moment.
     pub fn of(view: &View<'_>) -> Self {
         let snapshot = &view.relay.snapshot;
-        let lag = view.lag();
+        let facts = view.facts();
+        let verdict = view.verdict(&facts);
         Self {
             schema: SCHEMA,
-            verdict: VerdictView::of(view),
+            verdict: VerdictView::of(view, &facts, verdict),
             history: ChangeView::all(view),
             name: view.settings.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             state: snapshot.condition.state.as_str(),
             reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),
-            blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
+            blame: facts.blame.as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
             slot: SlotView::of(view),
             server: FiguresView::of(view),
@@ -180,7 +179,7 @@ impl StatusDocument {
                 unacked_events: snapshot.unacked_events,
                 waiting_for_ack_seconds: snapshot.waiting_for_ack.map(|t| t.as_secs_f64()),
             },
-            lag: lag.map(|lag| LagBytes {
+            lag: facts.lag.map(|lag| LagBytes {
                 unread: lag.unread,
                 unacked: lag.unacked,
                 unconfirmed: lag.unconfirmed,
@@ -191,7 +190,7 @@ impl StatusDocument {
                 .map(|(reason, time)| (reason.as_str(), time.as_secs_f64()))
                 .collect(),
             totals: TotalsView {
-                events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
+                events_acked: snapshot.events_acked(),
                 transactions: snapshot.transactions,
                 rows_ignored: snapshot.rows_ignored.total(),
                 rows_filtered: snapshot.rows_filtered,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::{epoch::epoch, view::View};
-use crate::status::{Change, ToDo, Verdict};
+use crate::status::{Change, Facts, ToDo, Verdict};
 
 /// How many former verdicts are shown; the router remembers more.
 const HISTORY_MAX: usize = 50;
@@ -59,8 +59,7 @@ pub struct ChangeView {
 }
 
 impl VerdictView {
-    pub(super) fn of(view: &View<'_>) -> Self {
-        let verdict = view.verdict();
+    pub(super) fn of(view: &View<'_>, facts: &Facts<'_>, verdict: Verdict) -> Self {
         let since = epoch(view.observed.since(&verdict, SystemTime::now())).as_secs_f64();
         let Verdict { word, sentence, code, blame, to_do } = verdict;
         Self {
@@ -70,7 +69,7 @@ impl VerdictView {
             blame: blame.as_str(),
             since,
             to_do: to_do.into_iter().map(ToDoView::of).collect(),
-            oldest_unacked_seconds: view.facts().oldest_unacked.map(|age| age.as_secs_f64()),
+            oldest_unacked_seconds: facts.oldest_unacked.map(|age| age.as_secs_f64()),
             seconds_without_progress: view.observed.progress.without(view.now).as_secs_f64(),
         }
     }

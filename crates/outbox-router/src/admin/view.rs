@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{AdminSettings, Sources};
 use crate::{
-    monitor::{Gap, Lag, MonitorReport, RelayReport},
+    monitor::{Gap, MonitorReport, RelayReport},
     retention::RetentionReport,
     status::{Facts, Observed, Verdict, facts},
 };
@@ -45,9 +45,9 @@ impl<'a> View<'a> {
         Facts::of(&self.relay, &self.monitor, self.settings.limits(), self.now)
     }
 
-    /// The verdict of this moment.
-    pub(super) fn verdict(&self) -> Verdict {
-        Verdict::of(&self.facts(), self.observed.progress.without(self.now))
+    /// The verdict on these facts.
+    pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
+        Verdict::of(facts, self.observed.progress.without(self.now))
     }
 
     /// Whether the streaming task has published nothing for too long.
@@ -63,11 +63,5 @@ impl<'a> View<'a> {
     /// The gap that waits for a person's acceptance, if there is one.
     pub(super) fn gap(&self) -> Option<&Gap> {
         facts::gap(&self.relay.snapshot, &self.monitor)
-    }
-
-    /// The split of what the slot is behind; `None` when the slot could not be read or another
-    /// router holds it.
-    pub fn lag(&self) -> Option<Lag> {
-        Lag::split(&self.relay.snapshot, self.monitor.slot.health()?)
     }
 }

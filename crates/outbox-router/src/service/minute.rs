@@ -5,7 +5,6 @@ use std::{convert::Infallible, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::progress::acked;
 use crate::{
     admin::{AdminSettings, Sources, view::View},
     telemetry, wording,
@@ -22,7 +21,7 @@ pub(super) async fn log(settings: &AdminSettings, sources: &Sources) -> Infallib
         minutes.tick().await;
         telemetry::count_repeats();
         let view = View::of(settings, sources);
-        let now = acked(&view);
+        let now = view.relay.snapshot.events_acked();
         write(&view, now.saturating_sub(before));
         before = now;
     }

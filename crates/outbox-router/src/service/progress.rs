@@ -28,7 +28,7 @@ impl Progress {
         if let Some(slot) = view.monitor.slot.health() {
             let _written = write!(line, ", {} behind", bytes(slot.bytes_behind()));
         }
-        if let Some(rate) = self.rate(view.now, acked(view)) {
+        if let Some(rate) = self.rate(view.now, snapshot.events_acked()) {
             let _written = write!(line, ", {rate} events/s");
         }
         line
@@ -40,11 +40,6 @@ impl Progress {
         let millis = u64::try_from(now.duration_since(at).as_millis()).ok()?;
         acked.saturating_sub(before).saturating_mul(1_000).checked_div(millis)
     }
-}
-
-/// Events that Kafka has acknowledged since the start.
-pub(super) fn acked(view: &View<'_>) -> u64 {
-    view.relay.snapshot.topics.iter().map(|topic| topic.acked).sum()
 }
 
 /// A text without line ends, each of which would begin another message to the service manager.

@@ -2,13 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use relay::{Failure, HeldLimits, Snapshot, State, Window};
+use relay::{Failure, HeldLimits, PgTimestamp, Snapshot, State, Window};
 use tokio::time::Instant;
 
-use crate::monitor::{
-    Blame, Gap, Lag, MonitorReport, ObservedSlot, RelayReport, Thresholds,
-    watch::limit::TimeToLimit,
-};
+use crate::monitor::{Blame, Gap, Lag, MonitorReport, RelayReport, Thresholds};
 
 /// Age at which the streaming task's report counts as stale. The task publishes a report every half
 /// second; calls into librdkafka that block may delay it by seconds.
@@ -72,7 +69,7 @@ impl<'a> Facts<'a> {
             lag,
             blame: Blame::find(snapshot, lag, limits.window),
             bytes_behind: seen.map(|slot| slot.bytes_behind()),
-            oldest_unacked: oldest_unacked(snapshot, SystemTime::now()),
+            oldest_unacked: snapshot.oldest_unacked.map(|at| age(at, SystemTime::now())),
         }
     }
 
@@ -89,16 +86,6 @@ impl<'a> Facts<'a> {
     /// What the monitor finds wrong with slot, publication and tables.
     pub fn defect(&self) -> Option<&'a Failure> {
         self.monitor.findings.iter().find(|finding| !finding.is_note())
-    }
-
-    /// Whether PostgreSQL says that there is no such slot.
-    pub fn is_slot_missing(&self) -> bool {
-        self.monitor.slot == ObservedSlot::Missing
-    }
-
-    /// How long, from the last reading, until PostgreSQL invalidates the slot.
-    pub fn to_limit(&self) -> Option<TimeToLimit> {
-        self.monitor.watch.last.as_ref()?.to_limit
     }
 }
 
@@ -128,8 +115,20 @@ pub fn gap<'a>(snapshot: &'a Snapshot, monitor: &'a MonitorReport) -> Option<&'a
 }
 
 /// The age at `now` of what the server's clock dates; clocks that differ give no negative age.
-pub fn oldest_unacked(snapshot: &Snapshot, now: SystemTime) -> Option<Duration> {
-    let committed = snapshot.oldest_unacked?.unix_millis();
-    let committed = Duration::from_millis(u64::try_from(committed).unwrap_or_default());
-    Some(now.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(committed))
+pub fn age(at: PgTimestamp, now: SystemTime) -> Duration {
+    let at = Duration::from_millis(u64::try_from(at.unix_millis()).unwrap_or_default());
+    now.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_never_negative() {
+        let at = PgTimestamp::from_unix_micros(5_000_000);
+        let now = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(age(at, now(9)), Duration::from_secs(4));
+        assert_eq!(age(at, now(2)), Duration::ZERO);
+    }
 }

@@ -14,7 +14,7 @@ use sys::rd_kafka_admin_op_t as ApiKind;
 
 use super::{
     admin::{AdminError, AdminRequest, c_string, invalid},
-    events::{error_code, text_of},
+    events::{NativeEvent, error_code, text_of},
     producer::Producer,
     raw,
 };
@@ -60,18 +60,12 @@ impl Producer {
         Ok(metadata.read())
     }
 
-    /// The ids of topics as `broker` has them, in the order of `names`; `None` for a topic that
-    /// does not exist, or where the broker is older than Kafka 2.8.
-    pub(in super::super) fn topic_uuids(
+    /// Asks for the descriptions of these topics, and waits for the answer.
+    pub(super) fn describe_topics(
         &self,
-        names: &[&TopicName],
-        broker: i32,
-        timeout: Duration,
-    ) -> Result<Vec<Option<TopicUuid>>, AdminError> {
-        let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout)?;
-        request.ask(broker)?;
-        let names: Vec<CString> =
-            names.iter().map(|name| c_string(name.as_str())).collect::<Result<_, _>>()?;
+        request: &AdminRequest,
+        names: &[CString],
+    ) -> Result<NativeEvent, AdminError> {
         let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
         // SAFETY: client, options and queue are alive; the names end with NUL and all is copied,
         // then the collection freed.
@@ -86,7 +80,22 @@ impl Producer {
             );
             sys::rd_kafka_TopicCollection_destroy(topics);
         }
-        let event = request.answer()?;
+        request.answer()
+    }
+
+    /// The ids of topics as `broker` has them, in the order of `names`; `None` for a topic that
+    /// does not exist, or where the broker is older than Kafka 2.8.
+    pub(in super::super) fn topic_uuids(
+        &self,
+        names: &[&TopicName],
+        broker: i32,
+        timeout: Duration,
+    ) -> Result<Vec<Option<TopicUuid>>, AdminError> {
+        let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout)?;
+        request.ask(broker)?;
+        let names: Vec<CString> =
+            names.iter().map(|name| c_string(name.as_str())).collect::<Result<_, _>>()?;
+        let event = self.describe_topics(&request, &names)?;
         let mut count = 0;
         // SAFETY: the event is alive; the result, its topics and their parts belong to it, `count`
         // says how many topics there are.

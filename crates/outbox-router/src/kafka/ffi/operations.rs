@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    ffi::{CString, c_char, c_int},
+    ffi::{CString, c_int},
     time::Duration,
 };
 
@@ -91,21 +91,7 @@ impl Producer {
         request.include_operations()?;
         let names: Vec<CString> =
             names.iter().map(|name| c_string(name.as_str())).collect::<Result<_, _>>()?;
-        let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-        // SAFETY: client, options and queue are alive; the names end with NUL and all is copied,
-        // then the collection freed.
-        unsafe {
-            let topics =
-                sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-            sys::rd_kafka_DescribeTopics(
-                self.client.native_ptr(),
-                topics,
-                request.options(),
-                request.queue(),
-            );
-            sys::rd_kafka_TopicCollection_destroy(topics);
-        }
-        let event = request.answer()?;
+        let event = self.describe_topics(&request, &names)?;
         let (mut count, mut found) = (0, HashMap::new());
         // SAFETY: the event is alive; the result, its topics and their parts belong to it, and the
         // counts say how many there are.
