@@ -1,9 +1,10 @@
 //! `dead-letters`, on tables as `setup --dead-letters` makes them.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use outbox_router::cli::{Audience, Exit};
 use serde_json::Value;
+use testbed::wait::eventually;
 
 use crate::{
     held::held,
@@ -166,6 +167,32 @@ async fn thirty_thousand_keys_are_listed_and_counted_without_statistics() {
     assert!(list.out.contains(total), "{}", list.out.lines().last().unwrap_or_default());
     let drop = dead_letters(&server, "drop --all --dry-run").await;
     assert!(drop.out.starts_with("drop 30003 dead letters; behind: 30002 events\n"));
+}
+
+/// At this size the index of open events has a level more than the primary key, which a server
+/// without statistics takes for the cheaper way to a key.
+#[tokio::test]
+async fn twelve_thousand_keys_are_listed_though_the_primary_key_seems_the_cheaper_way_to_each() {
+    let server = held();
+    server.sql("alter table outbox_router.held set (autovacuum_enabled = false)");
+    server.sql(
+        "insert into outbox_router.held select pipeline, slot, ('0/' || to_hex(100 + n))::pg_lsn, \
+         n, committed_at, key, sha256(n::text::bytea), n::text, table_name, \
+         repeat('m', 300)::bytea, 'R003', null, state \
+         from outbox_router.held, generate_series(1, 12000) n where event_id = 'a3'",
+    );
+    let list = dead_letters(&server, "list").await;
+    let total = "\n12003 dead letters of 12003 keys, 2 events held behind\n";
+    assert!(list.out.contains(total), "{list:?}");
+    // A session reports what it has read when it ends.
+    let read = "select coalesce(sum(idx_tup_read), 0) from pg_stat_user_indexes \
+                where relname = 'held'";
+    let read = eventually(Duration::from_secs(60), "what the list has read", async || {
+        let rows: u64 = server.sql(read).parse().expect("a number");
+        Ok((rows >= 12_000).then_some(rows))
+    });
+    let rows = read.await.unwrap();
+    assert!(rows < 1_000_000, "{rows} index entries were read for 12003 rows");
 }
 
 /// A key whose first event is decided, or no dead letter, is shown by what a person looks for.

@@ -42,10 +42,16 @@ impl Behind {
     }
 }
 
+/// All that is held is read once, and joined by hashing. A server without statistics, or with those
+/// of the time when the table was small, expects one row of each side, and would look through all
+/// that is held for each key.
+const BY_HASHES: &str = "\
+    set local jit = off; set local enable_nestloop = off; set local enable_mergejoin = off";
+
+const BY_ANY_JOIN: &str = "set local enable_nestloop = on; set local enable_mergejoin = on";
+
 impl Table<'_> {
-    /// What is held behind the selected dead letters. All that is held is read once, and joined by
-    /// hashing: a server without statistics expects one row of each side, and would look through
-    /// all that is held for each key.
+    /// What is held behind the selected dead letters.
     pub(super) async fn behind(
         &self,
         selection: &Selection,
@@ -69,9 +75,7 @@ impl Table<'_> {
                and (commit_lsn, event_index) >= (first_lsn, first_index) \
              group by of, first_lsn, first_index"
         );
-        let begin = "begin read only; set local enable_nestloop = off; \
-                     set local enable_mergejoin = off; set local jit = off";
-        self.client.batch_execute(begin).await?;
+        self.client.batch_execute(&format!("begin read only; {BY_HASHES}")).await?;
         let rows = self.query(&query, &self.with(selection)).await?;
         self.client.batch_execute("commit").await?;
         let key = |row: &Row| {
@@ -87,7 +91,7 @@ impl Table<'_> {
     }
 
     /// The held events of these keys, from the first selected dead letter to the last event that
-    /// was shown, each with its key.
+    /// was shown, each with its key. Called in a transaction.
     pub(super) async fn places_behind(
         &self,
         behind: &Behind,
@@ -99,12 +103,10 @@ impl Table<'_> {
             "select commit_lsn::text, event_index, of \
              from unnest($3::bytea[], $4::text[]::pg_lsn[], $5::int8[], $6::text[]::pg_lsn[], \
                $7::int8[]) as r (of, first_lsn, first_index, last_lsn, last_index) \
-             cross join lateral (select commit_lsn, event_index from outbox_router.held \
-               where {OF_PIPELINE} and key_hash between r.of and r.of and {OPEN} \
-               and state = 'held' \
-               and (commit_lsn, event_index) >= (r.first_lsn, r.first_index) \
-               and (commit_lsn, event_index) <= (r.last_lsn, r.last_index) \
-               order by key_hash, commit_lsn, event_index offset 0) of_key"
+             join outbox_router.held on key_hash = of \
+             where {OF_PIPELINE} and {OPEN} and state = 'held' \
+               and (commit_lsn, event_index) >= (first_lsn, first_index) \
+               and (commit_lsn, event_index) <= (last_lsn, last_index)"
         );
         let parameters: [&(dyn ToSql + Sync); 7] = [
             &self.pipeline,
@@ -115,7 +117,9 @@ impl Table<'_> {
             &last.lsns,
             &last.indexes,
         ];
+        self.client.batch_execute(BY_HASHES).await?;
         let rows = self.query(&query, &parameters).await?;
+        self.client.batch_execute(BY_ANY_JOIN).await?;
         rows.iter().map(|row| Ok((place(row)?, row.try_get(2)?))).collect()
     }
 
