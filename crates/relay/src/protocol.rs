@@ -37,6 +37,8 @@ pub struct RelaySettings {
     pub timing: Timing,
     /// How long a drain may take, from SIGTERM on.
     pub shutdown_limit: Duration,
+    /// How a long backlog is read.
+    pub backlog: BacklogFrom,
     /// What to do where the state becomes `failed`, because a person is needed.
     pub on_failed: OnFailed,
     /// Seeds the jitter of reconnections; the same seed gives the same run.
@@ -52,6 +54,16 @@ pub struct WitnessSettings {
     pub process: String,
     /// The state topic; its name appears in messages only.
     pub topic: TopicName,
+}
+
+/// How what the slot has when a session begins is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BacklogFrom {
+    /// As every later row: the walsender sends it.
+    Stream,
+    /// By SQL, if the server allows it. The server needs a third of the time for a backlog of small
+    /// transactions.
+    Sql,
 }
 
 /// What to do where the state becomes `failed`: a person is needed, to repair the cause or to
@@ -203,9 +215,10 @@ pub enum Action {
     /// On that connection, read the publication and the outbox tables, including the tables of this
     /// earlier catalog. Answer: [`Input::Catalog`] or [`Input::Disconnected`].
     ReadCatalog(Option<Box<Catalog>>),
-    /// Start streaming from that server. [`Action::ReadSlot`] stays possible while it streams.
+    /// Start streaming from that server, and read what the slot has now as said. It makes no
+    /// difference to the frames. [`Action::ReadSlot`] stays possible while it streams.
     /// Answer: [`Input::ReplicationStarted`], [`Input::SlotHeld`] or [`Input::Disconnected`].
-    StartReplication,
+    StartReplication(BacklogFrom),
     /// Wait, by SQL, until the slot is free. Answer: [`Input::SlotFree`] or
     /// [`Input::Disconnected`].
     WatchSlot,

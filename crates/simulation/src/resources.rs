@@ -105,7 +105,7 @@ impl Stream {
                 | Action::ReadTimelines(_)
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)
-                | Action::StartReplication
+                | Action::StartReplication(_)
                 | Action::WatchSlot
                 | Action::Disconnect
                 | Action::Status(_)

@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, HeldSettings, Moment, OnFailed, Relay, RelaySettings, StateTopicRead, Timing,
-    TopicId, TopicName, Window, WitnessSettings,
+    BacklogFrom, Code, Failure, HeldSettings, Moment, OnFailed, Relay, RelaySettings,
+    StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood, ServerMoment},
     witness::{Witness, WitnessKey},
@@ -154,6 +154,7 @@ pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
             silence_limit: Duration::from_secs(10),
         },
         shutdown_limit: Duration::from_secs(5),
+        backlog: BacklogFrom::Stream,
         on_failed: OnFailed::Stay,
         seed,
     }

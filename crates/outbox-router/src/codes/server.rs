@@ -153,6 +153,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         )],
     },
     Explanation {
+        code: Code::Backlog.as_str(),
+        title: "a backlog cannot be read by SQL",
+        meaning: "A router that is far behind reads its backlog by SQL, from a temporary copy of \
+                  the slot, and that connection broke, or the server refused. Nothing is lost: the \
+                  router connects again, and for ten minutes it reads only what the walsender \
+                  sends, which takes the server longer.",
+        remedy: "none is needed; postgres.backlog = \"stream\" never reads by SQL",
+        cases: &[],
+    },
+    Explanation {
         code: Code::ServerNotReady.as_str(),
         title: "PostgreSQL is starting, stopping or a standby",
         meaning: "It takes no session now, or it is not the primary. The router tries again with \

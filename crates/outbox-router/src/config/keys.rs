@@ -12,10 +12,10 @@ use std::{
 };
 
 use relay::{
-    BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ErrorPolicy, ExpandJson,
-    ExtraHeader, Format, HeaderNames, HoldKeys, Intervals, JavaRegex, MissingColumns, OnError,
-    OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, RowFilter, TableName,
-    Times, Timestamp, TombstoneOn, TopicName, TopicTemplate,
+    BacklogFrom, BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ErrorPolicy,
+    ExpandJson, ExtraHeader, Format, HeaderNames, HoldKeys, Intervals, JavaRegex, MissingColumns,
+    OnError, OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, RowFilter,
+    TableName, Times, Timestamp, TombstoneOn, TopicName, TopicTemplate,
 };
 
 use super::{
@@ -100,6 +100,8 @@ const ON_ERROR: &[(&str, OnError)] = &[named(OnError::Halt), named(OnError::Dead
 const fn named(policy: OnError) -> (&'static str, OnError) {
     (policy.as_str(), policy)
 }
+const BACKLOGS: &[(&str, BacklogFrom)] =
+    &[("sql", BacklogFrom::Sql), ("stream", BacklogFrom::Stream)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -188,6 +190,12 @@ tables! {
         /// The publication. Created by `setup`, before the slot.
         publication: PublicationName = PublicationName::default(),
             text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
+        /// How a router that is far behind reads its backlog. sql: in batches by
+        /// pg_logical_slot_get_binary_changes on a temporary copy of the slot, which takes a second
+        /// connection and a free slot meanwhile; a backlog of small transactions then takes the
+        /// server a third of the time. Where that is refused, and in every other case: stream, as
+        /// the walsender sends it.
+        backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }
 
     impl OutboxTable {

@@ -10,10 +10,11 @@
 //!
 //! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream
 //! to the right server), `auth` and `startup` (a session on it), [`replication`] (commands),
-//! [`stream`] (the walsender's frames and our status updates), [`errors`] (what can go wrong,
+//! [`stream`] (the walsender's frames and our status updates), `backlog` (the same by SQL), [`errors`] (what can go wrong,
 //! classified once).
 
 mod auth;
+mod backlog;
 pub mod conninfo;
 pub mod errors;
 mod failure;
@@ -33,6 +34,7 @@ pub mod tls;
 pub mod transport;
 mod utc;
 
+pub use backlog::Backlog;
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,

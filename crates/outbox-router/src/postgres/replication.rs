@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use pgoutput::Lsn;
 use postgres_protocol::message::frontend;
 
+use super::backlog::Backlog;
 use super::frames::FrameLimits;
 use super::link::{Link, LinkError};
 use super::options::Options;
@@ -207,15 +209,41 @@ impl ReplicationConnection {
     /// The server refuses, violates the protocol, or the connection breaks; the connection is
     /// closed in each case.
     pub async fn start_replication(
-        mut self,
+        self,
         slot: &str,
         publications: &[&str],
     ) -> Result<ReplicationStream, CommandError> {
+        self.start(slot, publications, None).await
+    }
+
+    /// The same, but what the slot has before a position is read by SQL, and the walsender begins
+    /// there.
+    ///
+    /// # Errors
+    /// Those of [`Self::start_replication`].
+    pub async fn start_replication_after(
+        self,
+        backlog: Backlog,
+        slot: &str,
+        publications: &[&str],
+    ) -> Result<ReplicationStream, CommandError> {
+        self.start(slot, publications, Some(backlog)).await
+    }
+
+    async fn start(
+        mut self,
+        slot: &str,
+        publications: &[&str],
+        backlog: Option<Backlog>,
+    ) -> Result<ReplicationStream, CommandError> {
         let name = "START_REPLICATION";
-        self.send(name, &start_replication_command(slot, publications)).await?;
+        let from = backlog.as_ref().map_or(Lsn::ZERO, Backlog::until);
+        self.send(name, &start_replication_command(slot, from, publications)).await?;
         loop {
             match self.reply(name).await? {
-                Reply::CopyBoth => return Ok(ReplicationStream::new(self.link, self.session)),
+                Reply::CopyBoth => {
+                    return Ok(ReplicationStream::new(self.link, self.session, backlog));
+                }
                 Reply::Error(message) => {
                     return Err(CommandError::Server { command: name, message });
                 }
@@ -230,6 +258,19 @@ impl ReplicationConnection {
                 Reply::BackendKey(_) => return Err(unexpected(name, 'K')),
             }
         }
+    }
+
+    /// Begins to read by SQL what this slot, which the session owns, has before a position that is
+    /// flushed, in batches of so many changes.
+    #[must_use]
+    pub fn read_backlog(
+        self,
+        slot: &str,
+        publications: &[&str],
+        until: Lsn,
+        changes: u32,
+    ) -> Backlog {
+        Backlog::new(self.link, slot, publications, until, changes)
     }
 
     /// The walsender's process id, as in `pg_stat_activity`.
@@ -276,9 +317,9 @@ fn create_slot_command(slot: &str, failover: Failover) -> String {
     format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {options}", quote_identifier(slot))
 }
 
-fn start_replication_command(slot: &str, publications: &[&str]) -> String {
+fn start_replication_command(slot: &str, from: Lsn, publications: &[&str]) -> String {
     format!(
-        "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {})",
+        "START_REPLICATION SLOT {} LOGICAL {from} (proto_version '1', publication_names {})",
         quote_identifier(slot),
         publication_names_literal(publications)
     )
@@ -291,7 +332,7 @@ mod tests {
     #[test]
     fn the_start_command_names_slot_and_publications_and_no_position() {
         assert_eq!(
-            start_replication_command("shop", &["orders", "o'd\"d"]),
+            start_replication_command("shop", Lsn::ZERO, &["orders", "o'd\"d"]),
             "START_REPLICATION SLOT \"shop\" LOGICAL 0/0 \
              (proto_version '1', publication_names '\"orders\",\"o''d\"\"d\"')"
         );

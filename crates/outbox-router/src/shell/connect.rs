@@ -4,7 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use relay::{
-    Case, Code, Failure, Lsn, Outboxes,
+    BacklogFrom, Case, Code, Failure, Lsn, Outboxes,
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
@@ -162,6 +162,20 @@ impl Source {
         Ok((OpenConnection { connection, version, encoding, history, pids }, server))
     }
 
+    /// Connects once more to the server that was checked.
+    pub(super) async fn connect_again(
+        &self,
+        client_encoding: ClientEncoding,
+        history: &History,
+    ) -> Result<ReplicationConnection, Failure> {
+        let mut connection = self.connect(client_encoding).await?;
+        if identify(&mut connection).await?.0 != *history {
+            let what = "another server answers than a moment ago, or it was promoted";
+            return Err(Failure::new(Code::ServerUnreachable, what));
+        }
+        Ok(connection)
+    }
+
     pub(super) async fn connect(
         &self,
         client_encoding: ClientEncoding,
@@ -260,20 +274,27 @@ impl Postgres for Source {
     /// SQL fills that cache with the tables as they are now: rows from before a rename, or before a
     /// column was dropped, would be sent with the present name and columns (seen on 15 and 18). The
     /// connection is new, so the server's identity is read and compared again.
-    async fn start(&self, checked: OpenConnection) -> Result<Started, Failure> {
+    async fn start(
+        &self,
+        checked: OpenConnection,
+        backlog: BacklogFrom,
+    ) -> Result<Started, Failure> {
         let OpenConnection { connection, encoding, history, pids, .. } = checked;
         drop(connection);
         let start = async {
-            let mut connection = self.connect(encoding).await?;
-            let (now, _) = identify(&mut connection).await?;
-            if now != history {
-                return Err(Failure::new(
-                    Code::ServerUnreachable,
-                    "another server answers than a moment ago, or it was promoted",
-                ));
-            }
+            let backlog = match backlog {
+                BacklogFrom::Stream => None,
+                BacklogFrom::Sql => self.backlog(encoding, &history).await,
+            };
+            let connection = self.connect_again(encoding, &history).await?;
             let publications = [self.publication.as_str()];
-            match connection.start_replication(&self.slot, &publications).await {
+            let started = match backlog {
+                None => connection.start_replication(&self.slot, &publications).await,
+                Some(backlog) => {
+                    connection.start_replication_after(backlog, &self.slot, &publications).await
+                }
+            };
+            match started {
                 Ok(stream) => {
                     let real = Some(pids).filter(|pids| *pids == Pids::Real);
                     let walsender = real.and_then(|_| pid_of(stream.backend_pid()));

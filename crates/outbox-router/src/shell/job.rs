@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    Failure, StateTopicRead, TopicId, TopicName,
+    BacklogFrom, Failure, StateTopicRead, TopicId, TopicName,
     held::{HeldAnswer, HeldRequest},
     source::{Catalog, Server, SlotReading, TimelineHistory},
 };
@@ -45,7 +45,7 @@ pub(super) enum ConnectStep {
     Timelines(u32),
     Slot,
     Catalog(Option<Box<Catalog>>),
-    Start,
+    Start(BacklogFrom),
 }
 
 /// The result of a job.

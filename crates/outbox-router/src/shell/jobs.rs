@@ -60,8 +60,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 let read = postgres.catalog(open, remembered.as_deref()).await;
                 Done::Catalog(read.map(|(open, catalog)| (Box::new(open), catalog)))
             }),
-            (ConnectStep::Start, Some(open)) => {
-                self.jobs.spawn(async move { Done::Started(postgres.start(open).await) })
+            (ConnectStep::Start(backlog), Some(open)) => {
+                self.jobs.spawn(async move { Done::Started(postgres.start(open, backlog).await) })
             }
             // The core asks for the remaining steps only while there is a connection.
             (ConnectStep::Slot, None) if self.stream.is_some() => {
@@ -74,7 +74,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 ConnectStep::Timelines(_)
                 | ConnectStep::Slot
                 | ConnectStep::Catalog(_)
-                | ConnectStep::Start,
+                | ConnectStep::Start(_),
                 None,
             ) => return,
         };

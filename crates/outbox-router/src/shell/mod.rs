@@ -16,6 +16,7 @@
 //! `ports` lists what the shell calls of PostgreSQL and Kafka.
 
 mod announce;
+mod backlog;
 mod clock;
 mod coalesce;
 mod command_stream;
@@ -263,7 +264,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Action::ReadCatalog(remembered) => {
                 self.start(Job::Connect(ConnectStep::Catalog(remembered)));
             }
-            Action::StartReplication => self.start(Job::Connect(ConnectStep::Start)),
+            Action::StartReplication(backlog) => {
+                self.start(Job::Connect(ConnectStep::Start(backlog)));
+            }
             Action::WatchSlot => self.start(Job::WatchSlot),
             Action::Disconnect => self.disconnect(),
             Action::Status(update) => {

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use relay::{FrameOutcome, Input};
+use relay::{Code, Failure, FrameOutcome, Input};
 use tokio::time::Instant;
 
 use super::{
@@ -28,6 +28,19 @@ enum PassEnd {
     Closed,
 }
 
+impl PassEnd {
+    /// The failure where the backlog was read by SQL: another connection than the stream's.
+    fn of_backlog(self) -> Failure {
+        let why = match self {
+            Self::Broken(error) => protocol_failure(error),
+            Self::Refused(message) => stream_failure(&message),
+            Self::StreamEnded | Self::Closed => translate::closed(),
+        };
+        let what = format!("the backlog cannot be read on by SQL: {}", why.message_with_causes());
+        Failure::new(Code::Backlog, what)
+    }
+}
+
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Handles the result of a read.
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
@@ -38,7 +51,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     // server is alive.
                     self.input(Input::BytesArrived);
                 }
-                if self.stream.as_ref().is_some_and(ReplicationStream::is_full) {
+                let reads_on = |s: &ReplicationStream| s.is_full() || s.backlog_until().is_some();
+                if self.stream.as_ref().is_some_and(reads_on) {
                     self.coalesce.overflowed();
                 } else {
                     self.coalesce.took(Instant::now());
@@ -54,9 +68,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let started = Instant::now();
         let mut read_at = started;
         loop {
+            let by_sql = self.stream.as_ref().is_some_and(|s| s.backlog_until().is_some());
             let end = self.offer_some();
             match end {
                 None => {}
+                Some(end) if by_sql => self.disconnected(end.of_backlog()),
                 Some(PassEnd::Broken(error)) => self.disconnected(protocol_failure(error)),
                 Some(PassEnd::Refused(message)) => self.disconnected(stream_failure(&message)),
                 Some(PassEnd::StreamEnded) => {

@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use relay::{
-    Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
+    Acks, BacklogFrom, Failure, RecordSink, RefusalReason, TopicId, TopicName,
     held::{HeldAnswer, HeldRequest},
     source::{Catalog, History, Server, SlotReading, TimelineHistory},
 };
@@ -62,10 +62,12 @@ pub trait Postgres: Send + Sync + 'static {
         remembered: Option<&Catalog>,
     ) -> impl Future<Output = Result<(Self::Connection, Catalog), Failure>> + Send;
 
-    /// Starts streaming (START_REPLICATION).
+    /// Starts streaming (START_REPLICATION). A backlog is read as asked, or from the walsender where
+    /// it cannot be read by SQL.
     fn start(
         &self,
         open: Self::Connection,
+        backlog: BacklogFrom,
     ) -> impl Future<Output = Result<Started, Failure>> + Send;
 
     /// Returns when the slot is free.

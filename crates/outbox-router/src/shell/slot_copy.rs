@@ -11,9 +11,9 @@ use relay::{Case, Code, Failure, Lsn, source::slot_checks};
 
 use super::{
     command_stream::{CommandStream, be_patient},
-    connect::{Source, SourceReading, client_encoding, identify},
+    connect::{Source, SourceReading, client_encoding},
 };
-use crate::postgres::{command_failure, quote_literal};
+use crate::postgres::{ReplicationConnection, command_failure, quote_literal};
 
 /// How many bytes of the slot's name its copy's name begins with; a name has at most 63.
 const NAME_BYTES: usize = 40;
@@ -36,12 +36,21 @@ impl Source {
         let slot = slot_checks::suitable(&self.slot, &reading.slot_reading)?;
         let begins_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
         // No SQL on tables may run on the connection that streams; see `Source::start`.
-        let mut connection = self.connect(client_encoding(&reading.server)).await?;
-        if identify(&mut connection).await?.0 != reading.server.history {
-            let what = "another server answers than a moment ago, or it was promoted";
-            return Err(Failure::new(Code::ServerUnreachable, what));
-        }
+        let encoding = client_encoding(&reading.server);
+        let mut connection = self.connect_again(encoding, &reading.server.history).await?;
         be_patient(&mut connection).await?;
+        let copy = self.copied(&mut connection).await?;
+        let publications = [self.publication.as_str()];
+        let stream =
+            connection.start_replication(&copy, &publications).await.map_err(command_failure)?;
+        Ok((SlotCopy { stream: CommandStream::new(stream), begins_at }, reading))
+    }
+
+    /// Copies the slot, for as long as this session lasts. Returns the copy's name.
+    pub(super) async fn copied(
+        &self,
+        connection: &mut ReplicationConnection,
+    ) -> Result<String, Failure> {
         let copy = copy_name(&self.slot);
         let statement = format!(
             "select from pg_catalog.pg_copy_logical_replication_slot({}, {}, true)",
@@ -56,10 +65,7 @@ impl Source {
                 failure
             }
         })?;
-        let publications = [self.publication.as_str()];
-        let stream =
-            connection.start_replication(&copy, &publications).await.map_err(command_failure)?;
-        Ok((SlotCopy { stream: CommandStream::new(stream), begins_at }, reading))
+        Ok(copy)
     }
 }
 

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod authentication;
 #[cfg(test)]
+mod backlog;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod dishonest;

@@ -90,7 +90,7 @@ impl Shell {
                 | Action::Held(..)
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)
-                | Action::StartReplication => {
+                | Action::StartReplication(_) => {
                     let answer = self.source.answer(&action);
                     if let Some(answer) = answer {
                         self.relay.handle(answer, self.now());

@@ -140,6 +140,8 @@ codes! {
     Retention = "P038", Note;
     /// Which rows are missing cannot be told.
     Recovery = "P039", Note;
+    /// A backlog that was read by SQL cannot be read on.
+    Backlog = "P040", Transport;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

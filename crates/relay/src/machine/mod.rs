@@ -57,6 +57,7 @@ use sink::SinkState;
 
 mod attempt;
 mod back_pressure;
+mod backlog;
 mod backoff;
 mod beginning;
 mod connecting;
@@ -135,6 +136,7 @@ pub struct Relay {
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
     shutdown_limit: Duration,
+    backlog: backlog::BacklogChoice,
     on_failed: OnFailed,
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
@@ -207,6 +209,7 @@ impl Relay {
         let RelaySettings { outboxes, window, row_bytes, timing, held, .. } = settings;
         let RelaySettings { slot, publication, witness, shutdown_limit, on_failed, seed, .. } =
             settings;
+        let backlog = settings.backlog;
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
         let keeper = Keeper::new(witness);
         Self {
@@ -221,6 +224,7 @@ impl Relay {
             other_server_gap: None,
             pinned: None,
             shutdown_limit,
+            backlog: backlog::BacklogChoice::new(backlog),
             on_failed,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),

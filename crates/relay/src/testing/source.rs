@@ -57,8 +57,8 @@ impl Source {
     /// The answer to an action of a connection attempt; `None` for every other action.
     pub fn answer(&mut self, action: &Action) -> Option<Input<'static>> {
         self.clock_micros += 1;
-        if matches!(action, Action::Connect | Action::StartReplication) {
-            self.is_streaming = matches!(action, Action::StartReplication);
+        if matches!(action, Action::Connect | Action::StartReplication(_)) {
+            self.is_streaming = matches!(action, Action::StartReplication(_));
         }
         match action {
             Action::Held(number, request) => {
@@ -71,7 +71,7 @@ impl Source {
             Action::Connect => Some(Input::Connected(self.server())),
             Action::ReadSlot => Some(Input::Slot(self.slot_reading())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
-            Action::StartReplication => Some(Input::ReplicationStarted(Some(WALSENDER))),
+            Action::StartReplication(_) => Some(Input::ReplicationStarted(Some(WALSENDER))),
             Action::ReadStateTopic(_)
             | Action::CheckStateTopic(_)
             | Action::WriteStateTopic(_)

@@ -92,7 +92,7 @@ impl World {
                 Action::ReadCatalog(_) => {
                     self.routers[router].request = PendingRequest::ReadCatalog;
                 }
-                Action::StartReplication => {
+                Action::StartReplication(_) => {
                     self.routers[router].request = PendingRequest::StartReplication;
                 }
                 Action::Disconnect => self.disconnect(router),

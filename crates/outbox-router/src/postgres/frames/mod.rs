@@ -147,6 +147,17 @@ impl FrameBuffer {
         }
     }
 
+    /// The same, to be rewritten in place; its length stays.
+    pub(super) fn body_mut(&mut self) -> &mut [u8] {
+        match &mut self.oversized {
+            Some(oversized) => &mut oversized.prefix,
+            None => {
+                let (from, to) = (self.start + HEADER_BYTES, self.start + self.shown);
+                self.bytes.get_mut(from..to).unwrap_or_default()
+            }
+        }
+    }
+
     /// The frame that [`Self::head`] showed, with its header; empty when the frame is oversized.
     pub(super) fn shown_bytes(&self) -> &[u8] {
         self.bytes.get(self.start..self.start + self.shown).unwrap_or_default()

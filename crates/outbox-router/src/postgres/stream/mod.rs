@@ -5,6 +5,10 @@
 //! [`ReplicationStream::poll_flush_out`] writes what is queued. The caller decides when to do
 //! which. Back-pressure is the caller not filling the buffer.
 //!
+//! A long backlog can be read by SQL first, on a second connection ([`Backlog`]): the stream shows
+//! its frames, and then the walsender's. Meanwhile the walsender's socket is read as far as there is
+//! room, so that its end is noticed; nothing of it is shown.
+//!
 //! The output is bounded: of several status updates that could not be written yet, only the newest
 //! is sent.
 
@@ -14,8 +18,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
+use pgoutput::Lsn;
 use postgres_protocol::message::frontend;
 
+use super::backlog::{Backlog, Next};
 use super::frames::Head;
 use super::link::{Fill, Link};
 use super::session::ServerParameters;
@@ -64,6 +70,8 @@ pub enum Output {
 #[derive(Debug)]
 pub struct ReplicationStream {
     link: Link,
+    /// What comes before the walsender's frames; `None` once all of it was consumed.
+    backlog: Option<Box<Backlog>>,
     session: ServerParameters,
     status: Option<[u8; STATUS_UPDATE_BYTES]>,
     outgoing: OutgoingCopy,
@@ -89,9 +97,10 @@ enum IncomingCopy {
 }
 
 impl ReplicationStream {
-    pub(super) fn new(link: Link, session: ServerParameters) -> Self {
+    pub(super) fn new(link: Link, session: ServerParameters, backlog: Option<Backlog>) -> Self {
         Self {
             link,
+            backlog: backlog.map(Box::new),
             session,
             status: None,
             outgoing: OutgoingCopy::Open,
@@ -103,7 +112,7 @@ impl ReplicationStream {
     #[cfg(test)]
     pub(crate) fn over(socket: tokio::net::UnixStream, limits: super::frames::FrameLimits) -> Self {
         let transport = super::transport::Transport::Unix(socket);
-        Self::new(Link::new(transport, limits), ServerParameters::default())
+        Self::new(Link::new(transport, limits), ServerParameters::default(), None)
     }
 
     /// Reads what has arrived, at most a buffer's worth. Cancel-safe.
@@ -111,7 +120,19 @@ impl ReplicationStream {
     /// # Errors
     /// The connection broke. What arrived before can still be consumed.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
-        self.link.poll_fill(cx)
+        match &mut self.backlog {
+            None => self.link.poll_fill(cx),
+            Some(backlog) => {
+                poll_end(&mut self.link, cx)?;
+                backlog.poll_fill(cx)
+            }
+        }
+    }
+
+    /// Up to where the backlog is read by SQL; `None` when the walsender's frames are read.
+    #[must_use]
+    pub fn backlog_until(&self) -> Option<Lsn> {
+        self.backlog.as_ref().map(|backlog| backlog.until())
     }
 
     /// Reads as [`Self::poll_fill`] does, but from the kernel directly: for a task that has not
@@ -119,13 +140,21 @@ impl ReplicationStream {
     /// TLS the read goes through the runtime, and gets what the runtime has seen. Returns the
     /// number of bytes read; the end of the connection and errors are left to [`Self::poll_fill`].
     pub fn fill_now(&mut self) -> usize {
-        self.link.fill_now()
+        match &mut self.backlog {
+            None => self.link.fill_now(),
+            Some(backlog) => backlog.fill_now(),
+        }
     }
 
     /// Whether the buffer is full after the last read: the server may well have sent more.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.link.is_full()
+        self.reading().is_full()
+    }
+
+    /// The connection whose frames are shown.
+    fn reading(&self) -> &Link {
+        self.backlog.as_ref().map_or(&self.link, |backlog| backlog.link())
     }
 
     /// What the server sent next, without any I/O; `None` until more was read. Shows the same again
@@ -135,6 +164,19 @@ impl ReplicationStream {
     /// The server violates the protocol; the stream is then of no further use.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, ProtocolError> {
+        if self.backlog.is_some() {
+            match self.next_of_backlog()? {
+                Next::End => self.backlog = None,
+                Next::Nothing => return Ok(None),
+                Next::Closed => return Ok(Some(Incoming::Closed)),
+                Next::Error(message) => return Ok(Some(Incoming::Error(message))),
+                Next::Frame => return Ok(Some(Incoming::Frame(self.frame_of_backlog()))),
+                Next::Oversized { announced } => {
+                    let prefix = self.frame_of_backlog();
+                    return Ok(Some(Incoming::Oversized { announced, prefix }));
+                }
+            }
+        }
         loop {
             match self.link.frames.head()? {
                 Some(Head::Whole { tag: b'd' }) => {
@@ -154,9 +196,21 @@ impl ReplicationStream {
         }
     }
 
+    fn next_of_backlog(&mut self) -> Result<Next, ProtocolError> {
+        self.backlog.as_mut().map_or(Ok(Next::End), |backlog| backlog.next())
+    }
+
+    fn frame_of_backlog(&self) -> &[u8] {
+        self.backlog.as_ref().map_or(&[], |backlog| backlog.frame())
+    }
+
     /// Steps past what [`Self::peek`] showed.
     #[inline]
     pub fn consume(&mut self) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.consume();
+            return;
+        }
         self.link.frames.consume();
         if self.incoming == IncomingCopy::EndShown {
             self.incoming = IncomingCopy::Ended;
@@ -188,6 +242,11 @@ impl ReplicationStream {
     /// # Errors
     /// The connection broke.
     pub fn poll_flush_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(backlog) = &mut self.backlog
+            && let Poll::Ready(Err(error)) = backlog.poll_flush(cx)
+        {
+            return Poll::Ready(Err(error));
+        }
         while self.output() == Output::Waiting {
             if self.link.out.is_empty() {
                 self.encode_next();
@@ -200,7 +259,11 @@ impl ReplicationStream {
     /// Whether [`Self::poll_flush_out`] has something to do.
     #[must_use]
     pub fn output(&self) -> Output {
-        if self.link.has_output() || self.status.is_some() || self.outgoing == OutgoingCopy::Ending
+        let asks = self.backlog.as_ref().is_some_and(|backlog| backlog.link().has_output());
+        if asks
+            || self.link.has_output()
+            || self.status.is_some()
+            || self.outgoing == OutgoingCopy::Ending
         {
             Output::Waiting
         } else {
@@ -224,13 +287,14 @@ impl ReplicationStream {
     /// see [`Transport::max_unread`](super::transport::Transport::max_unread).
     #[must_use]
     pub fn max_unread(&self) -> Duration {
-        self.link.transport().max_unread()
+        self.reading().transport().max_unread()
     }
 
     /// Memory that the read buffer takes, in bytes.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
-        self.link.frames.capacity()
+        let backlog = self.backlog.as_ref().map_or(0, |backlog| backlog.link().frames.capacity());
+        self.link.frames.capacity() + backlog
     }
 
     /// Encodes the status update before CopyDone, which ends this direction.
@@ -271,6 +335,19 @@ impl ReplicationStream {
             }
             (b'A', _) => Ok(None),
             _ => Err(ProtocolError::Unexpected { tag: char::from(tag), doing: DOING }),
+        }
+    }
+}
+
+/// Reads as far as there is room, so that the end of the connection is noticed, whose frames have to
+/// wait.
+fn poll_end(link: &mut Link, cx: &mut Context<'_>) -> io::Result<()> {
+    loop {
+        match link.poll_fill(cx) {
+            Poll::Pending | Poll::Ready(Ok(Fill::NoRoom)) => return Ok(()),
+            Poll::Ready(Ok(Fill::Bytes(_))) => {}
+            Poll::Ready(Ok(Fill::Closed)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Poll::Ready(Err(error)) => return Err(error),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use relay::{
-    Failure,
+    BacklogFrom, Failure,
     source::{Catalog, History, Server, SlotReading, TimelineHistory},
     testing::Source,
 };
@@ -156,7 +156,7 @@ impl Postgres for ScriptedPostgres {
         Ok((open, self.source().catalog()))
     }
 
-    async fn start(&self, open: Arc<usize>) -> Result<Started, Failure> {
+    async fn start(&self, open: Arc<usize>, _: BacklogFrom) -> Result<Started, Failure> {
         self.permitted(Request::Start(*open)).await?;
         if let Some(holder) = *self.0.holder.lock().unwrap() {
             return Ok(Started::Held(Some(holder)));

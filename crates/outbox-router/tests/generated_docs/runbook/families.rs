@@ -16,6 +16,7 @@ pub(super) const FAMILIES: &[Family] = &[
         title: "Connecting to PostgreSQL",
         codes: &[
             "P001", "P002", "P003", "P004", "P005", "P006", "P007", "P008", "P009", "P033", "P034",
+            "P040",
         ],
     },
     Family {

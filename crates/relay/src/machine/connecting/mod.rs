@@ -70,6 +70,12 @@ impl Relay {
         }
     }
 
+    fn next_start_replication(&mut self, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let backlog = self.backlog.choose(attempt.reading.as_ref(), at);
+        self.next(Awaited::StartReplication, Action::StartReplication(backlog));
+    }
+
     fn awaits(&self, step: Awaited) -> bool {
         matches!(&self.phase, Phase::Connecting(attempt) if attempt.step == step)
     }
@@ -284,7 +290,7 @@ impl Relay {
                 failpoint::reached(Failpoint::SlotChecked);
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 attempt.baseline = Some(baseline);
-                self.next(Awaited::StartReplication, Action::StartReplication);
+                self.next_start_replication(at);
             }
             Err(obstacle) => self.refuse(obstacle, at),
         }
@@ -295,6 +301,9 @@ impl Relay {
     /// step has just read the slot, so this connection may have reached a standby. Whether the slot
     /// is gone is decided when everything is read again.
     pub(super) fn connection_failed(&mut self, failure: Failure, at: Moment) {
+        if failure.code == Code::Backlog {
+            self.backlog.failed(at);
+        }
         let is_transport = self.awaits(Awaited::StartReplication)
             && matches!(failure.code, Code::SlotMissing | Code::SlotLost);
         let failure = if is_transport {

@@ -8,7 +8,7 @@ use crate::{
         Phase, Relay, attempt::Awaited, failure_history::During, witness_writes::CHECK_EVERY,
     },
     progress::WitnessStore,
-    protocol::{Action, StateTopicRead},
+    protocol::StateTopicRead,
     source::{Gap, Interval, Mark, Obstacle},
     witness::Witness,
 };
@@ -48,7 +48,7 @@ impl Relay {
         {
             attempt.gaps = gaps;
             if attempt.has_usable_slot() {
-                self.next(Awaited::StartReplication, Action::StartReplication);
+                self.next_start_replication(at);
             } else {
                 // No process can hold such a slot.
                 self.next_read_state_topic(Awaited::StateTopicAgain);

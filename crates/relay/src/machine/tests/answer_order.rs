@@ -27,8 +27,12 @@ fn state(number: u64, cluster: &str) -> Input<'static> {
 /// number of the last read of the state topic.
 fn unrequested_answers(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
     let mut other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
-    let steps =
-        [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
+    let steps = [
+        Action::Connect,
+        Action::ReadSlot,
+        Action::ReadCatalog(None),
+        Action::StartReplication(BacklogFrom::Stream),
+    ];
     let mut answers = vec![
         (Action::ReadStateTopic(read), state(read, "another")),
         (Action::Held(0, HeldRequest::ReadDecided), Input::Held(0, Ok(HeldAnswer::Absent))),

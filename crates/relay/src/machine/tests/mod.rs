@@ -4,7 +4,7 @@ use std::num::NonZeroI32;
 
 use super::*;
 use crate::{
-    Acks, ExitReason, Format, OutboxTable, Outboxes, PgTimestamp, ServerNotice, State,
+    Acks, BacklogFrom, ExitReason, Format, OutboxTable, Outboxes, PgTimestamp, ServerNotice, State,
     StatusUpdate, TableName, Timing, TopicFacts, Window,
     failure::{Case, Name},
     source::{self, Interval, Mark},

@@ -79,7 +79,7 @@ fn a_slot_recreated_between_the_preflight_and_the_start_is_checked_again() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    while world.script.actions.front() != Some(&Action::StartReplication) {
+    while world.script.actions.front() != Some(&Action::StartReplication(BacklogFrom::Stream)) {
         assert!(world.answer());
     }
     world.script.source.slot_at = 700;
@@ -112,7 +112,7 @@ fn a_standby_records_no_gap_that_its_monitor_suspects() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    while world.script.actions.front() != Some(&Action::StartReplication) {
+    while world.script.actions.front() != Some(&Action::StartReplication(BacklogFrom::Stream)) {
         assert!(world.answer());
     }
     world.script.handle(Input::SlotHeld(Some(7)));

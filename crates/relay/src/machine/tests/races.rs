@@ -47,7 +47,7 @@ fn a_slot_that_is_gone_at_the_start_of_the_stream_is_no_gap_before_it_is_read_ag
         let mut world = World::streaming();
         world.restart();
         world.script.run_for(Duration::from_secs(1));
-        answer_until(&mut world, &Action::StartReplication);
+        answer_until(&mut world, &Action::StartReplication(BacklogFrom::Stream));
         // The connection of the stream has reached a standby.
         world.script.actions.clear();
         world.script.handle(Input::Disconnected(failure(code)));
@@ -66,7 +66,7 @@ fn no_session_begins_on_a_stream_that_was_left_unanswered_for_long() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::StartReplication(BacklogFrom::Stream));
     answer_until_state(&mut world);
     world.script.run_for(Duration::from_secs(6));
     world.answer();
@@ -77,7 +77,7 @@ fn no_session_begins_on_a_stream_that_was_left_unanswered_for_long() {
     world.settle_down();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::StartReplication(BacklogFrom::Stream));
     answer_until_state(&mut world);
     world.script.handle(Input::ProcessStalled(Duration::from_secs(6)));
     assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
@@ -199,7 +199,7 @@ fn another_cluster_between_the_two_reads_is_noticed() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::StartReplication(BacklogFrom::Stream));
     world.cluster = "another".into();
     world.settle_down();
     assert_eq!(world.gap().0, Some(Code::ClusterChanged));
@@ -255,7 +255,7 @@ fn a_producer_that_fails_while_connecting_starts_the_attempt_over() {
     let mut world = World::streaming();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
-    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::StartReplication(BacklogFrom::Stream));
     answer_until_state(&mut world);
     let failed = failure(Code::ProducerFatal);
     world.script.handle(Input::DeliveryFailed { transaction: None, failure: failed });

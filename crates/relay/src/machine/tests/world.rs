@@ -97,7 +97,7 @@ impl World {
             | Action::ReadTimelines(_)
             | Action::ReadSlot
             | Action::ReadCatalog(_)
-            | Action::StartReplication
+            | Action::StartReplication(_)
             | Action::WatchSlot
             | Action::Disconnect
             | Action::Status(_)

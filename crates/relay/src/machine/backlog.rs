@@ -1,0 +1,75 @@
+//! How a session reads the backlog that it begins with: as a stream, or by SQL, which costs the
+//! server less ([`BacklogFrom`]).
+//!
+//! By SQL the server decodes in batches, each from the slot's `restart_lsn` on, and keeps a batch
+//! until it is sent. That pays for a long backlog only; and where it has failed, the stream is
+//! certain to go on.
+
+use std::time::Duration;
+
+use pgoutput::Lsn;
+
+use crate::{
+    clock::Moment,
+    protocol::BacklogFrom,
+    source::{SlotReading, bytes_between},
+};
+
+/// A backlog of so much WAL is long: the stream needs seconds for it.
+const LONG: u64 = 32 << 20;
+/// For how long nothing is read by SQL after that has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(600);
+
+/// See the module's header.
+#[derive(Debug)]
+pub(super) struct BacklogChoice {
+    configured: BacklogFrom,
+    not_before: Option<Moment>,
+}
+
+impl BacklogChoice {
+    pub(super) const fn new(configured: BacklogFrom) -> Self {
+        Self { configured, not_before: None }
+    }
+
+    /// Reading by SQL has failed.
+    pub(super) fn failed(&mut self, at: Moment) {
+        self.not_before = Some(at + AFTER_FAILURE);
+    }
+
+    /// How the backlog of a slot that was read so is read.
+    pub(super) fn choose(&self, reading: Option<&SlotReading>, at: Moment) -> BacklogFrom {
+        let slot = reading.and_then(|reading| reading.slot.as_ref());
+        let behind = slot.map_or(0, |slot| {
+            let confirmed = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+            bytes_between(confirmed, slot.current_wal_lsn)
+        });
+        let may_be_tried = self.not_before.is_none_or(|not_before| not_before <= at);
+        if behind >= LONG && may_be_tried { self.configured } else { BacklogFrom::Stream }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Source, samples};
+
+    #[test]
+    fn a_long_backlog_is_read_by_sql_unless_that_has_just_failed() {
+        let (start, mut choice) = (Moment::default(), BacklogChoice::new(BacklogFrom::Sql));
+        let mut reading = Source::of("outbox", 1, &[]).slot_reading();
+        reading.slot = Some(samples::slot());
+        assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Sql);
+        choice.failed(start);
+        assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Stream);
+        let later = start + AFTER_FAILURE;
+        assert_eq!(choice.choose(Some(&reading), later), BacklogFrom::Sql);
+        let never = BacklogChoice::new(BacklogFrom::Stream);
+        assert_eq!(never.choose(Some(&reading), start), BacklogFrom::Stream);
+        assert_eq!(choice.choose(None, later), BacklogFrom::Stream);
+        let end = reading.slot.as_ref().unwrap().current_wal_lsn;
+        let near = Lsn::from_u64(end.as_u64() - LONG + 1);
+        reading.slot.as_mut().unwrap().confirmed_flush_lsn = Some(near);
+        assert_eq!(choice.choose(Some(&reading), later), BacklogFrom::Stream);
+    }
+}
