@@ -7,6 +7,7 @@
 
 mod alerts;
 mod backfill;
+mod backlog;
 mod bad_rows;
 mod brokers;
 mod compare;

@@ -79,6 +79,8 @@ pub struct Positions {
     /// which one of its sessions began (the slot's own, where the witness names that too); else
     /// 0/0.
     pub confirmed: String,
+    /// Up to where a long backlog is read by SQL; `null` where the walsender sends what is read.
+    pub backlog_by_sql_until: Option<String>,
     /// Process id of the walsender that serves the router which holds the slot, while this one is a
     /// standby.
     pub holder_pid: Option<i32>,
@@ -171,6 +173,7 @@ impl StatusDocument {
                 received: snapshot.received.to_string(),
                 acked: snapshot.settled.to_string(),
                 confirmed: snapshot.confirmed.to_string(),
+                backlog_by_sql_until: view.relay.backlog_until.map(|lsn| lsn.to_string()),
                 holder_pid: snapshot.slot_holder,
             },
             window: WindowView {

@@ -16,6 +16,8 @@ use super::{pins::WalPin, polled::Polled, rates::Rates, watch::SlotWatch};
 pub struct RelayReport {
     /// The core's state at that moment.
     pub snapshot: Snapshot,
+    /// Up to where the backlog is read by SQL; `None` where the walsender's frames are read.
+    pub backlog_until: Option<Lsn>,
     /// When the snapshot was taken.
     pub published_at: Instant,
 }

@@ -28,7 +28,11 @@ fn view(settings: &AdminSettings, state: State) -> View<'_> {
     let config = crate::config::Config::default();
     View {
         settings,
-        relay: RelayReport { snapshot: samples::snapshot(state), published_at: now },
+        relay: RelayReport {
+            snapshot: samples::snapshot(state),
+            backlog_until: None,
+            published_at: now,
+        },
         monitor,
         observed: Observed::begin(now),
         retention: RetentionReport::initial(

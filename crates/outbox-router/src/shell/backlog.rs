@@ -1,11 +1,20 @@
-//! Prepares to read a backlog by SQL: a connection of its own, with a temporary copy of the slot.
+//! Reads a backlog by SQL: a connection of its own, with a temporary copy of the slot.
 
 use std::time::Duration;
 
 use relay::{Code, Failure, Lsn, source::History};
+use tokio::time::Instant;
 
-use super::connect::Source;
+use super::{
+    Shell,
+    connect::Source,
+    ports::{Kafka, Postgres},
+};
 use crate::postgres::{Backlog, ClientEncoding, command_failure};
+
+/// The statement that reads a batch holds back VACUUM until the batch is taken. So where Kafka
+/// takes nothing for this long, the batch is given up, and what is left is read anew.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -74,5 +83,33 @@ impl Source {
         };
         let copy = self.copied(&mut connection).await?;
         Ok(connection.read_backlog(&copy, &[self.publication.as_str()], until, CHANGES))
+    }
+}
+
+impl<P: Postgres, K: Kafka> Shell<P, K> {
+    /// Gives up the connection by which a backlog is read where nothing of it has been taken for
+    /// long. The stream stays, and with it the slot. When there is room again, another session
+    /// reads what is left.
+    pub(super) fn review_backlog(&mut self, now: Instant) {
+        let Some(stream) = &mut self.stream else {
+            self.backlog_waits_since = None;
+            return;
+        };
+        if self.relay.wants_wal() {
+            self.backlog_waits_since = None;
+            if stream.is_backlog_given_up() {
+                let what = "the rest of a backlog is read anew, since Kafka has taken nothing of \
+                            it for a minute";
+                self.disconnected(Failure::new(Code::ServerUnreachable, what));
+            }
+            return;
+        }
+        if stream.backlog_until().is_none() {
+            return;
+        }
+        let since = *self.backlog_waits_since.get_or_insert(now);
+        if now >= since + PATIENCE {
+            stream.give_up_backlog();
+        }
     }
 }

@@ -121,6 +121,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     shutdown: watch::Receiver<Running>,
     acks: Acks,
     coalesce: Coalesce,
+    /// Since when nothing of a backlog that is read by SQL is taken.
+    backlog_waits_since: Option<Instant>,
     announcer: Announcer,
     reported_at: Instant,
     /// When this task last compared the time: it ran then.
@@ -157,6 +159,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             shutdown: parts.shutdown,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
+            backlog_waits_since: None,
             announcer: Announcer::default(),
             reported_at: now,
             ran_at: now,
@@ -230,6 +233,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // A status update that moves the window is sent before the window is filled again: after a
         // crash in between, both windows would be sent again.
         self.act();
+        self.review_backlog(Instant::now());
         if !self.coalesce.is_pausing() {
             self.pass();
             self.coalesce.handed_on(self.relay.pace());
@@ -404,7 +408,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             reason.names.set(Name::Slot, self.witness_key.slot.clone());
         }
         self.announcer.announce(&snapshot, now);
-        self.reports.send_replace(RelayReport { snapshot, published_at: now });
+        let backlog_until = self.stream.as_ref().and_then(ReplicationStream::backlog_until);
+        self.reports.send_replace(RelayReport { snapshot, backlog_until, published_at: now });
     }
 
     /// Destroying a producer joins librdkafka's threads, so it runs on a blocking thread and with a

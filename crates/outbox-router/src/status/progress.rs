@@ -129,7 +129,7 @@ mod tests {
             let snapshot = snapshot(State::Streaming);
             let mut pipeline = Self {
                 progress: Progress::begin(now),
-                relay: RelayReport { snapshot, published_at: now },
+                relay: RelayReport { snapshot, backlog_until: None, published_at: now },
                 monitor,
                 now,
             };

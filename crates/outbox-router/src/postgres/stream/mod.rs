@@ -70,12 +70,22 @@ pub enum Output {
 #[derive(Debug)]
 pub struct ReplicationStream {
     link: Link,
-    /// What comes before the walsender's frames; `None` once all of it was consumed.
-    backlog: Option<Box<Backlog>>,
+    reading: Reading,
     session: ServerParameters,
     status: Option<[u8; STATUS_UPDATE_BYTES]>,
     outgoing: OutgoingCopy,
     incoming: IncomingCopy,
+}
+
+/// Whose frames are shown.
+#[derive(Debug)]
+enum Reading {
+    /// Those of a backlog, which come before the walsender's.
+    Backlog(Box<Backlog>),
+    /// None any more: the backlog was not read to its end.
+    GivenUp,
+    /// The walsender's.
+    Stream,
 }
 
 /// The state of this router's direction of CopyBoth mode.
@@ -100,7 +110,7 @@ impl ReplicationStream {
     pub(super) fn new(link: Link, session: ServerParameters, backlog: Option<Backlog>) -> Self {
         Self {
             link,
-            backlog: backlog.map(Box::new),
+            reading: backlog.map_or(Reading::Stream, |backlog| Reading::Backlog(Box::new(backlog))),
             session,
             status: None,
             outgoing: OutgoingCopy::Open,
@@ -120,11 +130,15 @@ impl ReplicationStream {
     /// # Errors
     /// The connection broke. What arrived before can still be consumed.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
-        match &mut self.backlog {
-            None => self.link.poll_fill(cx),
-            Some(backlog) => {
+        match &mut self.reading {
+            Reading::Stream => self.link.poll_fill(cx),
+            Reading::Backlog(backlog) => {
                 poll_end(&mut self.link, cx)?;
                 backlog.poll_fill(cx)
+            }
+            Reading::GivenUp => {
+                poll_end(&mut self.link, cx)?;
+                Poll::Pending
             }
         }
     }
@@ -132,7 +146,24 @@ impl ReplicationStream {
     /// Up to where the backlog is read by SQL; `None` when the walsender's frames are read.
     #[must_use]
     pub fn backlog_until(&self) -> Option<Lsn> {
-        self.backlog.as_ref().map(|backlog| backlog.until())
+        match &self.reading {
+            Reading::Backlog(backlog) => Some(backlog.until()),
+            Reading::Stream | Reading::GivenUp => None,
+        }
+    }
+
+    /// Closes the connection of a backlog. What is left of it has to be read by another stream: this
+    /// one shows nothing more.
+    pub fn give_up_backlog(&mut self) {
+        if let Reading::Backlog(_) = self.reading {
+            self.reading = Reading::GivenUp;
+        }
+    }
+
+    /// Whether a backlog was given up.
+    #[must_use]
+    pub fn is_backlog_given_up(&self) -> bool {
+        matches!(self.reading, Reading::GivenUp)
     }
 
     /// Reads as [`Self::poll_fill`] does, but from the kernel directly: for a task that has not
@@ -140,21 +171,25 @@ impl ReplicationStream {
     /// TLS the read goes through the runtime, and gets what the runtime has seen. Returns the
     /// number of bytes read; the end of the connection and errors are left to [`Self::poll_fill`].
     pub fn fill_now(&mut self) -> usize {
-        match &mut self.backlog {
-            None => self.link.fill_now(),
-            Some(backlog) => backlog.fill_now(),
+        match &mut self.reading {
+            Reading::Stream => self.link.fill_now(),
+            Reading::Backlog(backlog) => backlog.fill_now(),
+            Reading::GivenUp => 0,
         }
     }
 
     /// Whether the buffer is full after the last read: the server may well have sent more.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.reading().is_full()
+        self.shown_link().is_full()
     }
 
     /// The connection whose frames are shown.
-    fn reading(&self) -> &Link {
-        self.backlog.as_ref().map_or(&self.link, |backlog| backlog.link())
+    fn shown_link(&self) -> &Link {
+        match &self.reading {
+            Reading::Backlog(backlog) => backlog.link(),
+            Reading::Stream | Reading::GivenUp => &self.link,
+        }
     }
 
     /// What the server sent next, without any I/O; `None` until more was read. Shows the same again
@@ -164,9 +199,9 @@ impl ReplicationStream {
     /// The server violates the protocol; the stream is then of no further use.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, ProtocolError> {
-        if self.backlog.is_some() {
+        if !matches!(self.reading, Reading::Stream) {
             match self.next_of_backlog()? {
-                Next::End => self.backlog = None,
+                Next::End => self.reading = Reading::Stream,
                 Next::Nothing => return Ok(None),
                 Next::Closed => return Ok(Some(Incoming::Closed)),
                 Next::Error(message) => return Ok(Some(Incoming::Error(message))),
@@ -197,17 +232,24 @@ impl ReplicationStream {
     }
 
     fn next_of_backlog(&mut self) -> Result<Next, ProtocolError> {
-        self.backlog.as_mut().map_or(Ok(Next::End), |backlog| backlog.next())
+        match &mut self.reading {
+            Reading::Backlog(backlog) => backlog.next(),
+            Reading::GivenUp => Ok(Next::Nothing),
+            Reading::Stream => Ok(Next::End),
+        }
     }
 
     fn frame_of_backlog(&self) -> &[u8] {
-        self.backlog.as_ref().map_or(&[], |backlog| backlog.frame())
+        match &self.reading {
+            Reading::Backlog(backlog) => backlog.frame(),
+            Reading::Stream | Reading::GivenUp => &[],
+        }
     }
 
     /// Steps past what [`Self::peek`] showed.
     #[inline]
     pub fn consume(&mut self) {
-        if let Some(backlog) = &mut self.backlog {
+        if let Reading::Backlog(backlog) = &mut self.reading {
             backlog.consume();
             return;
         }
@@ -242,7 +284,7 @@ impl ReplicationStream {
     /// # Errors
     /// The connection broke.
     pub fn poll_flush_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(backlog) = &mut self.backlog
+        if let Reading::Backlog(backlog) = &mut self.reading
             && let Poll::Ready(Err(error)) = backlog.poll_flush(cx)
         {
             return Poll::Ready(Err(error));
@@ -259,7 +301,7 @@ impl ReplicationStream {
     /// Whether [`Self::poll_flush_out`] has something to do.
     #[must_use]
     pub fn output(&self) -> Output {
-        let asks = self.backlog.as_ref().is_some_and(|backlog| backlog.link().has_output());
+        let asks = matches!(&self.reading, Reading::Backlog(b) if b.link().has_output());
         if asks
             || self.link.has_output()
             || self.status.is_some()
@@ -287,13 +329,16 @@ impl ReplicationStream {
     /// see [`Transport::max_unread`](super::transport::Transport::max_unread).
     #[must_use]
     pub fn max_unread(&self) -> Duration {
-        self.reading().transport().max_unread()
+        self.shown_link().transport().max_unread()
     }
 
     /// Memory that the read buffer takes, in bytes.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
-        let backlog = self.backlog.as_ref().map_or(0, |backlog| backlog.link().frames.capacity());
+        let backlog = match &self.reading {
+            Reading::Backlog(backlog) => backlog.link().frames.capacity(),
+            Reading::Stream | Reading::GivenUp => 0,
+        };
         self.link.frames.capacity() + backlog
     }
 

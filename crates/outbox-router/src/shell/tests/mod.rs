@@ -129,8 +129,11 @@ impl Fixture {
         let relay = Relay::new(settings, clock.now().at);
         let snapshot = relay.snapshot(clock.now().at);
         let (monitor, events) = mpsc::channel(16);
-        let (reports, seen) =
-            watch::channel(RelayReport { snapshot, published_at: Instant::now() });
+        let (reports, seen) = watch::channel(RelayReport {
+            snapshot,
+            backlog_until: None,
+            published_at: Instant::now(),
+        });
         let (stop, stopping) = watch::channel(Running::On);
         let test_waker = TestWaker::default();
         let (postgres, kafka) =
