@@ -99,6 +99,10 @@ pub enum Input<'a> {
     /// [`Action::StartReplication`] succeeded: the server is streaming. With the process id of its
     /// walsender, unless a pooler hides it.
     ReplicationStarted(Option<i32>),
+    /// The frames that come now are read so; from the walsender, unless something else was said after
+    /// [`Input::ReplicationStarted`]. What is read by SQL shows nothing of the walsender, which holds
+    /// the slot: for each sign of its life there is [`Input::BytesArrived`].
+    FramesFrom(BacklogFrom),
     /// A request to PostgreSQL failed, or the connection broke. The shell never reports this of a
     /// connection that [`Action::Disconnect`] has closed.
     Disconnected(Failure),

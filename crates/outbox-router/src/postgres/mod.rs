@@ -53,4 +53,5 @@ pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
 pub use text::{TextQuery, TextRow, one_row};
 pub use tls::try_tls;
+pub use transport::SocketOptions;
 pub(crate) use utc::utc;

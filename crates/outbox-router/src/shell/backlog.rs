@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{Code, Failure, Lsn, source::History};
+use relay::{Code, Failure, Input, Lsn, source::History};
 use tokio::time::Instant;
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     connect::Source,
     ports::{Kafka, Postgres},
 };
-use crate::postgres::{Backlog, ClientEncoding, command_failure};
+use crate::postgres::{Backlog, ClientEncoding, ReplicationStream, command_failure};
 
 /// The statement that reads a batch holds back VACUUM until the batch is taken. So where Kafka
 /// takes nothing for this long, the batch is given up, and what is left is read anew.
@@ -87,10 +87,14 @@ impl Source {
 }
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// Gives up the connection by which a backlog is read where nothing of it has been taken for
+    /// Tells the core whether the walsender lives, which frames do not show meanwhile. Gives up the
+    /// connection by which a backlog is read where nothing of it has been taken for
     /// long. The stream stays, and with it the slot. When there is room again, another session
     /// reads what is left.
     pub(super) fn review_backlog(&mut self, now: Instant) {
+        if self.stream.as_mut().is_some_and(ReplicationStream::walsender_was_heard) {
+            self.input(Input::BytesArrived);
+        }
         let Some(stream) = &mut self.stream else {
             self.backlog_waits_since = None;
             return;

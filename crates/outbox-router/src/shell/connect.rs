@@ -17,8 +17,9 @@ use crate::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
     postgres::{
-        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, TextQuery,
-        command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
+        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
+        TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
+        quote_literal, sql_failure,
     },
 };
 
@@ -184,6 +185,8 @@ impl Source {
             application_name: self.endpoint.application_name.clone(),
             client_encoding,
             row_bytes: self.row_bytes,
+            // A walsender that takes no status update for so long has given the slot to another.
+            socket: SocketOptions { user_timeout: WAL_SENDER_TIMEOUT },
             ..Options::default()
         };
         let conninfo = &self.endpoint.conninfo;

@@ -17,7 +17,7 @@ use crate::{
     postgres::{Incoming, ReplicationStream},
     warning::warn,
 };
-use relay::{Case, Failure, Input, TopicFacts, TopicId, TopicName};
+use relay::{BacklogFrom, Case, Failure, Input, TopicFacts, TopicId, TopicName};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
@@ -253,6 +253,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.walsender = walsender;
         self.coalesce = Coalesce::default();
         self.input(Input::ReplicationStarted(walsender));
+        if self.stream.as_ref().is_some_and(|stream| stream.backlog_until().is_some()) {
+            self.input(Input::FramesFrom(BacklogFrom::Sql));
+        }
     }
 
     fn sink_opened(&mut self, opened: Result<K::Sink, Failure>) {

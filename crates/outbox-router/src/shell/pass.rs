@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use relay::{Code, Failure, FrameOutcome, Input};
+use relay::{BacklogFrom, Code, Failure, FrameOutcome, Input};
 use tokio::time::Instant;
 
 use super::{
@@ -80,6 +80,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.input(Input::StreamEnded);
                 }
                 Some(PassEnd::Closed) => self.disconnected(translate::closed()),
+            }
+            if by_sql && self.stream.as_ref().is_some_and(|s| s.backlog_until().is_none()) {
+                self.input(Input::FramesFrom(BacklogFrom::Stream));
             }
             let is_done = !self.relay.wants_wal()
                 || self.stream.as_mut().is_none_or(|s| matches!(s.peek(), Ok(None)));

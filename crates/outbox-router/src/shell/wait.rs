@@ -103,7 +103,10 @@ async fn exchanged<P: Postgres, K: Kafka>(
         }
         match reads {
             ReadInterest::On => stream.poll_fill(cx).map(ShellEvent::Wal),
-            ReadInterest::Off => Poll::Pending,
+            // Nothing is to be heard of the walsender while a backlog is read by SQL, unless here.
+            ReadInterest::Off => {
+                stream.poll_walsender(cx).map(|heard| ShellEvent::Wal(heard.map(|()| Fill::NoRoom)))
+            }
         }
     })
     .await

@@ -88,6 +88,7 @@ impl MonitorFixture {
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
         let (relay, relay_seen) = watch::channel(RelayReport {
             snapshot: empty_snapshot(state),
+            backlog_until: None,
             published_at: Instant::now(),
         });
         let channels = Channels { relay: relay_seen, events: events_out, report: report_out };

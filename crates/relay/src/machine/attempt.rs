@@ -4,6 +4,7 @@ use pgoutput::Lsn;
 
 use crate::{
     clock::Moment,
+    protocol::BacklogFrom,
     source::{Baseline, Gap, Server, ServerMoment, SlotReading},
     witness::Witness,
 };
@@ -26,6 +27,8 @@ pub(super) struct Attempt {
     pub(super) walsender: Option<i32>,
     /// The moment at which this router was seen to hold the slot.
     pub(super) held: Option<ServerMoment>,
+    /// Where the stream's frames come from.
+    pub(super) frames: BacklogFrom,
 }
 
 /// What a successful attempt hands to its session ([`Attempt::found`]).
@@ -34,6 +37,7 @@ pub(super) struct CheckedSource {
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
     pub(super) held: Option<ServerMoment>,
+    pub(super) frames: BacklogFrom,
 }
 
 /// The answer that the attempt waits for.
@@ -60,7 +64,13 @@ impl Attempt {
     pub(super) fn found(&mut self) -> Option<CheckedSource> {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);
-        Some(CheckedSource { baseline, witness: self.witness.take(), cluster, held: self.held })
+        Some(CheckedSource {
+            baseline,
+            witness: self.witness.take(),
+            cluster,
+            held: self.held,
+            frames: self.frames,
+        })
     }
 
     /// Where the slot stands, as it was read first.

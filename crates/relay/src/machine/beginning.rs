@@ -17,7 +17,8 @@ impl Relay {
     /// Begins a session: every check has passed, and this router holds the slot.
     pub(super) fn begin_session(&mut self, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let Some(CheckedSource { baseline, witness: known, cluster, held }) = attempt.found()
+        let Some(CheckedSource { baseline, witness: known, cluster, held, frames }) =
+            attempt.found()
         else {
             return;
         };
@@ -65,7 +66,8 @@ impl Relay {
             store,
             resume,
         };
-        let session = Session::new(start, &self.settings, at);
+        let mut session = Session::new(start, &self.settings, at);
+        session.frames_come_from(frames);
         self.phase = Phase::Streaming(Box::new(session));
     }
 

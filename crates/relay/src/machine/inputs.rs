@@ -12,7 +12,7 @@ use crate::{
         WitnessStore,
         ledger::{Credit, LedgerPlace},
     },
-    protocol::{Input, ServerNotice},
+    protocol::{BacklogFrom, Input, ServerNotice},
     routing::{record::TopicId, topics::TopicFacts},
     session::SessionPhase,
     source::Gap,
@@ -36,6 +36,7 @@ impl Relay {
             Input::Slot(reading) => self.slot_read(reading, at),
             Input::Catalog(catalog) => self.catalog_read(catalog, at),
             Input::ReplicationStarted(walsender) => self.replication_started(walsender, at),
+            Input::FramesFrom(frames) => self.frames_come_from(frames),
             Input::Disconnected(failure) => self.connection_failed(failure, at),
             Input::BytesArrived => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -83,6 +84,18 @@ impl Relay {
                 failpoint::reached(Failpoint::DrainBegun);
             }
             Input::Tick => {}
+        }
+    }
+
+    fn frames_come_from(&mut self, frames: BacklogFrom) {
+        match &mut self.phase {
+            Phase::Connecting(attempt) => attempt.frames = frames,
+            Phase::Streaming(session) => session.frames_come_from(frames),
+            Phase::Waiting { .. }
+            | Phase::Standby { .. }
+            | Phase::Leaving(_)
+            | Phase::Halted(_)
+            | Phase::Exited => {}
         }
     }
 

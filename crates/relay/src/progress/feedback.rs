@@ -15,6 +15,7 @@ use pgoutput::Lsn;
 use crate::{
     clock::Moment,
     progress::{ledger::Ledger, window::Window},
+    protocol::BacklogFrom,
 };
 
 /// The least time between two updates, unless the window needs an update sooner.
@@ -31,6 +32,9 @@ pub(crate) struct Feedback {
     owed: Owed,
     /// When an update asked the server for a reply that has not come.
     reply_requested_at: Option<Moment>,
+    /// Where frames come from. Those of a backlog that is read by SQL say nothing of the walsender,
+    /// which holds the slot: it has to be heard itself.
+    frames: BacklogFrom,
 }
 
 /// Intervals of status updates and silence: updates well within `wal_sender_timeout`, silence at
@@ -78,10 +82,24 @@ impl Feedback {
             received_at: at,
             owed: Owed::Nothing,
             reply_requested_at: None,
+            frames: BacklogFrom::Stream,
         }
     }
 
-    /// Something arrived, so the server is alive.
+    /// From now on frames come from here.
+    pub(crate) fn frames_come_from(&mut self, frames: BacklogFrom) {
+        self.frames = frames;
+    }
+
+    /// A frame came.
+    #[inline]
+    pub(crate) fn received_frame(&mut self, at: Moment) {
+        if self.frames == BacklogFrom::Stream {
+            self.received(at);
+        }
+    }
+
+    /// Something arrived from the walsender, so it is alive.
     #[inline]
     pub(crate) fn received(&mut self, at: Moment) {
         self.received_at = at;
@@ -117,7 +135,7 @@ impl Feedback {
         window: Window,
         socket_read: SocketRead,
     ) -> Due {
-        if socket_read == SocketRead::Off {
+        if socket_read == SocketRead::Off && self.frames == BacklogFrom::Stream {
             self.received(at);
         }
         match self.reply_requested_at {

@@ -69,7 +69,7 @@ impl Session {
             self.event_id().into_iter().for_each(|id| around.held.refusals.offered(id));
             return Ok(None);
         };
-        self.feedback.received(around.now.at);
+        self.feedback.received_frame(around.now.at);
         self.sent_at = data.sent_at;
         if outcome == FrameOutcome::Taken {
             self.received = self.received.max(data.wal_start);

@@ -198,7 +198,7 @@ impl Session {
         topics: &mut Topics,
         sink: &mut S,
     ) -> Result<FrameOutcome, Failure> {
-        self.feedback.received(now.at);
+        self.feedback.received_frame(now.at);
         if self.phase == SessionPhase::Finishing {
             return Ok(FrameOutcome::Taken);
         }

@@ -24,7 +24,7 @@ impl Session {
         around: Surroundings<'_, S>,
     ) -> Result<FrameOutcome, Failure> {
         let now = around.now;
-        self.feedback.received(now.at);
+        self.feedback.received_frame(now.at);
         if self.phase == SessionPhase::Finishing {
             return Ok(FrameOutcome::Taken);
         }

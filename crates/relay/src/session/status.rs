@@ -10,7 +10,7 @@ use crate::{
         feedback::{Due, SocketRead},
         window::Window,
     },
-    protocol::StatusUpdate,
+    protocol::{BacklogFrom, StatusUpdate},
 };
 
 impl Session {
@@ -61,6 +61,11 @@ impl Session {
     }
 
     /// Part of a frame arrived, so the server is alive.
+    /// From now on frames come from here.
+    pub(crate) fn frames_come_from(&mut self, frames: BacklogFrom) {
+        self.feedback.frames_come_from(frames);
+    }
+
     pub(crate) fn received_from_server(&mut self, now: Now) {
         self.feedback.received(now.at);
     }

@@ -71,6 +71,8 @@ pub enum Output {
 pub struct ReplicationStream {
     link: Link,
     reading: Reading,
+    /// Whether the walsender has sent anything that is not shown yet, since the last question.
+    heard: bool,
     session: ServerParameters,
     status: Option<[u8; STATUS_UPDATE_BYTES]>,
     outgoing: OutgoingCopy,
@@ -111,6 +113,7 @@ impl ReplicationStream {
         Self {
             link,
             reading: backlog.map_or(Reading::Stream, |backlog| Reading::Backlog(Box::new(backlog))),
+            heard: false,
             session,
             status: None,
             outgoing: OutgoingCopy::Open,
@@ -133,13 +136,10 @@ impl ReplicationStream {
         match &mut self.reading {
             Reading::Stream => self.link.poll_fill(cx),
             Reading::Backlog(backlog) => {
-                poll_end(&mut self.link, cx)?;
+                self.heard |= hear(&mut self.link, cx)?;
                 backlog.poll_fill(cx)
             }
-            Reading::GivenUp => {
-                poll_end(&mut self.link, cx)?;
-                Poll::Pending
-            }
+            Reading::GivenUp => self.poll_walsender(cx).map_ok(|()| Fill::NoRoom),
         }
     }
 
@@ -176,6 +176,33 @@ impl ReplicationStream {
             Reading::Backlog(backlog) => backlog.fill_now(),
             Reading::GivenUp => 0,
         }
+    }
+
+    /// While the walsender's frames are not shown: reads them as far as there is room, so that its
+    /// life, and the end of the connection, are noticed.
+    ///
+    /// # Errors
+    /// The connection broke, or the server closed it.
+    pub fn poll_walsender(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Reading::Stream = self.reading {
+            return Poll::Pending;
+        }
+        match hear(&mut self.link, cx) {
+            Ok(true) => {
+                self.heard = true;
+                Poll::Ready(Ok(()))
+            }
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Whether the walsender was heard since the last call, while its frames are not shown. One that
+    /// has sent more than there is room for cannot be heard: then the kernel notices that it does
+    /// not take our status updates (`TCP_USER_TIMEOUT`).
+    pub fn walsender_was_heard(&mut self) -> bool {
+        let is_beside = !matches!(self.reading, Reading::Stream);
+        std::mem::take(&mut self.heard) || (is_beside && self.link.is_full())
     }
 
     /// Whether the buffer is full after the last read: the server may well have sent more.
@@ -384,13 +411,13 @@ impl ReplicationStream {
     }
 }
 
-/// Reads as far as there is room, so that the end of the connection is noticed, whose frames have to
-/// wait.
-fn poll_end(link: &mut Link, cx: &mut Context<'_>) -> io::Result<()> {
+/// Reads as far as there is room. Returns whether anything came.
+fn hear(link: &mut Link, cx: &mut Context<'_>) -> io::Result<bool> {
+    let mut heard = false;
     loop {
         match link.poll_fill(cx) {
-            Poll::Pending | Poll::Ready(Ok(Fill::NoRoom)) => return Ok(()),
-            Poll::Ready(Ok(Fill::Bytes(_))) => {}
+            Poll::Pending | Poll::Ready(Ok(Fill::NoRoom)) => return Ok(heard),
+            Poll::Ready(Ok(Fill::Bytes(_))) => heard = true,
             Poll::Ready(Ok(Fill::Closed)) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Poll::Ready(Err(error)) => return Err(error),
         }

@@ -24,7 +24,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, StateTopicRead},
+    protocol::{Action, BacklogFrom, StateTopicRead},
     source::{
         Catalog, Expectations, Gap, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,
@@ -48,6 +48,7 @@ impl Relay {
             started_at: None,
             walsender: None,
             held: None,
+            frames: BacklogFrom::Stream,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
         match self.keeper.store() {

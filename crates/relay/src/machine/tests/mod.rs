@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod answer_order;
+mod backlog;
 mod connection;
 mod delivery;
 mod drain;
