@@ -12,6 +12,7 @@ fn a_walsender_that_is_not_heard_is_given_up_although_the_backlog_comes() {
     script.handle(Input::FramesFrom(BacklogFrom::Sql));
     for at in 0..8 {
         script.transaction(100 + 100 * at, &["a"]);
+        script.settle();
         script.run_for(SECOND);
     }
     let asks = |action: &Action| matches!(action, Action::Status(update) if update.reply == ReplyRequest::Requested);
@@ -31,6 +32,7 @@ fn the_frames_of_a_stream_are_the_sign_of_life() {
     script.handle(Input::FramesFrom(BacklogFrom::Stream));
     for at in 0..30 {
         script.transaction(100 + 100 * at, &["a"]);
+        script.settle();
         script.run_for(SECOND);
     }
     assert_eq!(script.state().0, State::Streaming);
