@@ -203,7 +203,7 @@ impl App {
                 silence_limit: WAL_SENDER_TIMEOUT,
             },
             shutdown_limit: limits.shutdown,
-            backlog: self.prepared.config.postgres.backlog,
+            backlog: BacklogSettings::of(self.prepared.config.postgres.backlog),
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }

@@ -86,8 +86,9 @@ pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, BacklogFrom, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings,
-    ServerNotice, StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
+    Action, BacklogFrom, BacklogSettings, ExitReason, FrameOutcome, Input, OnFailed, ReadPace,
+    RelaySettings, ServerNotice, StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings,
+    Write,
 };
 pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{

@@ -38,7 +38,7 @@ pub struct RelaySettings {
     /// How long a drain may take, from SIGTERM on.
     pub shutdown_limit: Duration,
     /// How a long backlog is read.
-    pub backlog: BacklogFrom,
+    pub backlog: BacklogSettings,
     /// What to do where the state becomes `failed`, because a person is needed.
     pub on_failed: OnFailed,
     /// Seeds the jitter of reconnections; the same seed gives the same run.
@@ -64,6 +64,23 @@ pub enum BacklogFrom {
     /// By SQL, if the server allows it. The server needs a third of the time for a backlog of small
     /// transactions.
     Sql,
+}
+
+/// How a long backlog is read, and which is long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BacklogSettings {
+    /// How a long one is read. A shorter one comes as a stream.
+    pub from: BacklogFrom,
+    /// A backlog of so many bytes of WAL is long.
+    pub long_bytes: u64,
+}
+
+impl BacklogSettings {
+    /// A long backlog is one for which the stream needs seconds: by SQL the server decodes in
+    /// batches, each from the slot's `restart_lsn` on, and keeps a batch until it is sent.
+    pub const fn of(from: BacklogFrom) -> Self {
+        Self { from, long_bytes: 32 << 20 }
+    }
 }
 
 /// What to do where the state becomes `failed`: a person is needed, to repair the cause or to

@@ -7,8 +7,8 @@ use std::{
 };
 
 use relay::{
-    BacklogFrom, Code, Failure, HeldSettings, Moment, OnFailed, Relay, RelaySettings,
-    StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
+    BacklogFrom, BacklogSettings, Code, Failure, HeldSettings, Moment, OnFailed, Relay,
+    RelaySettings, StateTopicRead, Timing, TopicId, TopicName, Window, WitnessSettings,
     held::{HeldAnswer, HeldRequest},
     source::{Baseline, LastGood, ServerMoment},
     witness::{Witness, WitnessKey},
@@ -34,7 +34,7 @@ pub enum PendingRequest {
     /// Publication and tables.
     ReadCatalog,
     /// The stream.
-    StartReplication,
+    StartReplication(BacklogFrom),
     /// A wait until no walsender holds the slot.
     WatchSlot,
 }
@@ -136,7 +136,7 @@ pub(crate) const ROW_BYTES: usize = 1 << 20;
 
 /// The settings of a process's core.
 pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
-    let Plan { window, version, state_topic, dead_letters, .. } = *plan;
+    let Plan { window, version, state_topic, dead_letters, backlog, .. } = *plan;
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
         WitnessSettings { key: witness_key(), process, topic }
@@ -154,7 +154,7 @@ pub(crate) fn settings(number: u64, plan: &Plan, seed: u64) -> RelaySettings {
             silence_limit: Duration::from_secs(10),
         },
         shutdown_limit: Duration::from_secs(5),
-        backlog: BacklogFrom::Stream,
+        backlog: BacklogSettings { from: backlog.from(), long_bytes: 1 },
         on_failed: OnFailed::Stay,
         seed,
     }

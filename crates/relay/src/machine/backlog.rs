@@ -1,9 +1,5 @@
 //! How a session reads the backlog that it begins with: as a stream, or by SQL, which costs the
-//! server less ([`BacklogFrom`]).
-//!
-//! By SQL the server decodes in batches, each from the slot's `restart_lsn` on, and keeps a batch
-//! until it is sent. That pays for a long backlog only; and where it has failed, the stream is
-//! certain to go on.
+//! server less ([`BacklogFrom`]). Where reading by SQL has failed, the stream is certain to go on.
 
 use std::time::Duration;
 
@@ -11,25 +7,23 @@ use pgoutput::Lsn;
 
 use crate::{
     clock::Moment,
-    protocol::BacklogFrom,
+    protocol::{BacklogFrom, BacklogSettings},
     source::{SlotReading, bytes_between},
 };
 
-/// A backlog of so much WAL is long: the stream needs seconds for it.
-const LONG: u64 = 32 << 20;
 /// For how long nothing is read by SQL after that has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(600);
 
 /// See the module's header.
 #[derive(Debug)]
 pub(super) struct BacklogChoice {
-    configured: BacklogFrom,
+    settings: BacklogSettings,
     not_before: Option<Moment>,
 }
 
 impl BacklogChoice {
-    pub(super) const fn new(configured: BacklogFrom) -> Self {
-        Self { configured, not_before: None }
+    pub(super) const fn new(settings: BacklogSettings) -> Self {
+        Self { settings, not_before: None }
     }
 
     /// Reading by SQL has failed.
@@ -45,7 +39,8 @@ impl BacklogChoice {
             bytes_between(confirmed, slot.current_wal_lsn)
         });
         let may_be_tried = self.not_before.is_none_or(|not_before| not_before <= at);
-        if behind >= LONG && may_be_tried { self.configured } else { BacklogFrom::Stream }
+        let is_long = behind >= self.settings.long_bytes;
+        if is_long && may_be_tried { self.settings.from } else { BacklogFrom::Stream }
     }
 }
 
@@ -56,7 +51,8 @@ mod tests {
 
     #[test]
     fn a_long_backlog_is_read_by_sql_unless_that_has_just_failed() {
-        let (start, mut choice) = (Moment::default(), BacklogChoice::new(BacklogFrom::Sql));
+        let settings = BacklogSettings::of(BacklogFrom::Sql);
+        let (start, mut choice) = (Moment::default(), BacklogChoice::new(settings));
         let mut reading = Source::of("outbox", 1, &[]).slot_reading();
         reading.slot = Some(samples::slot());
         assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Sql);
@@ -64,11 +60,11 @@ mod tests {
         assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Stream);
         let later = start + AFTER_FAILURE;
         assert_eq!(choice.choose(Some(&reading), later), BacklogFrom::Sql);
-        let never = BacklogChoice::new(BacklogFrom::Stream);
+        let never = BacklogChoice::new(BacklogSettings::of(BacklogFrom::Stream));
         assert_eq!(never.choose(Some(&reading), start), BacklogFrom::Stream);
         assert_eq!(choice.choose(None, later), BacklogFrom::Stream);
         let end = reading.slot.as_ref().unwrap().current_wal_lsn;
-        let near = Lsn::from_u64(end.as_u64() - LONG + 1);
+        let near = Lsn::from_u64(end.as_u64() - settings.long_bytes + 1);
         reading.slot.as_mut().unwrap().confirmed_flush_lsn = Some(near);
         assert_eq!(choice.choose(Some(&reading), later), BacklogFrom::Stream);
     }

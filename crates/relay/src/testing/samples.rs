@@ -8,7 +8,7 @@ use pgoutput::Lsn;
 use crate::{
     held::HeldSettings,
     progress::{Timing, Window},
-    protocol::{BacklogFrom, OnFailed, RelaySettings},
+    protocol::{BacklogFrom, BacklogSettings, OnFailed, RelaySettings},
     routing::{OutboxTable, Outboxes, TableName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
@@ -32,7 +32,7 @@ pub fn settings() -> RelaySettings {
             silence_limit: Duration::from_secs(60),
         },
         shutdown_limit: Duration::from_secs(25),
-        backlog: BacklogFrom::Stream,
+        backlog: BacklogSettings::of(BacklogFrom::Stream),
         on_failed: OnFailed::Stay,
         seed: 1,
     }

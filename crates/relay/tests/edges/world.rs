@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, num::NonZeroI32, time::Duration};
 
 use relay::{
-    Action, BacklogFrom, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable, Outboxes,
-    PgTimestamp, Relay, RelaySettings, Timing, TopicFacts, TopicId, Window,
+    Action, BacklogFrom, BacklogSettings, FrameOutcome, Input, Moment, Now, OnFailed, OutboxTable,
+    Outboxes, PgTimestamp, Relay, RelaySettings, Timing, TopicFacts, TopicId, Window,
     testing::{
         MemorySink, ProducedRecord, Source,
         wire::{self, Value},
@@ -96,7 +96,7 @@ impl World {
                 silence_limit: Duration::from_secs(60),
             },
             shutdown_limit: Duration::from_secs(25),
-            backlog: BacklogFrom::Stream,
+            backlog: BacklogSettings::of(BacklogFrom::Stream),
             on_failed: OnFailed::Stay,
             seed: 1,
         };

@@ -1,10 +1,12 @@
 //! What a seed means: the configuration of the world and the faults that happen in it. Both are
 //! decided before the run, so that a failing run can be reduced by leaving faults out.
 
+mod backlog;
 mod dead_letters;
 
 use crate::{fault::Fault, random::Random};
 
+pub use backlog::BacklogReading;
 pub use dead_letters::{DeadLetters, LettersTopic};
 
 /// Group of PostgreSQL's major versions, by what differs for a replication client.
@@ -76,6 +78,8 @@ pub struct Plan {
     pub partitions: i32,
     /// What becomes of events that cannot be delivered; `None` if they stop the routers.
     pub dead_letters: Option<DeadLetters>,
+    /// How a router reads what the slot has when a session begins.
+    pub backlog: BacklogReading,
     /// In the order of their steps.
     pub faults: Vec<PlannedFault>,
     /// Whether every event of the run is printed.
@@ -161,6 +165,7 @@ impl Plan {
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
             dead_letters,
+            backlog: BacklogReading::of_seed(seed),
             faults,
             trace: Trace::Off,
         }

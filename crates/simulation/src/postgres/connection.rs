@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use relay::{Code, Moment, testing::wire};
 
+use super::backlog::SimulatedBacklog;
 use crate::history::{CommitHistory, OutboxName};
 
 /// What lies in the socket, unread by the router.
@@ -21,6 +22,13 @@ pub enum SocketMessage {
     CopyDone,
 }
 
+impl SocketMessage {
+    /// Whether it is a keepalive.
+    pub(super) fn is_keepalive(&self) -> bool {
+        matches!(self, Self::Frame(frame) if frame.first() == Some(&b'k'))
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 #[expect(
@@ -36,6 +44,10 @@ pub struct SimulatedConnection {
     pub(super) next: usize,
     /// Shape and name of the table in the last Relation message sent on it.
     pub(super) sent_relation: Option<(usize, OutboxName)>,
+    /// What is read by SQL first; `None` once all of it was read.
+    pub backlog: Option<SimulatedBacklog>,
+    /// Whether the walsender has sent anything meanwhile that the router has not noticed.
+    pub was_heard: bool,
     /// Messages that were sent and not read.
     pub wire: VecDeque<SocketMessage>,
     /// Whether the walsender lives, and so holds the slot.
@@ -67,6 +79,8 @@ impl SimulatedConnection {
             router,
             next,
             sent_relation: None,
+            backlog: None,
+            was_heard: false,
             wire: VecDeque::new(),
             has_walsender: true,
             is_abandoned: false,
@@ -81,6 +95,30 @@ impl SimulatedConnection {
         }
     }
 
+    /// The messages that the router reads next.
+    pub fn shown(&mut self) -> &mut VecDeque<SocketMessage> {
+        match &mut self.backlog {
+            Some(backlog) => &mut backlog.wire,
+            None => &mut self.wire,
+        }
+    }
+
+    /// Whether the network lets none of them through.
+    pub fn is_cut(&self) -> bool {
+        let shares = self.backlog.as_ref().is_none_or(|backlog| backlog.shares_the_network);
+        self.is_black_holed && shares
+    }
+
+    /// Whether the router has something to read or to notice.
+    pub fn is_readable(&self) -> bool {
+        let has_messages = match &self.backlog {
+            Some(backlog) => !backlog.wire.is_empty() || backlog.is_read(),
+            None => !self.wire.is_empty(),
+        };
+        let is_over = !self.has_walsender && !self.is_black_holed;
+        (has_messages && !self.is_cut()) || is_over
+    }
+
     pub(super) fn end(&mut self, code: Code) {
         self.has_walsender = false;
         self.ended_by = code;
@@ -90,12 +128,14 @@ impl SimulatedConnection {
     pub fn request_reply(&mut self, history: &CommitHistory) {
         if !self.client_copy_done {
             self.wire.push_back(SocketMessage::Frame(wire::reply_request(self.position(history))));
+            self.was_heard = true;
         }
     }
 
     /// Sends a keepalive because the router asked for one.
     pub fn send_keepalive(&mut self, history: &CommitHistory) {
         self.wire.push_back(SocketMessage::Frame(wire::keepalive(self.position(history))));
+        self.was_heard = true;
     }
 
     /// Whether everything up to the end of WAL was sent.

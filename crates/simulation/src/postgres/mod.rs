@@ -8,10 +8,11 @@ use relay::{Code, Moment, source::History};
 
 use crate::{
     history::{CatalogState, CommitHistory},
-    plan::{DeadLetters, VersionGroup},
+    plan::{BacklogReading, DeadLetters, VersionGroup},
     random::Random,
 };
 
+mod backlog;
 mod connection;
 mod counted_table;
 mod held;
@@ -23,6 +24,7 @@ mod rows;
 mod stopping;
 mod walsender;
 
+use backlog::SimulatedBacklog;
 pub use connection::{SimulatedConnection, SocketMessage};
 pub use counted_table::CountedTable;
 pub use held_table::SimulatedHeldTable;
@@ -172,11 +174,24 @@ impl SimulatedPostgres {
     }
 
     /// A router connects and gets a walsender. Returns the number of the connection.
-    pub fn connect(&mut self, router: usize, at: Moment) -> u64 {
+    pub fn connect(&mut self, router: usize, reads: Option<BacklogReading>, at: Moment) -> u64 {
         self.connections_made += 1;
         let next = self.history.first_from(self.confirmed());
         let id = self.connections_made;
-        self.connections.push(SimulatedConnection::new(id, router, next, at));
+        let mut connection = SimulatedConnection::new(id, router, next, at);
+        if let Some(reads) = reads {
+            connection.next = self.history.transactions.len();
+            connection.backlog = Some(SimulatedBacklog {
+                next,
+                until: connection.next,
+                sent_relation: None,
+                wire: VecDeque::new(),
+                has_ended: false,
+                breaks: reads == BacklogReading::SqlBreaks,
+                shares_the_network: id.is_multiple_of(2),
+            });
+        }
+        self.connections.push(connection);
         id
     }
 
@@ -195,6 +210,9 @@ impl SimulatedPostgres {
         for connection in &mut self.connections {
             if connection.has_walsender {
                 connection.end(code);
+            }
+            if let Some(backlog) = &mut connection.backlog {
+                backlog.has_ended = true;
             }
         }
     }
@@ -249,6 +267,26 @@ impl SimulatedPostgres {
 
     /// What lies in the socket of a connection, for the router to read.
     pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<SocketMessage>> {
-        self.connection(id).filter(|one| !one.is_black_holed).map(|connection| &mut connection.wire)
+        self.connection(id).filter(|one| !one.is_cut()).map(SimulatedConnection::shown)
+    }
+
+    /// Whether a backlog was read to its end. From then on the walsender's messages are read.
+    pub fn has_read_backlog(&mut self, id: u64) -> bool {
+        let Some(connection) = self.connection(id) else { return false };
+        connection.backlog.take_if(|backlog| backlog.is_read()).is_some()
+    }
+
+    /// Whether the walsender was heard, while a backlog is read.
+    pub fn was_heard(&mut self, id: u64) -> bool {
+        let Some(connection) = self.connection(id) else { return false };
+        let is_beside = connection.backlog.is_some() && !connection.is_black_holed;
+        is_beside && std::mem::take(&mut connection.was_heard)
+    }
+
+    /// The code by which the router sees that its walsender is gone, while a backlog is read.
+    pub fn has_lost_walsender(&mut self, id: u64) -> Option<Code> {
+        let connection = self.connection(id)?;
+        let is_seen = connection.backlog.is_some() && !connection.is_black_holed;
+        (is_seen && !connection.has_walsender).then_some(connection.ended_by)
     }
 }

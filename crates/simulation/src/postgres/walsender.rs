@@ -4,82 +4,134 @@ use relay::{Code, testing::wire};
 
 use super::{SimulatedPostgres, connection::SocketMessage, rows};
 use crate::{
-    history::{CatalogState, CommittedEvent, PublicationState, RowKind},
+    history::{CatalogState, CommittedEvent, OutboxName, PublicationState, RowKind},
     plan::VersionGroup,
     random::Random,
 };
 
 impl SimulatedPostgres {
-    /// The walsender sends the next transaction, or a keepalive when there is none.
+    /// The walsender sends the next transaction, or a keepalive when there is none; and a session
+    /// that reads a backlog is sent the next of it.
     pub fn send(&mut self, random: &mut Random) {
-        let Self { history, connections, version, undecodable, catalog, .. } = self;
-        let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
+        self.send_backlogs(random);
+        let Self { connections, .. } = self;
+        let Some(number) = connections.iter().position(|connection| connection.has_walsender)
         else {
             return;
         };
+        let connection = &mut self.connections[number];
         if connection.client_copy_done || connection.wire.len() > 100 {
             return;
         }
-        let Some(transaction) = history.transactions.get(connection.next) else {
+        connection.was_heard = true;
+        let next = connection.next;
+        if next >= self.history.transactions.len() {
             let keepalive = if random.one_in(2) { wire::reply_request } else { wire::keepalive };
-            connection.wire.push_back(SocketMessage::Frame(keepalive(history.end_of_wal)));
-            return;
-        };
-        if *undecodable == Some(transaction.commit_lsn) {
-            connection.wire.push_back(SocketMessage::ErrorResponse(Code::ServerError));
-            connection.end(Code::ServerError);
+            let end = self.history.end_of_wal;
+            connection.wire.push_back(SocketMessage::Frame(keepalive(end)));
             return;
         }
+        let mut sent_relation = connection.sent_relation;
+        let sent = self.messages_of(next, &mut sent_relation, random);
+        let connection = &mut self.connections[number];
+        connection.sent_relation = sent_relation;
+        match sent {
+            Ok(messages) => {
+                connection.next += 1;
+                connection.wire.extend(messages);
+            }
+            Err(code) => {
+                connection.wire.push_back(SocketMessage::ErrorResponse(code));
+                connection.end(code);
+            }
+        }
+    }
+
+    /// Also where the walsender is gone: another session reads the backlog.
+    fn send_backlogs(&mut self, random: &mut Random) {
+        for number in 0..self.connections.len() {
+            let Some(backlog) = &self.connections[number].backlog else { continue };
+            let (next, mut sent_relation) = (backlog.next, backlog.sent_relation);
+            if next >= backlog.until || backlog.has_ended || backlog.wire.len() > 100 {
+                continue;
+            }
+            let breaks = backlog.breaks && random.one_in(4);
+            let sent = self.messages_of(next, &mut sent_relation, random);
+            let Some(backlog) = &mut self.connections[number].backlog else { continue };
+            backlog.sent_relation = sent_relation;
+            match sent {
+                Ok(messages) if !breaks => {
+                    backlog.next += 1;
+                    // A keepalive is the walsender's.
+                    let rows = messages.into_iter().filter(|message| !message.is_keepalive());
+                    backlog.wire.extend(rows);
+                }
+                Ok(_) | Err(_) => {
+                    backlog.wire.push_back(SocketMessage::ErrorResponse(Code::Backlog));
+                    backlog.has_ended = true;
+                }
+            }
+        }
+    }
+
+    /// What is sent of a transaction, or with which error the stream ends.
+    fn messages_of(
+        &self,
+        number: usize,
+        sent_relation: &mut Option<(usize, OutboxName)>,
+        random: &mut Random,
+    ) -> Result<Vec<SocketMessage>, Code> {
+        let Self { history, version, undecodable, catalog, .. } = self;
+        let transaction = &history.transactions[number];
+        if *undecodable == Some(transaction.commit_lsn) {
+            return Err(Code::ServerError);
+        }
+        let mut sent = Vec::new();
         let events = &history.events[transaction.events.clone()];
         if events.iter().any(|event| event.catalog.publication == PublicationState::Missing) {
             if *version != VersionGroup::V18 {
-                connection.wire.push_back(SocketMessage::ErrorResponse(Code::PublicationMissing));
-                connection.end(Code::PublicationMissing);
-                return;
+                return Err(Code::PublicationMissing);
             }
-            connection.wire.push_back(SocketMessage::Notice);
+            sent.push(SocketMessage::Notice);
         }
-        connection.next += 1;
         let published = |event: &&CommittedEvent| event.is_published();
         if !events.is_empty() && !events.iter().any(|event| published(&event)) {
-            return;
+            return Ok(sent);
         }
-        let wire = &mut connection.wire;
-        wire.push_back(SocketMessage::Frame(rows::begin(transaction)));
+        sent.push(SocketMessage::Frame(rows::begin(transaction)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
             let CatalogState { shape, name, .. } = event.catalog;
-            if connection.sent_relation != Some((shape, name)) {
-                connection.sent_relation = Some((shape, name));
-                wire.push_back(SocketMessage::Frame(rows::relation(shape, name)));
+            if *sent_relation != Some((shape, name)) {
+                *sent_relation = Some((shape, name));
+                sent.push(SocketMessage::Frame(rows::relation(shape, name)));
             }
             let row = rows::insert(number, event);
-            wire.push_back(if event.kind == RowKind::Oversized {
+            sent.push(if event.kind == RowKind::Oversized {
                 SocketMessage::Oversized(row)
             } else {
                 SocketMessage::Frame(row)
             });
             match random.below(24) {
                 // A keepalive that reports the end of WAL, within a transaction.
-                0 => wire.push_back(SocketMessage::Frame(wire::keepalive(history.end_of_wal))),
-                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
+                0 => sent.push(SocketMessage::Frame(wire::keepalive(history.end_of_wal))),
+                2 => sent.push(SocketMessage::Frame(rows::relation(shape, name))),
                 _ => {}
             }
             let next = rows::after(number, event, *version);
-            wire.extend(rows::of_no_event(next, event).into_iter().map(SocketMessage::Frame));
+            sent.extend(rows::of_no_event(next, event).into_iter().map(SocketMessage::Frame));
         }
         // The same rows each time that the transaction is sent. A table that cannot be mapped would
         // stop the routers at them.
         if events.is_empty() && version.has_skipped_rows() && catalog.shape < rows::RENAMED {
             let CatalogState { shape, name, .. } = *catalog;
-            connection.sent_relation = Some((shape, name));
+            *sent_relation = Some((shape, name));
             let row = rows::skipped(transaction.commit_lsn, shape, name);
-            wire.extend([rows::relation(shape, name), row].map(SocketMessage::Frame));
+            sent.extend([rows::relation(shape, name), row].map(SocketMessage::Frame));
         }
-        wire.push_back(SocketMessage::Frame(wire::commit(
-            transaction.commit_lsn,
-            transaction.end_lsn,
-        )));
+        let commit = wire::commit(transaction.commit_lsn, transaction.end_lsn);
+        sent.push(SocketMessage::Frame(commit));
+        Ok(sent)
     }
 
     /// The client sent `CopyDone`: the walsender answers it and sends nothing more.

@@ -2,7 +2,7 @@
 //! anything else may happen between two of them. Nothing is checked here that the core has to
 //! check.
 
-use relay::{Code, Failure, Input, witness::Witness};
+use relay::{BacklogFrom, Code, Failure, Input, witness::Witness};
 
 use super::World;
 use crate::{
@@ -21,7 +21,7 @@ impl World {
             PendingRequest::ReadTimelines(_)
             | PendingRequest::ReadSlot
             | PendingRequest::ReadCatalog
-            | PendingRequest::StartReplication => {
+            | PendingRequest::StartReplication(_) => {
                 let is_whole = self.routers[router].sql_connection == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, request);
@@ -77,12 +77,12 @@ impl World {
             PendingRequest::ReadCatalog => {
                 self.input(router, Input::Catalog(self.server.read_catalog()));
             }
-            PendingRequest::StartReplication => self.start_replication(router),
+            PendingRequest::StartReplication(backlog) => self.start_replication(router, backlog),
             PendingRequest::None | PendingRequest::Connect | PendingRequest::WatchSlot => {}
         }
     }
 
-    fn start_replication(&mut self, router: usize) {
+    fn start_replication(&mut self, router: usize, backlog: BacklogFrom) {
         let holder = self.server.holder().map(|holder| i32::try_from(holder.id).expect("small"));
         match (self.server.phase, self.server.slot) {
             (ServerPhase::Down { .. } | ServerPhase::Stopping { .. }, _) => {
@@ -93,12 +93,13 @@ impl World {
             (ServerPhase::Up, Some(_)) if holder.is_some() => {
                 self.input(router, Input::SlotHeld(holder));
             }
-            (ServerPhase::Up, Some(_)) => self.start_streaming(router),
+            (ServerPhase::Up, Some(_)) => self.start_streaming(router, backlog),
         }
     }
 
-    fn start_streaming(&mut self, router: usize) {
-        let id = self.server.connect(router, self.at);
+    fn start_streaming(&mut self, router: usize, backlog: BacklogFrom) {
+        let reads = (backlog == BacklogFrom::Sql).then_some(self.plan.backlog);
+        let id = self.server.connect(router, reads, self.at);
         let session = self.begin_session();
         self.set_witness_partition_counts(router, session);
         let process = &mut self.routers[router];
@@ -110,6 +111,9 @@ impl World {
             producer.session = session;
         }
         self.input(router, Input::ReplicationStarted(i32::try_from(id).ok()));
+        if backlog == BacklogFrom::Sql {
+            self.input(router, Input::FramesFrom(BacklogFrom::Sql));
+        }
     }
 
     /// For the first session of a process: the partition counts in the witness are all that its

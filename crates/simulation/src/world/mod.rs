@@ -11,7 +11,7 @@ use crate::{
     history::CommitHistory,
     invariant::{Invariant, Violation},
     kafka::SimulatedKafka,
-    plan::{Plan, Trace},
+    plan::{BacklogReading, Plan, Trace},
     postgres::{ServerPhase, SimulatedConnection, SimulatedPostgres},
     random::Random,
     router::{SimulatedRouter, settings},
@@ -80,6 +80,15 @@ pub struct World {
     causes: BTreeSet<Code>,
 }
 
+/// The codes that any run of this plan may report.
+fn causes(plan: &Plan) -> BTreeSet<Code> {
+    let mut causes = BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]);
+    if plan.backlog != BacklogReading::Stream {
+        causes.insert(Code::Backlog);
+    }
+    causes
+}
+
 impl World {
     /// The world of a plan, before anything happens.
     pub fn new(plan: Plan) -> Self {
@@ -113,7 +122,7 @@ impl World {
             person_at: None,
             is_cut_off: false,
             // Another router, or a late write, may change the state topic between two reads of it.
-            causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
+            causes: causes(&plan),
             plan,
         };
         world.begin_dead_letters();
@@ -275,9 +284,7 @@ impl World {
         let process = &self.routers[router];
         let connection = process.connection.filter(|_| process.runs() && process.relay.wants_wal());
         let Some(id) = connection else { return false };
-        self.server.connection(id).is_some_and(|connection| {
-            !connection.is_black_holed && (!connection.wire.is_empty() || !connection.has_walsender)
-        })
+        self.server.connection(id).is_some_and(|connection| connection.is_readable())
     }
 
     /// A server that is stopping must not wait long for a router that could confirm everything and

@@ -1,6 +1,6 @@
 //! Hands the frames of a connection to the core, and reports the connection's end.
 
-use relay::{Code, Failure, FrameOutcome, Input, ServerNotice, witness::Witness};
+use relay::{BacklogFrom, Code, Failure, FrameOutcome, Input, ServerNotice, witness::Witness};
 
 use super::World;
 use crate::{
@@ -19,7 +19,13 @@ impl World {
         if !self.routers[router].runs() {
             return;
         }
+        self.read_beside(router);
         for _ in 0..frames {
+            if let Some(id) = self.routers[router].connection
+                && self.server.has_read_backlog(id)
+            {
+                self.input(router, Input::FramesFrom(BacklogFrom::Stream));
+            }
             let process = &self.routers[router];
             let Some(id) = process.connection.filter(|_| process.relay.wants_wal()) else { return };
             let Some(next) = self.server.wire(id).and_then(std::collections::VecDeque::pop_front)
@@ -45,7 +51,7 @@ impl World {
                     if step == FrameOutcome::NotTaken
                         && let Some(connection) = self.server.connection(id)
                     {
-                        connection.wire.push_front(SocketMessage::Oversized(prefix));
+                        connection.shown().push_front(SocketMessage::Oversized(prefix));
                     }
                     self.act(router);
                     if step == FrameOutcome::NotTaken {
@@ -60,6 +66,9 @@ impl World {
                     self.input(router, Input::Notice(&notice));
                 }
                 SocketMessage::ErrorResponse(code) => {
+                    if code == Code::Backlog {
+                        self.checker.note_interruption();
+                    }
                     self.lose_connection(router, id, code);
                     return;
                 }
@@ -74,6 +83,18 @@ impl World {
                     return;
                 }
             }
+        }
+    }
+
+    /// What the router notices of its walsender while it reads a backlog by SQL: that it lives, and
+    /// that its connection has ended.
+    fn read_beside(&mut self, router: usize) {
+        let Some(id) = self.routers[router].connection else { return };
+        if self.server.was_heard(id) {
+            self.input(router, Input::BytesArrived);
+        }
+        if let Some(code) = self.server.has_lost_walsender(id) {
+            self.lose_connection(router, id, code);
         }
     }
 
@@ -93,7 +114,7 @@ impl World {
         if step == FrameOutcome::NotTaken
             && let Some(connection) = self.server.connection(id)
         {
-            connection.wire.push_front(SocketMessage::Frame(frame));
+            connection.shown().push_front(SocketMessage::Frame(frame));
         }
         self.act(router);
         step == FrameOutcome::Taken
@@ -166,7 +187,9 @@ impl World {
             else {
                 continue;
             };
-            let waits = |one: &&mut SimulatedConnection| !one.is_black_holed && one.wire.is_empty();
+            let waits = |one: &&mut SimulatedConnection| {
+                !one.is_black_holed && one.backlog.is_none() && one.wire.is_empty()
+            };
             let Some(connection) = self.server.connection(id).filter(waits) else {
                 continue;
             };

@@ -92,8 +92,8 @@ impl World {
                 Action::ReadCatalog(_) => {
                     self.routers[router].request = PendingRequest::ReadCatalog;
                 }
-                Action::StartReplication(_) => {
-                    self.routers[router].request = PendingRequest::StartReplication;
+                Action::StartReplication(backlog) => {
+                    self.routers[router].request = PendingRequest::StartReplication(backlog);
                 }
                 Action::Disconnect => self.disconnect(router),
                 Action::Status(update) => {

@@ -40,7 +40,8 @@ fn the_frames_of_a_stream_are_the_sign_of_life() {
 
 #[test]
 fn a_backlog_that_cannot_be_read_by_sql_is_read_as_a_stream() {
-    let mut script = Script::new(RelaySettings { backlog: BacklogFrom::Sql, ..settings() });
+    let mut script =
+        Script::new(RelaySettings { backlog: BacklogSettings::of(BacklogFrom::Sql), ..settings() });
     let asked = |script: &mut Script| {
         script.run_for(Duration::from_secs(40));
         assert!(script.actions().contains(&Action::Connect));

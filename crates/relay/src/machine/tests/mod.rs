@@ -4,8 +4,8 @@ use std::num::NonZeroI32;
 
 use super::*;
 use crate::{
-    Acks, BacklogFrom, ExitReason, Format, OutboxTable, Outboxes, PgTimestamp, ServerNotice, State,
-    StatusUpdate, TableName, Timing, TopicFacts, Window,
+    Acks, BacklogFrom, BacklogSettings, ExitReason, Format, OutboxTable, Outboxes, PgTimestamp,
+    ServerNotice, State, StatusUpdate, TableName, Timing, TopicFacts, Window,
     failure::{Case, Name},
     source::{self, Interval, Mark},
     testing::{

@@ -74,7 +74,7 @@ impl World {
         let router = self.some_router();
         for _ in 0..100 {
             let process = &self.routers[router];
-            if process.request == PendingRequest::StartReplication {
+            if matches!(process.request, PendingRequest::StartReplication(_)) {
                 return;
             } else if process.has_answerable_request() {
                 self.answer_one_request(router);
