@@ -141,7 +141,7 @@ pub(crate) fn read_slowly(address: SocketAddr, path: &str) -> String {
     let (mut answer, mut some) = (Vec::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut some).unwrap();
-        answer.extend_from_slice(&some[..read]);
+        answer.extend_from_slice(some.get(..read).unwrap());
         if read == 0 {
             return String::from_utf8(answer).unwrap();
         }
