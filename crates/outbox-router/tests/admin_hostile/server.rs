@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use relay::{Latencies, State, TopicName, TopicTotals};
+use relay::{Latencies, State, TOPICS_COUNTED, TopicName, TopicTotals};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::admin_fixture::{Endpoint, snapshot, start_on};
@@ -72,7 +72,7 @@ fn listener() -> TcpListener {
 }
 
 fn show_many_topics(endpoint: &Endpoint) {
-    let topics = (0..120).map(|number| TopicTotals {
+    let topics = (0..TOPICS_COUNTED).map(|number| TopicTotals {
         name: TopicName::new(&format!("outbox.event.topic-{number}")).unwrap(),
         acked: 10,
         latencies: Latencies::default(),
