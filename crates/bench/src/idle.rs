@@ -103,11 +103,7 @@ async fn prepare(
         return BenchPipeline::create(args, kafka, "idle", reader).await;
     }
     let server = server_with_table(args.version(), Distribution::default(), binary).await?;
-    let time = format!(
-        "ALTER TABLE {table} ADD created_at timestamptz NOT NULL DEFAULT now(); \
-         CREATE INDEX ON {table} (created_at)",
-        table = server.table()
-    );
+    let time = format!("CREATE INDEX ON {} (created_at)", server.table());
     server.session.batch_execute(&time).await?;
     let topic = format!("idle-all-{}", reader.slug());
     BenchPipeline::on(server, args, kafka, ("idle", &topic)).await
