@@ -1,6 +1,6 @@
 //! How the router fares, told at intervals: a line a minute in the log, one where decisions took
-//! effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the start is over, how the router
-//! fares, that its tasks tick, and that it stops.
+//! effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the
+//! start is over, how the router fares, that its tasks tick, and that it stops.
 //!
 //! The messages follow the probes: READY when `/startupz` passes, WATCHDOG only while `/livez`
 //! does. So a router whose streaming task hangs is restarted, and one that waits for PostgreSQL,
