@@ -31,9 +31,9 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Of a request. A browser sends about twenty.
 const HEADERS_MAX: usize = 64;
 
-/// A connection serves one request, and a scrape takes milliseconds; what lasts longer by intent
-/// is begun again.
-const ENDS_AFTER: Duration = Duration::from_secs(10);
+/// The answer has ten seconds, however late the request came. A scrape takes milliseconds; what
+/// lasts longer by intent is begun again.
+const ENDS_AFTER: Duration = HEAD_WITHIN.saturating_add(Duration::from_secs(10));
 
 /// Serves one request. What goes wrong concerns the client alone, which sees it, too.
 pub(super) async fn serve(stream: TcpStream, place: Arc<Place>, router: Router) {

@@ -81,3 +81,24 @@ impl Crowding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_says_once_a_minute_how_many_connections_gave_way() {
+        let mut crowding = Crowding::default();
+        let lines = crate::telemetry::tests::lines_of(|| {
+            crowding.count(0);
+            crowding.count(2);
+            crowding.count(5);
+            crowding.reported = Instant::now().checked_sub(REPORT_EVERY);
+            crowding.count(1);
+            crowding.count(0);
+        });
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!((&lines[0]["level"], &lines[0]["connections"]), (&"WARN".into(), &2.into()));
+        assert_eq!(lines[1]["connections"], 6);
+    }
+}
