@@ -16,6 +16,7 @@ mod delivery;
 mod dry_run;
 mod faults;
 mod gaps;
+mod hostile_clients;
 mod kills;
 mod positions;
 mod recover;

@@ -142,7 +142,7 @@ impl App {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::pin!(monitor, observer, retention, admin, service);
-        let (mut watches, mut observes, mut removes) = (true, true, true);
+        let (mut watches, mut observes, mut removes, mut serves) = (true, true, true, true);
         loop {
             tokio::select! {
                 biased;
@@ -159,7 +159,7 @@ impl App {
                 () = &mut monitor, if watches => watches = false,
                 // It ends at once where it is off.
                 () = &mut retention, if removes => removes = false,
-                result = &mut admin => result?,
+                () = &mut admin, if serves => serves = false,
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admin_fixture::{Endpoint, report, snapshot, start};
 use outbox_router::monitor::{Gap, Interval, Mark, MonitorReport, ObservedSlot, RelayReport};
-use relay::{Code, Failure, Lsn, Name, State, TopicName, TopicTotals};
+use relay::{Code, Failure, Lsn, Name, OtherTopics, State, TOPICS_COUNTED, TopicName, TopicTotals};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -205,24 +205,29 @@ async fn the_verdict_is_one_word_for_status_and_metrics() {
 }
 
 #[tokio::test]
-async fn the_hundred_and_first_topic_is_summed_up_with_those_after_it() {
+async fn topics_without_counters_of_their_own_are_one_row_and_are_counted() {
     let endpoint = start().await;
+    let series = |text: &str| text.lines().filter(|line| line.contains(",topic=\"")).count();
     endpoint.relay.send_modify(|report| {
         let latencies = report.snapshot.topics[0].latencies.clone();
-        let topic = |n: usize| TopicTotals {
-            name: TopicName::new(&format!("t{n}")).unwrap(),
+        let topic = |name: String| TopicTotals {
+            name: TopicName::new(&name).unwrap(),
             acked: 10,
             latencies: latencies.clone(),
         };
-        report.snapshot.topics = (0..103).map(topic).collect();
+        let names = (0..TOPICS_COUNTED - 1).map(|n| format!("t{n}"));
+        report.snapshot.topics = names.chain(["_other".to_owned()]).map(topic).collect();
+        report.snapshot.other_topics = OtherTopics { topics: 65_436, acked: 7, latencies };
     });
     let text = endpoint.get("/metrics").await;
     let line = |topic: &str, n: u64| {
         format!(r#"outbox_events_total{{pipeline="shop",topic="{topic}",result="acked"}} {n}"#)
     };
-    assert!(text.contains(&line("t99", 10)), "{text}");
-    assert!(!text.contains("\"t100\""), "{text}");
-    assert!(text.contains(&line("_other", 30)), "{text}");
+    assert!(text.contains(&line("t98", 10)), "{text}");
+    assert!(text.contains(&line("_other", 17)), "a topic of this name is part of the sum: {text}");
+    assert!(text.contains("outbox_topics_other{pipeline=\"shop\"} 65436\n"), "{text}");
+    // The counter, 19 buckets, sum and count.
+    assert_eq!(series(&text), TOPICS_COUNTED * 22);
 }
 
 #[tokio::test]

@@ -190,7 +190,7 @@ async fn properties_that_only_a_client_refuses_are_refused() {
                 "kafka.properties.security.protocol=sasl_ssl",
                 "kafka.properties.sasl.mechanism=OAUTHBEARER",
             ],
-            "sasl.mechanism is refused: OAUTHBEARER needs a token that nothing here fetches",
+            "sasl.mechanism is refused: OAUTHBEARER is not supported",
         ),
         (
             vec!["kafka.properties.security.protocol=sasl_ssl"],
@@ -200,6 +200,22 @@ async fn properties_that_only_a_client_refuses_are_refused() {
         (vec!["kafka.properties.receive.message.max.bytes=1000000"], "fetch.max.bytes"),
     ] {
         assert_refused(&check(&settings).await, what);
+    }
+}
+
+/// What only follows from a mechanism that is refused is not reported beside it.
+#[tokio::test]
+async fn oauthbearer_is_one_finding() {
+    for mechanism in ["sasl.mechanism", "sasl.mechanisms"] {
+        let output = check(&[
+            "kafka.properties.security.protocol=SASL_SSL",
+            &format!("kafka.properties.{mechanism}=OAUTHBEARER"),
+            "kafka.properties.sasl.oauthbearer.method=oidc",
+        ])
+        .await;
+        assert_refused(&output, "OAUTHBEARER is not supported");
+        assert_eq!(output.err.matches("C010").count(), 1, "{}", output.err);
+        assert!(!output.err.contains("no mechanism"), "{}", output.err);
     }
 }
 

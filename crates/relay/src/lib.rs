@@ -81,7 +81,7 @@ pub use clock::{Moment, Now};
 pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use held::{ErrorClass, ErrorPolicy, HeldLimits, HeldSettings, HoldKeys, OnError};
-pub use machine::Relay;
+pub use machine::{Relay, TOPICS_COUNTED};
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
@@ -101,6 +101,6 @@ pub use routing::{
 };
 pub use state::{Condition, State};
 pub use telemetry::{
-    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, PauseReason, Reconnects,
-    RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
+    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, OtherTopics, PauseReason,
+    Reconnects, RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
 };

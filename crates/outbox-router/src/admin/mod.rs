@@ -12,7 +12,10 @@
 //! Every answer is encoded at the request, from the two watch channels that streaming task and
 //! monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names
 //! the reason by a code; with `?verbose` a probe lists its checks as text.
+//!
+//! Clients are not trusted to be well-behaved: [`listener`] and [`room`] say what they may cost.
 
+mod connection;
 mod epoch;
 mod exposition;
 pub mod health;
@@ -23,6 +26,7 @@ mod pages;
 mod process;
 pub mod reason;
 mod retention;
+mod room;
 mod settings;
 pub mod slot;
 mod slot_metrics;
@@ -31,22 +35,19 @@ pub mod verdict;
 pub mod view;
 mod witness;
 
-use std::{future::Future, io};
+use std::future::Future;
 
 use tokio::net::TcpListener;
 
 pub use settings::{AdminSettings, Sources};
 
-/// Serves until `shutdown` resolves.
-///
-/// # Errors
-/// The listener's address cannot be read. A connection that fails affects its client alone.
+/// Serves until `shutdown` resolves, and a moment longer for answers that are being sent. A
+/// connection that fails affects its client alone.
 pub async fn serve(
     listener: TcpListener,
     settings: AdminSettings,
     sources: Sources,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let router = pages::router(settings, sources);
-    axum::serve(listener::Limited::new(listener), router).with_graceful_shutdown(shutdown).await
+    shutdown: impl Future<Output = ()>,
+) {
+    listener::serve(listener, pages::router(settings, sources), shutdown).await;
 }

@@ -41,12 +41,12 @@ impl<'a> View<'a> {
     }
 
     /// What a verdict is made from.
-    pub(super) fn facts(&self) -> Facts<'_> {
+    pub(crate) fn facts(&self) -> Facts<'_> {
         Facts::of(&self.relay, &self.monitor, self.settings.limits(), self.now)
     }
 
     /// The verdict on these facts.
-    pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
+    pub(crate) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
         Verdict::of(facts, self.observed.progress.without(self.now))
     }
 

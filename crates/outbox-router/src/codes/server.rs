@@ -102,6 +102,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  connect on database DATABASE to ROLE",
             ),
             case_remedy(
+                Case::CatalogDenied,
+                "a view or a function of the system catalog may not be used",
+                "{statements} to {role} (as a superuser): PostgreSQL lets everybody use it, unless \
+                 that was revoked",
+            ),
+            case_remedy(
                 Case::CommandDenied,
                 "the role of a command may not do it",
                 "connect as a role that may do it: --admin-url postgres://ADMIN@HOST:PORT/DATABASE",

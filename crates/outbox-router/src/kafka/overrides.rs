@@ -62,9 +62,10 @@ const MECHANISMS: &[&str] = if cfg!(feature = "gssapi") {
 } else {
     &["plain", "scram-sha-256", "scram-sha-512"]
 };
-const OTHER_MECHANISM: &str = "OAUTHBEARER needs a token that nothing here fetches, and GSSAPI is in \
-     binaries built with the feature gssapi alone; set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or \
-     use a client certificate (ssl.certificate.location, ssl.key.location)";
+const OAUTHBEARER: &str = "sasl.oauthbearer.";
+const OTHER_MECHANISM: &str = "OAUTHBEARER is not supported, since it needs a token that nothing \
+     here fetches, and GSSAPI is in binaries built with the feature gssapi alone; set PLAIN, \
+     SCRAM-SHA-256 or SCRAM-SHA-512, or use a client certificate (ssl.certificate.location, ssl.key.location)";
 
 /// By canonical name, with the reason. A property that is not listed is accepted.
 const RULES: &[(&str, Rule, &str)] = &[
@@ -135,7 +136,7 @@ pub(super) fn accept(
     let mut accepted = BTreeMap::new();
     for (key, value) in properties {
         let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |a| a.1);
-        if name.starts_with("sasl.oauthbearer.") {
+        if name.starts_with(OAUTHBEARER) {
             return Err(refused(key, OTHER_MECHANISM));
         }
         if let Some((_, rule, why)) = RULES.iter().find(|(ruled, ..)| *ruled == name)
@@ -151,6 +152,18 @@ pub(super) fn accept(
     refuse_unnamed_mechanism(&accepted)?;
     refuse_secrets_in_the_open(&accepted, bootstrap_servers)?;
     Ok(accepted)
+}
+
+/// Leaves a refused property out, so that the next check finds what else is wrong; `false` where it
+/// was not set. What would only follow from it is not found: another mechanism takes the place of
+/// one that is refused, and the properties of OAUTHBEARER go with it.
+pub(super) fn leave_out(properties: &mut BTreeMap<String, String>, key: &str) -> bool {
+    let was_set = properties.remove(key).is_some();
+    if was_set && ["sasl.mechanism", "sasl.mechanisms"].contains(&key) {
+        properties.retain(|name, _| !name.starts_with(OAUTHBEARER));
+        properties.insert("sasl.mechanisms".to_owned(), "SCRAM-SHA-256".to_owned());
+    }
+    was_set
 }
 
 /// The user's spelling of a canonical name, where the user has set an alias.
@@ -316,7 +329,7 @@ mod tests {
     fn a_mechanism_that_cannot_log_in_is_refused_with_those_that_can() {
         let refused = accept_one("sasl.mechanism", "OAUTHBEARER").unwrap_err();
         let text = refused.to_string();
-        assert!(text.contains("sasl.mechanism refused: OAUTHBEARER needs a token"), "{text}");
+        assert!(text.contains("sasl.mechanism refused: OAUTHBEARER is not supported"), "{text}");
         assert!(text.contains("set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"), "{text}");
         if !cfg!(feature = "gssapi") {
             assert!(accept_one("sasl.mechanism", "GSSAPI").is_err());

@@ -4,7 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use relay::{
-    Case, Code, Failure, Lsn, Outboxes,
+    Case, Code, Failure, Lsn, Name, Outboxes,
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
@@ -18,7 +18,8 @@ use crate::{
     },
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, TextQuery,
-        command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
+        command_failure, connect_failure, connect_sql, quote_identifier, quote_literal,
+        sql_failure,
     },
 };
 
@@ -108,7 +109,13 @@ impl Endpoint {
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         match tokio::time::timeout(STEP_TIMEOUT, step).await {
-            Ok(done) => done,
+            // The grant on a view is of use only with the role.
+            Ok(done) => done.map_err(|failure| match failure.case {
+                Some(Case::CatalogDenied) => {
+                    failure.naming(Name::Role, quote_identifier(&self.conninfo.user))
+                }
+                _ => failure,
+            }),
             Err(_) => Err(Failure::new(
                 Code::ServerUnreachable,
                 format!(

@@ -37,7 +37,8 @@ pub(crate) struct Endpoint {
     pub(crate) monitor: watch::Sender<MonitorReport>,
     #[allow(dead_code, reason = "only some tests change what was observed")]
     pub(crate) observed: watch::Sender<Observed>,
-    server: JoinHandle<std::io::Result<()>>,
+    #[allow(dead_code, reason = "only some tests wait for its end")]
+    pub(crate) server: JoinHandle<()>,
 }
 
 impl Drop for Endpoint {
@@ -47,12 +48,19 @@ impl Drop for Endpoint {
 }
 
 /// Starts an endpoint that shows [`snapshot`] and [`report`].
+pub(crate) async fn start() -> Endpoint {
+    start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), std::future::pending())
+}
+
+/// Starts such an endpoint on a socket of the test's own, until `shutdown`.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test has no app.rs; the task ends with the endpoint"
 )]
-pub(crate) async fn start() -> Endpoint {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+pub(crate) fn start_on(
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Endpoint {
     let address = listener.local_addr().unwrap();
     let settings = AdminSettings {
         name: "shop".to_owned(),
@@ -74,7 +82,7 @@ pub(crate) async fn start() -> Endpoint {
         observed: observed_seen,
         retention: retention_seen,
     };
-    let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
+    let server = tokio::spawn(serve(listener, settings, sources, shutdown));
     Endpoint { address, relay, monitor, observed, server }
 }
 

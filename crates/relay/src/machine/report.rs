@@ -9,7 +9,7 @@ use crate::{
     progress::Unacked,
     session::{Session, SessionPhase, WaitReason},
     state::{Condition, State},
-    telemetry::{RowsIgnored, Snapshot, TopicTotals, WitnessReport},
+    telemetry::{RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
@@ -183,7 +183,6 @@ impl Relay {
             .map_or(self.confirmed, |session| session.ledger.confirmed().max(self.confirmed));
         let (window_events, window_bytes) =
             session.map_or((0, 0), |session| session.ledger.window());
-        let totals = self.totals.topics.iter();
         Snapshot {
             condition: self.condition(at),
             received: session.map_or(self.confirmed, |session| session.received),
@@ -195,16 +194,8 @@ impl Relay {
             waiting_for_ack: self.waiting_for_ack(at),
             oldest_unacked: self.oldest_unacked().map(|unacked| unacked.since),
             paused: self.back_pressure.totals(at),
-            topics: self
-                .topics
-                .names()
-                .zip(totals)
-                .map(|(name, (acked, latencies))| TopicTotals {
-                    name: name.clone(),
-                    acked: *acked,
-                    latencies: latencies.clone(),
-                })
-                .collect(),
+            topics: self.totals.topics.own(self.topics.names()),
+            other_topics: self.totals.topics.other(),
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
             rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
             rows_filtered: self.totals.rows_filtered + session.map_or(0, |s| s.rows_filtered),

@@ -125,6 +125,11 @@ impl KafkaSettings {
             .any(|codec| codec != "none")
     }
 
+    /// Leaves a refused property out, and what follows from it; `false` where it was not set.
+    pub fn leave_out(&mut self, key: &str) -> bool {
+        overrides::leave_out(&mut self.properties, key)
+    }
+
     /// The largest batch that these settings allow, apart from a topic's own limit.
     pub fn batch_bytes(&self) -> usize {
         let given = self.properties.get("batch.size");
