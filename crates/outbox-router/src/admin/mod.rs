@@ -3,6 +3,7 @@
 //!
 //! | path | read by | answer |
 //! |---|---|---|
+//! | `/` | people | the [`page`], which loads `/page/…` |
 //! | `/metrics` | Prometheus | [`metrics`], text format |
 //! | `/livez` | a supervisor | 200 while the router's own tasks run, else 503 |
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
@@ -19,6 +20,7 @@ pub mod health;
 mod held;
 mod listener;
 pub mod metrics;
+mod page;
 mod pages;
 mod process;
 pub mod reason;

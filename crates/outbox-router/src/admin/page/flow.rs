@@ -1,0 +1,173 @@
+//! The way of an event: PostgreSQL → slot → router → Kafka → acknowledgement, with what waits at
+//! each step, and who has to act.
+
+use maud::{Markup, html};
+
+use super::{format, lag_bar, shape::Shape, shown::Shown};
+use crate::{monitor::Blame, status::Word, wording};
+
+/// One station.
+struct Node {
+    name: &'static str,
+    mark: Mark,
+    says: String,
+    figures: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Well,
+    Blamed,
+    Unknown,
+}
+
+pub(super) fn block(shown: &Shown<'_>) -> Markup {
+    let lag = shown.status.lag.as_ref();
+    let waits = |bytes: Option<u64>| bytes.map(wording::bytes);
+    let wal = shown.status.slot.as_ref().and_then(|slot| slot.wal_bytes_per_second);
+    let rate = shown.view.observed.trend.events_per_second(&shown.view.relay.snapshot, shown.view.now);
+    html! {
+        section id="flow" class="card" aria-labelledby="flow-title" {
+            h2 id="flow-title" { "Flow" }
+            ol.flow {
+                (postgres(shown).render())
+                (edge("WAL", wal.map(format::bytes_rate)))
+                (slot(shown).render())
+                (edge("unread", waits(lag.map(|lag| lag.unread))))
+                (router(shown).render())
+                (edge("unacked", waits(lag.map(|lag| lag.unacked))))
+                (kafka(shown, rate).render())
+                (edge("unconfirmed", waits(lag.map(|lag| lag.unconfirmed))))
+                (acknowledged(shown).render())
+            }
+            (lag_bar::bar(shown))
+        }
+    }
+}
+
+fn edge(what: &str, figure: Option<String>) -> Markup {
+    html! {
+        li.edge {
+            span.figure { (figure.as_deref().unwrap_or("–")) }
+            svg viewBox="0 0 60 10" preserveAspectRatio="none" aria-hidden="true" {
+                path d="M0 5H58" {}
+            }
+            span.what { (what) }
+        }
+    }
+}
+
+impl Node {
+    fn render(&self) -> Markup {
+        let (class, shape) = match self.mark {
+            Mark::Well => ("is-well", Shape::Verdict(Word::Ok)),
+            Mark::Blamed => ("is-blamed", Shape::Blamed),
+            Mark::Unknown => ("is-unknown", Shape::Unknown),
+        };
+        html! {
+            li class={"node " (class)} {
+                h3 { (shape.svg()) (self.name) }
+                p.says { (self.says) }
+                @if self.mark == Mark::Blamed { p.flag { "has to act" } }
+                dl {
+                    @for (what, figure) in &self.figures {
+                        div { dt { (what) } dd { (figure) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+const fn mark(is_blamed: bool, is_known: bool) -> Mark {
+    match (is_blamed, is_known) {
+        (true, _) => Mark::Blamed,
+        (false, true) => Mark::Well,
+        (false, false) => Mark::Unknown,
+    }
+}
+
+fn postgres(shown: &Shown<'_>) -> Node {
+    let silence = shown.silence();
+    let is_known = silence.is_none() && shown.status.monitor.polled_at.is_some();
+    let says = match silence {
+        Some(seconds) if shown.status.monitor.polled_at.is_some() => {
+            format!("no answer for {}", format::age(seconds))
+        }
+        Some(_) => "has not answered yet".to_owned(),
+        None if is_known => "answers".to_owned(),
+        None => "not asked yet".to_owned(),
+    };
+    let end = shown.status.slot.as_ref().map(|slot| ("end of WAL", slot.current_wal_lsn.clone()));
+    Node {
+        name: "PostgreSQL",
+        mark: mark(shown.blame == Blame::Postgres, is_known),
+        says,
+        figures: end.into_iter().collect(),
+    }
+}
+
+fn slot(shown: &Shown<'_>) -> Node {
+    let slot = shown.status.slot.as_ref();
+    let says = match slot {
+        None => "not known".to_owned(),
+        Some(slot) if shown.blame == Blame::Holder => slot.active_pid.map_or_else(
+            || "held by another router".to_owned(),
+            |pid| format!("held by pid {pid}"),
+        ),
+        Some(slot) => slot.wal_status.to_owned(),
+    };
+    let figures = slot.map_or_else(Vec::new, |slot| {
+        let behind = ("behind", wording::bytes(slot.bytes_behind));
+        let retained = slot.retained_bytes.map(|bytes| ("retained", wording::bytes(bytes)));
+        [behind].into_iter().chain(retained).collect()
+    });
+    let is_known = slot.is_some() && shown.silence().is_none();
+    Node { name: "Slot", mark: mark(shown.blame == Blame::Holder, is_known), says, figures }
+}
+
+fn router(shown: &Shown<'_>) -> Node {
+    let window = &shown.status.window;
+    let limit = shown.view.settings.window;
+    let events = format!("{} of {}", format::grouped(window.events), format::grouped(limit.events));
+    Node {
+        name: "Router",
+        mark: mark(shown.blame == Blame::Router, !shown.view.is_relay_stale()),
+        says: shown.status.state.to_owned(),
+        figures: vec![("window", events), ("", wording::bytes(window.bytes))],
+    }
+}
+
+fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
+    let window = &shown.status.window;
+    let says = match window.waiting_for_ack_seconds {
+        Some(seconds) if seconds >= 1.0 => format!("no ack for {}", format::age(seconds)),
+        _ if shown.blame == Blame::Kafka => "acknowledges nothing".to_owned(),
+        Some(_) => "acknowledges".to_owned(),
+        None => "nothing is waited for".to_owned(),
+    };
+    let has_session = shown.view.relay.snapshot.has_session;
+    let rate = rate.map(|rate| ("events", format::events_rate(rate)));
+    Node {
+        name: "Kafka",
+        mark: mark(shown.blame == Blame::Kafka, has_session),
+        says,
+        figures: [("in flight", format::grouped(window.unacked_events))]
+            .into_iter()
+            .chain(rate)
+            .collect(),
+    }
+}
+
+fn acknowledged(shown: &Shown<'_>) -> Node {
+    let positions = &shown.status.positions;
+    Node {
+        name: "Ack",
+        mark: mark(false, shown.view.relay.snapshot.has_session),
+        says: "confirmed to the slot".to_owned(),
+        figures: vec![
+            ("acked", positions.acked.clone()),
+            ("confirmed", positions.confirmed.clone()),
+        ],
+    }
+}
