@@ -17,6 +17,7 @@ mod dry_run;
 mod faults;
 mod gaps;
 mod kills;
+mod page;
 mod positions;
 mod recover;
 mod replay;

@@ -32,11 +32,7 @@ pub struct Observed {
 impl Observed {
     /// Before the first look.
     pub fn begin(now: Instant) -> Self {
-        Self {
-            progress: Progress::begin(now),
-            timeline: Arc::default(),
-            trend: Trend::begin(now),
-        }
+        Self { progress: Progress::begin(now), timeline: Arc::default(), trend: Trend::begin(now) }
     }
 
     /// Since when this verdict holds; a new one begins at `now`.

@@ -172,8 +172,7 @@ mod tests {
             let now = Instant::now();
             let mut snapshot = empty_snapshot(State::Streaming);
             let name = TopicName::new("t").unwrap();
-            snapshot.topics =
-                vec![TopicTotals { name, acked: 0, latencies: Latencies::default() }];
+            snapshot.topics = vec![TopicTotals { name, acked: 0, latencies: Latencies::default() }];
             Self {
                 trend: Trend::begin(now),
                 relay: RelayReport { snapshot, published_at: now },

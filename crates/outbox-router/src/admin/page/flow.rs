@@ -25,7 +25,8 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let lag = shown.status.lag.as_ref();
     let waits = |bytes: Option<u64>| bytes.map(wording::bytes);
     let wal = shown.status.slot.as_ref().and_then(|slot| slot.wal_bytes_per_second);
-    let rate = shown.view.observed.trend.events_per_second(&shown.view.relay.snapshot, shown.view.now);
+    let view = shown.view;
+    let rate = view.observed.trend.events_per_second(&view.relay.snapshot, view.now);
     html! {
         section id="flow" class="card" aria-labelledby="flow-title" {
             h2 id="flow-title" { "Flow" }
@@ -49,9 +50,7 @@ fn edge(what: &str, figure: Option<String>) -> Markup {
     html! {
         li.edge {
             span.figure { (figure.as_deref().unwrap_or("–")) }
-            svg viewBox="0 0 60 10" preserveAspectRatio="none" aria-hidden="true" {
-                path d="M0 5H58" {}
-            }
+            span.arrow {}
             span.what { (what) }
         }
     }
@@ -134,7 +133,7 @@ fn router(shown: &Shown<'_>) -> Node {
         name: "Router",
         mark: mark(shown.blame == Blame::Router, !shown.view.is_relay_stale()),
         says: shown.status.state.to_owned(),
-        figures: vec![("window", events), ("", wording::bytes(window.bytes))],
+        figures: vec![("window", events), ("bytes", wording::bytes(window.bytes))],
     }
 }
 
@@ -144,7 +143,7 @@ fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
         Some(seconds) if seconds >= 1.0 => format!("no ack for {}", format::age(seconds)),
         _ if shown.blame == Blame::Kafka => "acknowledges nothing".to_owned(),
         Some(_) => "acknowledges".to_owned(),
-        None => "nothing is waited for".to_owned(),
+        None => "nothing in flight".to_owned(),
     };
     let has_session = shown.view.relay.snapshot.has_session;
     let rate = rate.map(|rate| ("events", format::events_rate(rate)));
@@ -161,10 +160,16 @@ fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
 
 fn acknowledged(shown: &Shown<'_>) -> Node {
     let positions = &shown.status.positions;
+    let moves = matches!(shown.word, Word::Ok | Word::CatchingUp);
+    let says = match shown.word {
+        _ if moves => "confirmed to the slot",
+        Word::Standby => "by the other router",
+        _ => "waits",
+    };
     Node {
         name: "Ack",
-        mark: mark(false, shown.view.relay.snapshot.has_session),
-        says: "confirmed to the slot".to_owned(),
+        mark: mark(false, moves),
+        says: says.to_owned(),
         figures: vec![
             ("acked", positions.acked.clone()),
             ("confirmed", positions.confirmed.clone()),

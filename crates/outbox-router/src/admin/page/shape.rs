@@ -17,7 +17,8 @@ pub(super) enum Shape {
 }
 
 const CHECK: &str = r#"<circle cx="12" cy="12" r="9.5"/><path d="M7.5 12.5l3 3 6-7"/>"#;
-const FORWARD: &str = r#"<circle cx="12" cy="12" r="9.5"/><path d="M7.5 8l4 4-4 4M12.5 8l4 4-4 4"/>"#;
+const FORWARD: &str =
+    r#"<circle cx="12" cy="12" r="9.5"/><path d="M7.5 8l4 4-4 4M12.5 8l4 4-4 4"/>"#;
 const BARRED: &str = r#"<path d="M8 2.5h8L21.5 8v8L16 21.5H8L2.5 16V8zM7.5 12h9"/>"#;
 const PAUSED: &str = r#"<circle cx="12" cy="12" r="9.5"/><path d="M9.5 8v8M14.5 8v8"/>"#;
 const WAITING: &str = r#"<circle cx="12" cy="12" r="9.5" stroke-dasharray="3.5 2.5"/><circle cx="12" cy="12" r="2"/>"#;

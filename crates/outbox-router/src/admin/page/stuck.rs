@@ -87,7 +87,7 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
         );
     }
     if let Some(age) = long(status.window.waiting_for_ack_seconds) {
-        items.push(Item::of("an answer of Kafka").for_seconds(Some(age)));
+        items.push(Item::of("no answer of Kafka").for_seconds(Some(age)));
     }
     if let Some(age) = long(Some(status.verdict.seconds_without_progress)) {
         items.push(Item::of("no position has moved").for_seconds(Some(age)));
@@ -107,9 +107,11 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
     }
     items.extend(status.slot.as_ref().and_then(|slot| slot.pinned_by.as_ref()).map(pin));
     let standbys = status.server.as_ref().map_or(&[][..], |server| &server.waits_for_standbys);
-    items.extend(standbys.iter().map(|slot| {
-        Item::of(format!("the walsender waits for the standby of slot {slot}"))
-    }));
+    items.extend(
+        standbys
+            .iter()
+            .map(|slot| Item::of(format!("the walsender waits for the standby of slot {slot}"))),
+    );
     items.extend(status.retention.failure.as_ref().map(|failure| {
         Item::of("delivered rows are not removed")
             .for_seconds(status.retention.last_success.map(|at| shown.seconds_since(at)))

@@ -106,7 +106,8 @@ fn topic(name: &str, acked: u64) -> TopicTotals {
 /// A script, a style or an address from elsewhere would be refused by the policy, and so would
 /// anything inline.
 fn assert_fits_the_policy(page: &str) {
-    for forbidden in [" style=", " onclick=", "<style", "javascript:", "src=\"http", "href=\"http"] {
+    for forbidden in [" style=", " onclick=", "<style", "javascript:", "src=\"http", "href=\"http"]
+    {
         assert!(!page.contains(forbidden), "{forbidden} in {page}");
     }
     assert_eq!(page.matches("<script").count(), 1);
@@ -134,11 +135,7 @@ fn every_verdict_has_its_word_its_shape_and_who_has_to_act() {
         ),
         (Word::Stalled, stands, "Kafka has to act"),
         (Word::Standby, of(empty_snapshot(State::Standby)), "another router holds the slot"),
-        (
-            Word::Failed,
-            of(because(State::Failed, Code::SlotLost, "lost")),
-            "PostgreSQL has to act",
-        ),
+        (Word::Failed, of(because(State::Failed, Code::SlotLost, "lost")), "PostgreSQL has to act"),
     ];
     let mut icons = BTreeMap::new();
     for (word, router, acts) in cases {
@@ -204,7 +201,8 @@ fn a_hundred_thousand_topics_are_the_twenty_largest_and_a_count() {
 fn the_largest_page_stays_small() {
     let long = "x".repeat(400);
     let mut router = Router::new(because(State::Failed, Code::SlotLost, &long));
-    router.snapshot.topics = (0..50).map(|n| topic(&format!("{n}{}", "t".repeat(240)), n)).collect();
+    router.snapshot.topics =
+        (0..50).map(|n| topic(&format!("{n}{}", "t".repeat(240)), n)).collect();
     router.monitor.findings = Code::ALL.iter().map(|code| Failure::new(*code, &long)).collect();
     let begin = Instant::now();
     for second in 0..4_000 {
@@ -235,9 +233,12 @@ fn numbers_have_no_float_noise() {
             limit: crate::monitor::watch::limit::SlotLimit::WalKeepSize,
         });
     let page = router.page();
-    let text: String = page.split('<').filter_map(|part| part.split_once('>')).map(|p| p.1).collect();
+    let text: String =
+        page.split('<').filter_map(|part| part.split_once('>')).map(|p| p.1).collect();
     let noise = text.split(|c: char| !c.is_ascii_digit() && c != '.').find(|number| {
-        number.split_once('.').is_some_and(|(_, fraction)| fraction.len() > 1 && !fraction.contains('.'))
+        number
+            .split_once('.')
+            .is_some_and(|(_, fraction)| fraction.len() > 1 && !fraction.contains('.'))
     });
     assert_eq!(noise, None, "{text}");
     assert!(page.contains("<p class=\"value\">83 min</p>"), "{page}");
