@@ -162,7 +162,7 @@ fn acknowledged(shown: &Shown<'_>) -> Node {
     let positions = &shown.status.positions;
     let moves = matches!(shown.word, Word::Ok | Word::CatchingUp);
     let says = match shown.word {
-        _ if moves => "confirmed to the slot",
+        _ if moves => "to the slot",
         Word::Standby => "by the other router",
         _ => "waits",
     };

@@ -166,7 +166,7 @@ fn paused(shown: &Shown<'_>) -> Markup {
         .collect();
     html! {
         @if !times.is_empty() {
-            p.note { "The stream was not read, since the start, for: " (times.join(", ")) "." }
+            p.note { "Pauses in reading the stream since the start: " (times.join(", ")) "." }
         }
     }
 }

@@ -126,7 +126,7 @@ fn every_verdict_has_its_word_its_shape_and_who_has_to_act() {
     });
     let of = Router::new;
     let cases = [
-        (Word::Ok, near, "nobody has to act"),
+        (Word::Ok, near, "Nobody has to act"),
         (Word::CatchingUp, of(samples::snapshot(State::Streaming)), "Kafka has to act"),
         (
             Word::Blocked,
@@ -134,7 +134,7 @@ fn every_verdict_has_its_word_its_shape_and_who_has_to_act() {
             "Kafka has to act",
         ),
         (Word::Stalled, stands, "Kafka has to act"),
-        (Word::Standby, of(empty_snapshot(State::Standby)), "another router holds the slot"),
+        (Word::Standby, of(empty_snapshot(State::Standby)), "Another router holds the slot"),
         (Word::Failed, of(because(State::Failed, Code::SlotLost, "lost")), "PostgreSQL has to act"),
     ];
     let mut icons = BTreeMap::new();

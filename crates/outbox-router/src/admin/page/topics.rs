@@ -14,6 +14,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let topics = &shown.view.relay.snapshot.topics;
     let shown = most_used(topics);
     let others = topics.len() - shown.len();
+    let largest = shown.first().map_or(0, |topic| topic.acked);
     html! {
         section id="topics" class="card" aria-labelledby="topics-title" {
             h2 id="topics-title" { "Topics" }
@@ -22,13 +23,14 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
             } @else {
                 table {
                     thead {
-                        tr { th { "topic" } th.number { "events" } th.number { "p50" } th.number { "p99" } }
+                        tr { th { "topic" } th.number { "events" } th.share {} th.number { "p50" } th.number { "p99" } }
                     }
                     tbody {
                         @for topic in &shown {
                             tr {
                                 td.name { (topic.name.as_str()) }
                                 td.number { (format::grouped(topic.acked)) }
+                                td.share { (share(topic.acked, largest)) }
                                 td.number { (quantile(&topic.latencies, 50)) }
                                 td.number { (quantile(&topic.latencies, 99)) }
                             }
@@ -46,6 +48,15 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The events as a bar, beside their number.
+fn share(events: u64, largest: u64) -> Markup {
+    html! {
+        svg viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true" {
+            rect width=(format::part(events, largest, 1_000)) height="8" {}
         }
     }
 }

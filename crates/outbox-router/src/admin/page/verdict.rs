@@ -22,7 +22,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
             div.says {
                 p.sentence { (capital(&verdict.sentence)) }
                 ul.meta {
-                    li { (who_acts(shown.blame)) }
+                    li { (capital(who_acts(shown.blame))) }
                     li {
                         "since " time { (shown.time_of(verdict.since)) } " UTC, "
                         (format::age(shown.seconds_since(verdict.since)))
