@@ -98,7 +98,7 @@ async fn forty_open_pages_leave_room_for_probes_and_are_answered_too() {
         let mut answer = String::new();
         timeout(Duration::from_secs(9), page.read_to_string(&mut answer)).await.unwrap().unwrap();
         assert!(answer.contains("event: verdict"), "{answer}");
-        patient += usize::from(answer.contains("retry: 5000"));
+        patient += usize::from(answer.contains("retry: 4000"));
     }
     assert_eq!(patient, 32, "eight have a seat");
 }

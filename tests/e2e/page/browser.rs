@@ -38,9 +38,10 @@ impl Browser {
         let mut devtools = DevTools::start(folder.path())?;
         let created = devtools.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let created = created.await?;
-        let attach = json!({ "targetId": created["targetId"], "flatten": true });
+        let attach = json!({ "targetId": created.get("targetId"), "flatten": true });
         let attached = devtools.call(None, "Target.attachToTarget", attach).await?;
-        let session = attached["sessionId"].as_str().context("no session")?.to_owned();
+        let session =
+            attached.get("sessionId").and_then(Value::as_str).context("no session")?.to_owned();
         let mut browser = Self { devtools, session, _folder: folder };
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({})).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use e2e::Fixture;
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Preset, Schema};
 
@@ -69,7 +69,8 @@ async fn take(
     browser.resize(width, if width < 500 { whole.min(1_560) } else { whole }).await?;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let picture = browser.call("Page.captureScreenshot", json!({ "format": "png" })).await?;
-    let picture = BASE64_STANDARD.decode(picture["data"].as_str().unwrap_or_default())?;
+    let picture = picture.get("data").and_then(Value::as_str).unwrap_or_default();
+    let picture = BASE64_STANDARD.decode(picture)?;
     std::fs::write(folder.join(format!("{name}.png")), picture)?;
     Ok(())
 }

@@ -78,12 +78,8 @@ impl Node {
     }
 }
 
-const fn mark(is_blamed: bool, is_known: bool) -> Mark {
-    match (is_blamed, is_known) {
-        (true, _) => Mark::Blamed,
-        (false, true) => Mark::Well,
-        (false, false) => Mark::Unknown,
-    }
+fn mark(shown: &Shown<'_>, who: Blame, seen: Option<Mark>) -> Mark {
+    if shown.blame == who { Mark::Blamed } else { seen.unwrap_or(Mark::Unknown) }
 }
 
 fn postgres(shown: &Shown<'_>) -> Node {
@@ -100,7 +96,7 @@ fn postgres(shown: &Shown<'_>) -> Node {
     let end = shown.status.slot.as_ref().map(|slot| ("end of WAL", slot.current_wal_lsn.clone()));
     Node {
         name: "PostgreSQL",
-        mark: mark(shown.blame == Blame::Postgres, is_known),
+        mark: mark(shown, Blame::Postgres, is_known.then_some(Mark::Well)),
         says,
         figures: end.into_iter().collect(),
     }
@@ -122,18 +118,28 @@ fn slot(shown: &Shown<'_>) -> Node {
         [behind].into_iter().chain(retained).collect()
     });
     let is_known = slot.is_some() && shown.silence().is_none();
-    Node { name: "Slot", mark: mark(shown.blame == Blame::Holder, is_known), says, figures }
+    Node {
+        name: "Slot",
+        mark: mark(shown, Blame::Holder, is_known.then_some(Mark::Well)),
+        says,
+        figures,
+    }
 }
 
 fn router(shown: &Shown<'_>) -> Node {
-    let window = &shown.status.window;
-    let limit = shown.view.settings.window;
-    let events = format!("{} of {}", format::grouped(window.events), format::grouped(limit.events));
+    let (window, limit) = (&shown.status.window, shown.view.settings.window);
+    let events = format::part(window.events, limit.events, 100);
+    let used = events.max(format::part(window.bytes, limit.bytes, 100));
+    let is_fresh = !shown.view.is_relay_stale();
     Node {
         name: "Router",
-        mark: mark(shown.blame == Blame::Router, !shown.view.is_relay_stale()),
+        mark: mark(shown, Blame::Router, is_fresh.then_some(Mark::Well)),
         says: shown.status.state.to_owned(),
-        figures: vec![("window", events), ("bytes", wording::bytes(window.bytes))],
+        figures: vec![
+            ("window", format!("{used} %")),
+            ("events", format::grouped(window.events)),
+            ("bytes", wording::bytes(window.bytes)),
+        ],
     }
 }
 
@@ -149,7 +155,7 @@ fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
     let rate = rate.map(|rate| ("events", format::events_rate(rate)));
     Node {
         name: "Kafka",
-        mark: mark(shown.blame == Blame::Kafka, has_session),
+        mark: mark(shown, Blame::Kafka, has_session.then_some(Mark::Well)),
         says,
         figures: [("in flight", format::grouped(window.unacked_events))]
             .into_iter()
@@ -160,15 +166,14 @@ fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
 
 fn acknowledged(shown: &Shown<'_>) -> Node {
     let positions = &shown.status.positions;
-    let moves = matches!(shown.word, Word::Ok | Word::CatchingUp);
-    let says = match shown.word {
-        _ if moves => "to the slot",
-        Word::Standby => "by the other router",
-        _ => "waits",
+    let (mark, says) = match shown.word {
+        Word::Ok | Word::CatchingUp => (Mark::Well, "to the slot"),
+        Word::Standby => (Mark::Unknown, "by the other router"),
+        Word::Blocked | Word::Stalled | Word::Failed => (Mark::Unknown, "waits"),
     };
     Node {
         name: "Ack",
-        mark: mark(false, moves),
+        mark,
         says: says.to_owned(),
         figures: vec![
             ("acked", positions.acked.clone()),

@@ -22,8 +22,8 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
                 }
                 (histogram::histogram(&latencies))
                 p.note {
-                    "Commit to acknowledgement of " (format::counted(latencies.events(), "event"))
-                    " since " time { (shown.time_ago(since)) } " UTC."
+                    (format::counted(latencies.events(), "event"))
+                    ", commit to ack, since " time { (shown.time_ago(since)) } " UTC."
                 }
             }
         }

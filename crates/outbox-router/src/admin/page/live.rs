@@ -36,7 +36,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const EVENTS: u8 = 5;
 
 /// When a page without a seat asks again.
-const LATER: Duration = Duration::from_secs(5);
+const LATER: Duration = Duration::from_secs(4);
 
 /// The events of one connection.
 pub(super) struct Live {

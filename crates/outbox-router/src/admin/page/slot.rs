@@ -48,7 +48,7 @@ fn known(shown: &Shown<'_>, slot: &SlotView) -> Markup {
             (fact("end of WAL", &slot.current_wal_lsn))
             (fact("confirmed_flush_lsn", slot.confirmed_flush_lsn.as_deref().unwrap_or("–")))
             (fact("restart_lsn", slot.restart_lsn.as_deref().unwrap_or("–")))
-            @if let Some(failover) = slot.failover { (fact("failover", yes_or_no(failover))) }
+            @if let Some(failover) = slot.failover { (fact("failover", if failover { "yes" } else { "no" })) }
             @if slot.synced == Some(true) { (fact("synced from a primary", "yes")) }
             @if let Some(reason) = &slot.invalidation_reason { (fact("invalidated", reason)) }
             @if let Some(bytes) = server.and_then(|server| server.wal_directory_bytes) {
@@ -74,10 +74,6 @@ pub(super) fn big(label: &str, value: &str, note: &str) -> Markup {
 
 fn fact(what: &str, value: &str) -> Markup {
     html! { div { dt { (what) } dd { (value) } } }
-}
-
-const fn yes_or_no(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
 }
 
 fn time_to_limit(slot: &SlotView, server: Option<&FiguresView>) -> Markup {

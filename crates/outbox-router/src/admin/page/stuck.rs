@@ -36,7 +36,7 @@ impl Item {
         self
     }
 
-    fn to_type(mut self, text: Option<String>) -> Self {
+    fn with_command(mut self, text: Option<String>) -> Self {
         self.to_type = text;
         self
     }
@@ -77,6 +77,11 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
 fn items(shown: &Shown<'_>) -> Vec<Item> {
     let status = &shown.status;
     let mut items: Vec<Item> = status.witness.gaps.iter().map(gap).collect();
+    items.extend(status.witness.began_without.as_ref().map(|mark| {
+        Item::of("the pipeline began without a witness")
+            .because(format!("at {}; nothing shows whether earlier events are complete", mark.lsn))
+            .with_command(Some("outbox-router accept".to_owned()))
+    }));
     let long = |age: Option<f64>| age.filter(|seconds| *seconds >= WORTH_A_LINE);
     if let Some(age) = long(status.verdict.oldest_unacked_seconds) {
         let events = format::counted(status.window.unacked_events, "event");
@@ -102,7 +107,7 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
         items.push(
             Item::of(format!("{events} of {keys} are held behind dead letters"))
                 .for_seconds(status.held.oldest_seconds)
-                .to_type(Some("outbox-router dead-letters list".to_owned())),
+                .with_command(Some("outbox-router dead-letters list".to_owned())),
         );
     }
     items.extend(status.slot.as_ref().and_then(|slot| slot.pinned_by.as_ref()).map(pin));
@@ -116,12 +121,12 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
         Item::of("delivered rows are not removed")
             .for_seconds(status.retention.last_success.map(|at| shown.seconds_since(at)))
             .because(named(failure))
-            .to_type(failure.hint.clone())
+            .with_command(failure.hint.clone())
     }));
     // What the verdict does not ask for: notes of the monitor.
     let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
     let notes = status.monitor.findings.iter().filter(|finding| !is_said(finding.code));
-    items.extend(notes.map(|note| Item::of(named(note)).to_type(note.hint.clone())));
+    items.extend(notes.map(|note| Item::of(named(note)).with_command(note.hint.clone())));
     items
 }
 
@@ -129,7 +134,7 @@ fn gap(gap: &OpenGap) -> Item {
     let until = gap.interval.to.at.as_deref().unwrap_or("an unknown time");
     Item::of(format!("gap {}: rows may be missing", gap.name))
         .because(format!("{}; seen at {until}", gap.message))
-        .to_type(gap.hint.clone())
+        .with_command(gap.hint.clone())
 }
 
 fn pin(pin: &PinView) -> Item {

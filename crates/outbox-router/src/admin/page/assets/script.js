@@ -1,7 +1,7 @@
 // Replaces the blocks of the page as the router sends them, and says when it no longer does.
 "use strict";
 (() => {
-  // Events come once a second, or every five seconds where many pages are open.
+  // Events come once a second, or every four seconds where many pages are open.
   const QUIET = 7000;
   const AGAIN = 2000;
   const KEPT = 30000;
