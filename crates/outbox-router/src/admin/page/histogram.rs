@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use relay::{LATENCY_BOUNDS, Latencies};
 
-use super::{format, latency::bound_text};
+use super::{bounds::bound_text, format};
 
 const HEIGHT: u64 = 60;
 

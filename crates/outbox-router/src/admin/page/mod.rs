@@ -11,7 +11,9 @@
 
 mod answers;
 mod blocks;
+mod bounds;
 mod document;
+mod figure;
 mod flow;
 mod format;
 mod head;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{format, shown::Shown, sparkline::sparkline};
+use super::{figure::figure, format, shown::Shown, sparkline::sparkline};
 use crate::{
     admin::slot::{FiguresView, SlotView},
     wording,
@@ -36,9 +36,9 @@ fn known(shown: &Shown<'_>, slot: &SlotView) -> Markup {
             }
         }
         div.big {
-            (big("behind", &wording::bytes(slot.bytes_behind), ""))
+            (figure("behind", &wording::bytes(slot.bytes_behind), ""))
             (time_to_limit(slot, server))
-            (big("retained", &slot.retained_bytes.map_or("–".to_owned(), wording::bytes),
+            (figure("retained", &slot.retained_bytes.map_or("–".to_owned(), wording::bytes),
                 &format!("WAL status {}", slot.wal_status)))
         }
         (sparkline(shown))
@@ -62,16 +62,6 @@ fn known(shown: &Shown<'_>, slot: &SlotView) -> Markup {
     }
 }
 
-pub(super) fn big(label: &str, value: &str, note: &str) -> Markup {
-    html! {
-        div {
-            p.label { (label) }
-            p.value { (value) }
-            @if !note.is_empty() { p.note { (note) } }
-        }
-    }
-}
-
 fn fact(what: &str, value: &str) -> Markup {
     html! { div { dt { (what) } dd { (value) } } }
 }
@@ -82,12 +72,12 @@ fn time_to_limit(slot: &SlotView, server: Option<&FiguresView>) -> Markup {
     });
     let label = "time to the limit";
     match (slot.seconds_to_limit, slot.limited_by) {
-        (Some(seconds), by) => big(label, &format::age(seconds), by.unwrap_or_default()),
-        (None, Some(by)) => big(label, "∞", &format!("does not come nearer to {by}")),
+        (Some(seconds), by) => figure(label, &format::age(seconds), by.unwrap_or_default()),
+        (None, Some(by)) => figure(label, "∞", &format!("does not come nearer to {by}")),
         (None, None) if has_no_limit => {
-            big(label, "no limit", "max_slot_wal_keep_size is not set: WAL can fill the disk")
+            figure(label, "no limit", "max_slot_wal_keep_size is not set: WAL can fill the disk")
         }
-        (None, None) => big(label, "–", "not known yet"),
+        (None, None) => figure(label, "–", "not known yet"),
     }
 }
 

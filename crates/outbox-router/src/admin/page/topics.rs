@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use relay::TopicTotals;
 
-use super::{format, latency::quantile, shown::Shown};
+use super::{bounds::quantile, format, shown::Shown};
 
 /// How many topics are shown. `/metrics` shows more.
 const TOPICS_MAX: usize = 20;
