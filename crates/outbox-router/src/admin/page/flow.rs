@@ -17,8 +17,43 @@ struct Node {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Well,
+    /// It has to act before anything moves.
     Blamed,
-    Unknown,
+    /// Another router has it, and acts.
+    Held,
+    /// Something is wrong with it.
+    Wrong,
+    /// It waits, or nothing is known of it.
+    Idle,
+}
+
+impl Mark {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Well => "is-well",
+            Self::Blamed => "is-blamed",
+            Self::Held => "is-held",
+            Self::Wrong => "is-wrong",
+            Self::Idle => "is-idle",
+        }
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Well => Shape::Verdict(Word::Ok),
+            Self::Blamed | Self::Wrong => Shape::Alarm,
+            Self::Held => Shape::Verdict(Word::Standby),
+            Self::Idle => Shape::Unknown,
+        }
+    }
+
+    const fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Blamed => Some("has to act"),
+            Self::Held => Some("held by another"),
+            Self::Well | Self::Wrong | Self::Idle => None,
+        }
+    }
 }
 
 pub(super) fn block(shown: &Shown<'_>) -> Markup {
@@ -58,16 +93,11 @@ fn edge(what: &str, figure: Option<String>) -> Markup {
 
 impl Node {
     fn render(&self) -> Markup {
-        let (class, shape) = match self.mark {
-            Mark::Well => ("is-well", Shape::Verdict(Word::Ok)),
-            Mark::Blamed => ("is-blamed", Shape::Blamed),
-            Mark::Unknown => ("is-unknown", Shape::Unknown),
-        };
         html! {
-            li class={"node " (class)} {
-                h3 { (shape.svg()) (self.name) }
+            li class={"node " (self.mark.class())} {
+                h3 { (self.mark.shape().svg()) (self.name) }
                 p.says { (self.says) }
-                @if self.mark == Mark::Blamed { p.flag { "has to act" } }
+                @if let Some(flag) = self.mark.flag() { p.flag { (flag) } }
                 dl {
                     @for (what, figure) in &self.figures {
                         div { dt { (what) } dd { (figure) } }
@@ -78,8 +108,9 @@ impl Node {
     }
 }
 
-fn mark(shown: &Shown<'_>, who: Blame, seen: Option<Mark>) -> Mark {
-    if shown.blame == who { Mark::Blamed } else { seen.unwrap_or(Mark::Unknown) }
+/// The mark of a station that is well by itself, unless it is to blame.
+fn mark(shown: &Shown<'_>, who: Blame, well: Option<Mark>) -> Mark {
+    if shown.blame == who { Mark::Blamed } else { well.unwrap_or(Mark::Idle) }
 }
 
 fn postgres(shown: &Shown<'_>) -> Node {
@@ -117,23 +148,25 @@ fn slot(shown: &Shown<'_>) -> Node {
         let retained = slot.retained_bytes.map(|bytes| ("retained", wording::bytes(bytes)));
         [behind].into_iter().chain(retained).collect()
     });
-    let is_known = slot.is_some() && shown.silence().is_none();
-    Node {
-        name: "Slot",
-        mark: mark(shown, Blame::Holder, is_known.then_some(Mark::Well)),
-        says,
-        figures,
-    }
+    let is_known = shown.silence().is_none();
+    let mark = match slot.map(|slot| slot.wal_status) {
+        _ if shown.blame == Blame::Holder => Mark::Held,
+        Some("unreserved" | "lost") => Mark::Wrong,
+        Some(_) if is_known => Mark::Well,
+        _ => Mark::Idle,
+    };
+    Node { name: "Slot", mark, says, figures }
 }
 
 fn router(shown: &Shown<'_>) -> Node {
     let (window, limit) = (&shown.status.window, shown.view.settings.window);
     let events = format::part(window.events, limit.events, 100);
     let used = events.max(format::part(window.bytes, limit.bytes, 100));
-    let is_fresh = !shown.view.is_relay_stale();
+    let flows = matches!(shown.status.state, "streaming" | "draining" | "standby");
+    let is_well = flows && !shown.view.is_relay_stale();
     Node {
         name: "Router",
-        mark: mark(shown, Blame::Router, is_fresh.then_some(Mark::Well)),
+        mark: mark(shown, Blame::Router, is_well.then_some(Mark::Well)),
         says: shown.status.state.to_owned(),
         figures: vec![
             ("window", format!("{used} %")),
@@ -168,8 +201,8 @@ fn acknowledged(shown: &Shown<'_>) -> Node {
     let positions = &shown.status.positions;
     let (mark, says) = match shown.word {
         Word::Ok | Word::CatchingUp => (Mark::Well, "to the slot"),
-        Word::Standby => (Mark::Unknown, "by the other router"),
-        Word::Blocked | Word::Stalled | Word::Failed => (Mark::Unknown, "waits"),
+        Word::Standby => (Mark::Idle, "by the other router"),
+        Word::Blocked | Word::Stalled | Word::Failed => (Mark::Idle, "waits"),
     };
     Node {
         name: "Ack",

@@ -10,8 +10,8 @@ use crate::status::Word;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Verdict(Word),
-    /// The part of the flow that has to act.
-    Blamed,
+    /// Something is wrong, or has to act.
+    Alarm,
     /// Nothing is known.
     Unknown,
 }
@@ -35,7 +35,7 @@ impl Shape {
             Self::Verdict(Word::Stalled) => PAUSED,
             Self::Verdict(Word::Standby) => WAITING,
             Self::Verdict(Word::Failed) => CROSSED,
-            Self::Blamed => ALARM,
+            Self::Alarm => ALARM,
             Self::Unknown => OPEN,
         }
     }

@@ -134,7 +134,7 @@ fn every_verdict_has_its_word_its_shape_and_who_has_to_act() {
             "Kafka has to act",
         ),
         (Word::Stalled, stands, "Kafka has to act"),
-        (Word::Standby, of(empty_snapshot(State::Standby)), "Another router holds the slot"),
+        (Word::Standby, of(empty_snapshot(State::Standby)), "The other router acts"),
         (Word::Failed, of(because(State::Failed, Code::SlotLost, "lost")), "PostgreSQL has to act"),
     ];
     let mut icons = BTreeMap::new();
@@ -157,6 +157,29 @@ fn the_part_that_has_to_act_is_marked_in_the_flow() {
     assert!(blamed.split("</h3>").next().unwrap().ends_with("Kafka"), "{blamed}");
     assert!(page.contains("No broker (K001)"), "{page}");
     assert!(page.contains("outbox-router explain K001"));
+}
+
+#[test]
+fn a_station_that_is_not_well_has_no_check() {
+    let node = |page: &str, name: &str| {
+        let nodes = page.split("<li class=\"node ").skip(1);
+        let of = |node: &&str| node.split("</h3>").next().unwrap().ends_with(name);
+        nodes.into_iter().find(of).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let standby = Router::new(empty_snapshot(State::Standby)).page();
+    assert_eq!(node(&standby, "Slot"), "is-held");
+    assert!(!standby.contains("has to act"), "{standby}");
+    let mut lost = Router::new(because(State::Failed, Code::SlotLost, "lost"));
+    let slot =
+        relay::source::SlotHealth { wal_status: relay::source::WalStatus::Lost, ..samples::slot() };
+    lost.monitor.watch.last.as_mut().unwrap().slot = Some(slot);
+    let lost = lost.page();
+    assert_eq!(
+        ["Slot", "Router", "Ack"].map(|name| node(&lost, name)),
+        ["is-wrong", "is-idle", "is-idle"]
+    );
+    let well = Router::new(empty_snapshot(State::Streaming)).page();
+    assert_eq!(["Slot", "Router", "Kafka"].map(|name| node(&well, name)), ["is-well"; 3]);
 }
 
 /// Names and messages come from databases and brokers.

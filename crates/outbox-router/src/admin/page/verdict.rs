@@ -40,6 +40,6 @@ const fn who_acts(blame: Blame) -> &'static str {
         Blame::Postgres => "PostgreSQL has to act",
         Blame::Router => "the router has to act",
         Blame::Kafka => "Kafka has to act",
-        Blame::Holder => "another router holds the slot",
+        Blame::Holder => "the other router acts",
     }
 }
