@@ -35,6 +35,8 @@ async fn screenshots_of_a_router_that_is_well_and_of_one_without_a_broker() {
         .start()
         .await
         .unwrap();
+    // That the fixture began without a witness is nothing that a picture should ask about.
+    fixture.accept().await.unwrap();
     let running = fixture.load(Load { events_per_second: Some(400), ..Load::default() });
     let mut browser = Browser::start(Scripts::On).await.unwrap();
     browser.open(&url(&fixture)).await.unwrap();
