@@ -63,7 +63,7 @@ async fn hostile_clients_of_the_admin_endpoint_disturb_no_delivery_no_probe_and_
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     println!("the longest probe took {longest:?}");
-    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert!(longest < Duration::from_secs(20), "{longest:?}");
     wait_committed(&running, 500).await.unwrap();
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();

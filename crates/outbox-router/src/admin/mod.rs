@@ -3,15 +3,17 @@
 //!
 //! | path | read by | answer |
 //! |---|---|---|
+//! | `/` | people | a page (`page/`), which loads `/page/…` |
 //! | `/metrics` | Prometheus | [`metrics`], text format |
 //! | `/livez` | a supervisor | 200 while the router's own tasks run, else 503 |
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/startupz` | probes | 200 once the start is over, however it went; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
 //!
-//! Every answer is encoded at the request, from the two watch channels that streaming task and
-//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names
-//! the reason by a code; with `?verbose` a probe lists its checks as text.
+//! Every answer is encoded at the request, from the watch channels that streaming task, monitor,
+//! observer and retention write; the page's events also once a second, for some seconds. `/livez`
+//! does not depend on PostgreSQL and Kafka. A 503 names the reason by a code; with `?verbose` a
+//! probe lists its checks as text.
 //!
 //! Clients are not trusted to be well-behaved: [`listener`] and [`room`] say what they may cost.
 
@@ -22,6 +24,7 @@ pub mod health;
 mod held;
 mod listener;
 pub mod metrics;
+mod page;
 mod pages;
 mod process;
 pub mod reason;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{
     AdminSettings, Sources,
     health::{self, StartProgress},
-    metrics,
+    metrics, page,
     status::StatusDocument,
     view::View,
 };
@@ -29,15 +29,17 @@ struct Admin {
 }
 
 pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
+    let page = page::routes(settings.clone(), sources.clone());
     Router::new()
         .route("/metrics", get(scrape))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/startupz", get(started))
         .route("/status.json", get(status_json))
+        .with_state(Admin { settings, sources, started: Arc::default() })
+        .merge(page)
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .with_state(Admin { settings, sources, started: Arc::default() })
 }
 
 impl Admin {
@@ -77,7 +79,7 @@ async fn status_json(Shared(admin): Shared<Admin>) -> Response {
 }
 
 async fn not_found() -> Response {
-    let error = "there are /metrics, /livez, /readyz, /startupz and /status.json";
+    let error = "there are /, /metrics, /livez, /readyz, /startupz and /status.json";
     json(StatusCode::NOT_FOUND, &Refused { error })
 }
 

@@ -418,8 +418,8 @@ tables! {
     /// `[admin]`
     #[derive(Copy)]
     pub struct AdminSection {
-        /// /metrics /livez /readyz /startupz /status.json. Read-only and without authentication:
-        /// keep it on loopback or a private network.
+        /// / (a page for people) /metrics /livez /readyz /startupz /status.json. Read-only and
+        /// without authentication: keep it on loopback or a private network.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8788)),
             text("an address with a port", parse::address, ToString::to_string);
     }

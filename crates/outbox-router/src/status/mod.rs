@@ -11,9 +11,11 @@ pub mod facts;
 pub mod observer;
 pub mod progress;
 pub mod timeline;
+pub mod trend;
 pub mod verdict;
 
 pub use facts::{Facts, Limits};
 pub use observer::Observed;
 pub use timeline::{Change, Timeline};
+pub use trend::{Point, Trend};
 pub use verdict::{ToDo, Verdict, Word};

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// What a probe may take on a machine that does other things, too. Kubernetes gives it a second
 /// by default, and asks three times; measured alone, none takes 0.6 s.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The server's own limits: two seconds for a request, ten for an answer.
 const ENDED_WITHIN: Duration = Duration::from_secs(20);
@@ -199,5 +199,5 @@ fn the_end_waits_for_no_hostile_connection() {
     server.stop();
     println!("ended after {:?}", asked.elapsed());
     // Two seconds for answers; the rest is for a busy machine.
-    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
 }
