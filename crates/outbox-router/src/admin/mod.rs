@@ -1,5 +1,6 @@
 //! The admin endpoint: what people, probes and Prometheus read. It changes nothing, and shows
-//! nothing of any event's content: no payload, no key, no id.
+//! nothing of any event's content: no payload, no key, no id. The one exception is `/tap`, where
+//! the configuration says so (`admin.tap = "content"`).
 //!
 //! | path | read by | answer |
 //! |---|---|---|
@@ -8,10 +9,11 @@
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/startupz` | probes | 200 once the start is over, however it went; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
+//! | `/tap` | `outbox-router tap` | events as they are routed: [`crate::tap`] |
 //!
-//! Every answer is encoded at the request, from the two watch channels that streaming task and
-//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names
-//! the reason by a code; with `?verbose` a probe lists its checks as text.
+//! Every other answer is encoded at the request, from the two watch channels that streaming task
+//! and monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names the reason by a
+//! code; with `?verbose` a probe lists its checks as text.
 
 mod epoch;
 mod exposition;
@@ -27,6 +29,7 @@ mod settings;
 pub mod slot;
 mod slot_metrics;
 pub mod status;
+mod tap;
 pub mod verdict;
 pub mod view;
 mod witness;
@@ -47,6 +50,11 @@ pub async fn serve(
     sources: Sources,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let forget = sources.taps.clone().forget();
     let router = pages::router(settings, sources);
-    axum::serve(listener::Limited::new(listener), router).with_graceful_shutdown(shutdown).await
+    let server = axum::serve(listener::Limited::new(listener), router);
+    tokio::select! {
+        served = server.with_graceful_shutdown(shutdown) => served,
+        never = forget => match never {},
+    }
 }

@@ -17,6 +17,7 @@ use outbox_router::{
     },
     retention::{RetentionReport, TableFigures, TableReport},
     status::Observed,
+    tap::{TapShows, taps},
 };
 use relay::{
     Case, Code, Failure, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TableName,
@@ -73,6 +74,7 @@ pub(crate) async fn start() -> Endpoint {
         monitor: monitor_seen,
         observed: observed_seen,
         retention: retention_seen,
+        taps: taps(TapShows::Metadata).0,
     };
     let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
     Endpoint { address, relay, monitor, observed, server }
