@@ -28,4 +28,5 @@ mod setup;
 mod shutdown;
 mod tables;
 mod take_over;
+mod tap;
 mod where_is;

@@ -32,6 +32,7 @@ use crate::{
     service,
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
     status::{Limits, Observed, observer},
+    tap,
 };
 
 /// Capacity of the channel from the monitor to the streaming task. The monitor sends each gap's
@@ -102,7 +103,8 @@ impl App {
         let (observations, observed) = watch::channel(Observed::begin(now));
         let (retention_reports, retention) =
             watch::channel(RetentionReport::initial(&removal, SystemTime::now()));
-        let sources = admin::Sources { relay, monitor, observed, retention };
+        let (taps, tap) = tap::taps(self.prepared.config.admin.tap);
+        let sources = admin::Sources { relay, monitor, observed, retention, taps };
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
@@ -116,6 +118,7 @@ impl App {
             monitor: monitor_events,
             reports: relay_reports,
             shutdown: stopping,
+            tap,
             clock,
         })?;
         let (relay, monitor) = (&sources.relay, &sources.monitor);

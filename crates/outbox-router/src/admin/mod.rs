@@ -1,5 +1,6 @@
 //! The admin endpoint: what people, probes and Prometheus read. It changes nothing, and shows
-//! nothing of any event's content: no payload, no key, no id.
+//! nothing of any event's content: no payload, no key, no id. The one exception is `/tap`, where
+//! the configuration says so (`admin.tap = "content"`).
 //!
 //! | path | read by | answer |
 //! |---|---|---|
@@ -9,6 +10,7 @@
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/startupz` | probes | 200 once the start is over, however it went; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
+//! | `/tap` | `outbox-router tap` | events as they are routed: [`crate::tap`] |
 //!
 //! Every answer is encoded at the request, from the watch channels that streaming task, monitor,
 //! observer and retention write; the page's events also once a second, for some seconds. `/livez`
@@ -34,6 +36,7 @@ mod settings;
 pub mod slot;
 mod slot_metrics;
 pub mod status;
+mod tap;
 pub mod verdict;
 pub mod view;
 mod witness;
@@ -52,5 +55,10 @@ pub async fn serve(
     sources: Sources,
     shutdown: impl Future<Output = ()>,
 ) {
-    listener::serve(listener, pages::router(settings, sources), shutdown).await;
+    let forget = sources.taps.clone().forget();
+    let router = pages::router(settings, sources);
+    tokio::select! {
+        () = listener::serve(listener, router, shutdown) => {}
+        never = forget => match never {},
+    }
 }

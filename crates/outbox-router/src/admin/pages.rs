@@ -36,6 +36,7 @@ pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
         .route("/readyz", get(ready))
         .route("/startupz", get(started))
         .route("/status.json", get(status_json))
+        .route("/tap", get(tap))
         .with_state(Admin { settings, sources, started: Arc::default() })
         .merge(page)
         .fallback(not_found)
@@ -78,8 +79,13 @@ async fn status_json(Shared(admin): Shared<Admin>) -> Response {
     json(StatusCode::OK, &StatusDocument::of(&admin.view()))
 }
 
+async fn tap(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
+    let told = super::tap::answer(&admin.sources.taps, query.as_deref()).await;
+    answer(told.status, told.content_type, told.body)
+}
+
 async fn not_found() -> Response {
-    let error = "there are /, /metrics, /livez, /readyz, /startupz and /status.json";
+    let error = "there are /, /metrics, /livez, /readyz, /startupz, /status.json and /tap";
     json(StatusCode::NOT_FOUND, &Refused { error })
 }
 

@@ -9,6 +9,7 @@ use crate::{
     monitor::{MonitorReport, RelayReport, Thresholds},
     retention::RetentionReport,
     status::{Limits, Observed},
+    tap::Taps,
 };
 
 /// What does not change while the router runs.
@@ -45,4 +46,6 @@ pub struct Sources {
     pub observed: watch::Receiver<Observed>,
     /// What retention publishes.
     pub retention: watch::Receiver<RetentionReport>,
+    /// Who is shown events as they are routed.
+    pub taps: Taps,
 }

@@ -35,6 +35,7 @@ use super::{
     table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
 };
+use crate::tap::TapShows;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -100,6 +101,8 @@ const ON_ERROR: &[(&str, OnError)] = &[named(OnError::Halt), named(OnError::Dead
 const fn named(policy: OnError) -> (&'static str, OnError) {
     (policy.as_str(), policy)
 }
+const TAP_SHOWS: &[(&str, TapShows)] =
+    &[("metadata", TapShows::Metadata), ("content", TapShows::Content)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -422,6 +425,11 @@ tables! {
         /// without authentication: keep it on loopback or a private network.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8788)),
             text("an address with a port", parse::address, ToString::to_string);
+        /// What `outbox-router tap` (/tap) shows of events as they are routed. metadata: table,
+        /// topic, partition, LSN, types and sizes, but nothing of their content. content: also
+        /// keys (up to 1 KiB), values (up to 4 KiB) and headers (up to 32, with 4 KiB of values);
+        /// then everybody who reaches listen can read events.
+        tap: TapShows = TapShows::Metadata, choice(TAP_SHOWS);
     }
 
     /// `[log]`

@@ -79,6 +79,7 @@ use crate::{
     kafka::{DeliveryFailure, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::{ReplicationStream, WAL_SENDER_TIMEOUT},
+    tap::Tap,
     warning::warn,
 };
 
@@ -118,6 +119,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     monitor: mpsc::Receiver<MonitorEvent>,
     reports: watch::Sender<RelayReport>,
     shutdown: watch::Receiver<Running>,
+    tap: Tap,
     acks: Acks,
     coalesce: Coalesce,
     announcer: Announcer,
@@ -154,6 +156,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             monitor: parts.monitor,
             reports: parts.reports,
             shutdown: parts.shutdown,
+            tap: parts.tap,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
             announcer: Announcer::default(),

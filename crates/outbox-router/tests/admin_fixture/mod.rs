@@ -17,6 +17,7 @@ use outbox_router::{
     },
     retention::{RetentionReport, TableFigures, TableReport},
     status::Observed,
+    tap::{TapShows, taps},
 };
 use relay::{
     Case, Code, Failure, Latencies, Lsn, Reconnects, RowsIgnored, Snapshot, State, TableName,
@@ -81,6 +82,7 @@ pub(crate) fn start_on(
         monitor: monitor_seen,
         observed: observed_seen,
         retention: retention_seen,
+        taps: taps(TapShows::Metadata).0,
     };
     let server = tokio::spawn(serve(listener, settings, sources, shutdown));
     Endpoint { address, relay, monitor, observed, server }

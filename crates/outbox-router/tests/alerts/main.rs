@@ -8,6 +8,7 @@ mod admin_fixture;
 mod case;
 mod cases;
 mod command;
+mod dashboard;
 mod files;
 
 use std::{

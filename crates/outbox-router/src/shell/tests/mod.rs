@@ -52,7 +52,10 @@ use self::{
     walsender::Walsender,
 };
 use super::*;
-use crate::postgres::Fill;
+use crate::{
+    postgres::Fill,
+    tap::{self, TapShows},
+};
 
 const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
@@ -132,6 +135,8 @@ impl Fixture {
         let (reports, seen) =
             watch::channel(RelayReport { snapshot, published_at: Instant::now() });
         let (stop, stopping) = watch::channel(Running::On);
+        // Without its other end nobody listens.
+        let (_, tap) = tap::taps(TapShows::Metadata);
         let test_waker = TestWaker::default();
         let (postgres, kafka) =
             (ScriptedPostgres::new(test_waker.clone()), ScriptedKafka::new(test_waker.clone()));
@@ -146,6 +151,7 @@ impl Fixture {
             monitor: events,
             reports,
             shutdown: stopping,
+            tap,
             clock,
         });
         let (watched, late) = watchdog(test_waker.clone());
