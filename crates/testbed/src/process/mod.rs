@@ -7,6 +7,7 @@
 //! starts all of them.
 
 mod proc;
+mod stopped;
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -209,6 +210,9 @@ impl Process {
         if self.child.try_wait()?.is_none() {
             kill_process(self.pid, signal)
                 .with_context(|| format!("cannot signal process {}", self.pid()))?;
+            if signal == Signal::STOP {
+                stopped::wait(self.pid)?;
+            }
         }
         Ok(())
     }
@@ -225,10 +229,16 @@ impl Process {
         }
         // First, so that a stopped one starts no further child.
         kill_process(self.pid, signal)?;
+        if signal == Signal::STOP {
+            stopped::wait(self.pid)?;
+        }
         for pid in descendants_of(self.pid)? {
             match kill_process(pid, signal) {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(error).context("cannot signal a child process"),
+            }
+            if signal == Signal::STOP {
+                stopped::wait(pid)?;
             }
         }
         Ok(())
