@@ -26,6 +26,7 @@ mod retention;
 mod service;
 mod setup;
 mod shutdown;
+mod statistics;
 mod tables;
 mod take_over;
 mod tap;

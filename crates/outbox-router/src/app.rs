@@ -24,7 +24,7 @@ use crate::{
     block_on::block_on,
     cli::Exit,
     held::{HeldStore, Keep},
-    kafka::KafkaSettings,
+    kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source, witness_key},
@@ -104,7 +104,8 @@ impl App {
         let (retention_reports, retention) =
             watch::channel(RetentionReport::initial(&removal, SystemTime::now()));
         let (taps, tap) = tap::taps(self.prepared.config.admin.tap);
-        let sources = admin::Sources { relay, monitor, observed, retention, taps };
+        let (kafka, brokers) = self.kafka();
+        let sources = admin::Sources { relay, monitor, observed, retention, brokers, taps };
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
@@ -112,7 +113,7 @@ impl App {
             relay: core,
             postgres: self.source(),
             held: self.held_store(),
-            kafka: self.prepared.kafka.clone(),
+            kafka,
             state_topic: self.prepared.config.kafka.state_topic.clone(),
             witness_key: self.witness_key(),
             monitor: monitor_events,
@@ -205,6 +206,14 @@ impl App {
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
+    }
+
+    /// How to make the producer, and where librdkafka's statistics of it are read, if they are
+    /// wanted.
+    fn kafka(&self) -> (KafkaSettings, Option<watch::Receiver<BrokerStatistics>>) {
+        let feed = self.prepared.config.kafka.statistics.map(StatisticsFeed::every);
+        let (statistics, brokers) = feed.unzip();
+        (KafkaSettings { statistics, ..self.prepared.kafka.clone() }, brokers)
     }
 
     fn held_settings(&self) -> HeldSettings {

@@ -230,6 +230,8 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
         timestamp: timestamp(&config.outboxes()),
         window_bytes: size(config.limits.window_bytes),
         row_bytes: size(config.limits.row_bytes),
+        // Only `run` has somebody who reads them.
+        statistics: None,
     }
 }
 

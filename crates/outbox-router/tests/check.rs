@@ -70,6 +70,8 @@ async fn a_property_that_weakens_a_guarantee_is_refused() {
         ("kafka.properties.enable.idempotence=false", "kafka.properties.enable.idempotence is"),
         ("kafka.properties.request.required.acks=0", "kafka.properties.request.required.acks is"),
         ("kafka.properties.bootstrap.servers=a:1", "set kafka.bootstrap_servers"),
+        ("kafka.properties.statistics.interval.ms=10000", "is refused: set kafka.statistics"),
+        ("kafka.statistics=100ms", "is not between 1s and 1h"),
         ("kafka.properties.message.max.bytes=1000000", "a row of limits.row_bytes needs"),
     ] {
         assert_refused(&check(&[setting]).await, what);

@@ -2,8 +2,9 @@
 //! important one.
 //!
 //! All carry the label `pipeline`; those of the slot also carry `slot`. Label values come from
-//! closed sets, except `topic`, of which the core counts a hundred one by one. Every series exists
-//! from the start, so that an alert sees its first increase; the few that may be absent say so.
+//! closed sets, except `topic`, `broker` and `address`: a hundred topics and a hundred brokers are
+//! counted one by one. Every series exists from the start, so that an alert sees its first
+//! increase; the few that may be absent say so.
 
 use std::time::SystemTime;
 
@@ -13,6 +14,7 @@ use relay::{
 };
 
 use super::{
+    brokers,
     epoch::epoch,
     exposition::{Page, Type, seconds},
     held, process, retention, slot_metrics,
@@ -44,6 +46,7 @@ pub fn encode(view: &View<'_>) -> String {
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
     retention::metrics(&mut pipeline, view);
     of_topics(&mut pipeline, &view.relay.snapshot);
+    brokers::metrics(&mut pipeline, view);
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")
         .whole(&[("version", env!("CARGO_PKG_VERSION"))], 1);

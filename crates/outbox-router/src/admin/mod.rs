@@ -19,6 +19,7 @@
 //!
 //! Clients are not trusted to be well-behaved: [`listener`] and [`room`] say what they may cost.
 
+mod brokers;
 mod connection;
 mod epoch;
 mod exposition;

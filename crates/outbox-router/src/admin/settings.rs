@@ -6,6 +6,7 @@ use relay::Window;
 use tokio::sync::watch;
 
 use crate::{
+    kafka::BrokerStatistics,
     monitor::{MonitorReport, RelayReport, Thresholds},
     retention::RetentionReport,
     status::{Limits, Observed},
@@ -46,6 +47,8 @@ pub struct Sources {
     pub observed: watch::Receiver<Observed>,
     /// What retention publishes.
     pub retention: watch::Receiver<RetentionReport>,
+    /// What librdkafka tells of the brokers; `None` where `kafka.statistics` is off.
+    pub brokers: Option<watch::Receiver<BrokerStatistics>>,
     /// Who is shown events as they are routed.
     pub taps: Taps,
 }

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::{AdminSettings, Sources};
 use crate::{
+    kafka::BrokerStatistics,
     monitor::{Gap, MonitorReport, RelayReport},
     retention::RetentionReport,
     status::{Facts, Observed, Verdict, facts},
@@ -22,6 +23,8 @@ pub struct View<'a> {
     pub observed: Observed,
     /// What retention published last.
     pub retention: RetentionReport,
+    /// What librdkafka told of the brokers last; `None` where `kafka.statistics` is off.
+    pub brokers: Option<BrokerStatistics>,
     /// When the request came.
     pub now: Instant,
 }
@@ -36,6 +39,7 @@ impl<'a> View<'a> {
             monitor: sources.monitor.borrow().clone(),
             observed: sources.observed.borrow().clone(),
             retention: sources.retention.borrow().clone(),
+            brokers: sources.brokers.as_ref().map(|brokers| brokers.borrow().clone()),
             now: Instant::now(),
         }
     }

@@ -22,8 +22,8 @@ use super::{
     entry::KeyEntry,
     kinds::{
         Kind, Named, choice, connection, count, count_because, count_or_broker_default, duration,
-        envelope, extra_headers, filter, group, inline, optional_text, properties, section,
-        sections, size, switch, text, tombstones,
+        envelope, extra_headers, filter, group, inline, optional_duration, optional_text,
+        properties, section, sections, size, switch, text, tombstones,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -325,6 +325,15 @@ tables! {
         /// while no router runs, and a restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
             text("a topic's name, or \"\"", parse::state_topic, parse::print_optional_topic);
+        // librdkafka's timer has a resolution of one second.
+        /// How often librdkafka's statistics of each broker are taken: its connection, round-trip
+        /// times, requests that wait, errors, retries and time-outs, as outbox_kafka_broker_* in
+        /// /metrics. They cost CPU, the more the more topics and partitions there are.
+        statistics: Option<Duration> = None, optional_duration(
+            SECOND..=HOUR,
+            "no statistics are taken, and there are no outbox_kafka_broker_* metrics",
+            Duration::from_secs(10)
+        );
         /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
         /// fixed, and refused here).
         properties: Properties = Properties::default(), properties(&[

@@ -19,6 +19,7 @@ mod overrides;
 mod settings;
 mod sink;
 mod state;
+mod statistics;
 mod timestamps;
 mod topic_reader;
 mod topics;
@@ -34,6 +35,10 @@ pub use settings::{KafkaSettings, TopicCreation};
 pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
+};
+pub use statistics::{
+    BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,
+    Waiting,
 };
 pub use topic_reader::{Extent, PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
 pub use topics::{Retention, TopicClient, TopicDescription, TopicLookup, TopicReading};

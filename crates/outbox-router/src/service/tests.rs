@@ -35,6 +35,7 @@ fn view(settings: &AdminSettings, state: State) -> View<'_> {
             &RetentionSettings::of(&config),
             SystemTime::UNIX_EPOCH,
         ),
+        brokers: None,
         now,
     }
 }

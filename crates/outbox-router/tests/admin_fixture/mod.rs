@@ -8,6 +8,7 @@ use std::{
 
 use outbox_router::{
     admin::{AdminSettings, Sources, serve},
+    kafka::{BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, Waiting},
     monitor::{
         MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds,
         watch::{
@@ -53,13 +54,28 @@ pub(crate) async fn start() -> Endpoint {
     start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), std::future::pending())
 }
 
+/// Starts such an endpoint without librdkafka's statistics.
+#[allow(dead_code, reason = "only one test has none")]
+pub(crate) async fn start_without_statistics() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    serve_on(listener, None, std::future::pending())
+}
+
 /// Starts such an endpoint on a socket of the test's own, until `shutdown`.
+pub(crate) fn start_on(
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Endpoint {
+    serve_on(listener, Some(brokers()), shutdown)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a test has no app.rs; the task ends with the endpoint"
 )]
-pub(crate) fn start_on(
+fn serve_on(
     listener: TcpListener,
+    brokers: Option<BrokerStatistics>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Endpoint {
     let address = listener.local_addr().unwrap();
@@ -82,6 +98,7 @@ pub(crate) fn start_on(
         monitor: monitor_seen,
         observed: observed_seen,
         retention: retention_seen,
+        brokers: brokers.map(|brokers| watch::channel(brokers).1),
         taps: taps(TapShows::Metadata).0,
     };
     let server = tokio::spawn(serve(listener, settings, sources, shutdown));
@@ -125,6 +142,43 @@ pub(crate) fn removed() -> RetentionReport {
         failure: Some(Failure::of(Case::RetentionLocked, "a lock was not given")),
         waits: None,
         abandoned: 2,
+    }
+}
+
+/// A broker that works, and one that nothing is sent to.
+pub(crate) fn brokers() -> BrokerStatistics {
+    let busy = BrokerFigures {
+        address: "kafka-1.example:9092".to_owned(),
+        connection: Some(BrokerConnection::Up),
+        unsent: Waiting { requests: 1, records: 20 },
+        unanswered: Waiting { requests: 5, records: 400 },
+        round_trip: Some(RoundTrip {
+            mean: Duration::from_micros(2_500),
+            p50: Duration::from_millis(2),
+            p99: Duration::from_millis(20),
+            max: Duration::from_millis(25),
+        }),
+        requests: 1_000,
+        sent_bytes: 500_000,
+        received_bytes: 60_000,
+        send_errors: 1,
+        retries: 2,
+        timeouts: 3,
+        connects: 5,
+        disconnects: 4,
+        throttled: Duration::from_millis(1_500),
+    };
+    let idle = BrokerFigures {
+        address: "kafka-2.example:9092".to_owned(),
+        connection: Some(BrokerConnection::Idle),
+        round_trip: None,
+        ..busy.clone()
+    };
+    BrokerStatistics {
+        interval: Duration::from_secs(10),
+        received: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+        brokers: BTreeMap::from([(1, busy), (2, idle)]),
+        others: 3,
     }
 }
 

@@ -19,8 +19,11 @@ fn dashboard() -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-fn panels(dashboard: &Value) -> &[Value] {
-    dashboard["panels"].as_array().unwrap()
+/// Every panel, with those that a collapsed row holds within itself.
+fn panels(dashboard: &Value) -> Vec<&Value> {
+    let held = |row| Value::as_array(row).into_iter().flatten();
+    let top = dashboard["panels"].as_array().unwrap().iter();
+    top.flat_map(|panel| [panel].into_iter().chain(held(&panel["panels"]))).collect()
 }
 
 /// Each expression, with the title of its panel.
@@ -80,7 +83,8 @@ async fn every_label_of_a_legend_is_one_that_is_exported() {
         labels.extend(pairs.filter_map(|pair| pair.split_once('=').map(|(name, _)| name)));
     }
     let dashboard = dashboard();
-    for target in panels(&dashboard).iter().flat_map(|panel| panel["targets"].as_array()).flatten()
+    for target in
+        panels(&dashboard).into_iter().flat_map(|panel| panel["targets"].as_array()).flatten()
     {
         let legend = target["legendFormat"].as_str().unwrap();
         for shown in legend.split("{{").skip(1) {
@@ -132,7 +136,7 @@ fn it_can_be_imported_anywhere() {
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let names: Vec<&str> = variables.iter().map(|v| v["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["datasource", "pipeline", "runbook"]);
-    for panel in panels(&dashboard).iter().filter(|panel| panel["type"] != "row") {
+    for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] != "row") {
         let title = &panel["title"];
         let defaults = &panel["fieldConfig"]["defaults"];
         assert!(defaults["unit"].is_string(), "{title} has no unit");

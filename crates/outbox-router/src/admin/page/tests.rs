@@ -74,6 +74,7 @@ impl Router {
             monitor: self.monitor.clone(),
             observed: self.observed.clone(),
             retention: sources,
+            brokers: None,
             now: Instant::now(),
         };
         document(&Shown::of(&view)).into_string()
