@@ -129,10 +129,12 @@ fn unready_to_take_over(view: &View<'_>) -> Option<Reason> {
         // PostgreSQL does not answer, or another server does, which is a finding.
         ObservedSlot::Unknown => {
             let failure = view.monitor.trouble.as_ref().or(defect);
-            Some(failure.map_or_else(
-                || Reason::not_streaming(view),
-                |failure| Reason::of(failure, view),
-            ))
+            Some(
+                failure.map_or_else(
+                    || Reason::not_streaming(view),
+                    |failure| Reason::of(failure, view),
+                ),
+            )
         }
         ObservedSlot::Missing | ObservedSlot::Seen(_) => {
             defect.map(|failure| Reason::of(failure, view))

@@ -7,7 +7,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use super::{pins::WalPin, polled::Polled, rates::Rates, watch::SlotWatch};
+use super::{pins::WalPin, polled::Polled, rates::Rates, tables::TableSize, watch::SlotWatch};
 
 /// What the streaming task publishes: the core's snapshot, and when it was taken. The task renews
 /// the report every half second, in every state: a report that is not renewed means that the task
@@ -50,6 +50,8 @@ pub struct MonitorReport {
     /// Decided dead letters that only the router keeps from leaving, as they were counted last;
     /// `None` before they could be counted.
     pub decided: Option<u64>,
+    /// The sizes of the outbox tables, as they were read last; empty before that.
+    pub tables: Vec<TableSize>,
     /// How fast WAL is written and how fast the slot falls behind; `None` until the slot was read
     /// twice.
     pub rates: Option<Rates>,
@@ -97,6 +99,7 @@ impl MonitorReport {
             gap: None,
             pin: None,
             decided: None,
+            tables: Vec::new(),
             rates: None,
             seconds_to_limit: None,
             watch: SlotWatch::default(),

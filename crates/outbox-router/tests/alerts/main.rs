@@ -60,9 +60,12 @@ fn assert_hold(scope: &Scope, cases: &[&Case]) {
     let folder = tempfile::tempdir().unwrap();
     let rules = rules(scope);
     std::fs::write(folder.path().join("rules.yml"), rules.print(Form::Prometheus)).unwrap();
-    let file = promtool_file("rules.yml", &rules, cases);
-    std::fs::write(folder.path().join("test.yml"), file).unwrap();
-    accepted(&promtool(&["test", "rules", "test.yml"], folder.path(), ""));
+    let (long, short): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.is_long());
+    for (evaluation, cases) in [("15s", short), ("5m", long)] {
+        let file = promtool_file("rules.yml", evaluation, &rules, &cases);
+        std::fs::write(folder.path().join("test.yml"), file).unwrap();
+        accepted(&promtool(&["test", "rules", "test.yml"], folder.path(), ""));
+    }
 }
 
 #[test]

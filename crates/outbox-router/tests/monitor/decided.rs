@@ -70,6 +70,9 @@ async fn a_table_that_is_locked_leaves_the_figure_as_it_was_and_the_slot_seen() 
     let report = fixture.report.borrow().clone();
     assert!(report.trouble.is_none() && report.slot.health().is_some(), "{report:?}");
     assert_eq!(report.decided, Some(1), "an alert on it must not end");
-    client.batch_execute("rollback; update outbox_router.held set state = 'dropped'").await.unwrap();
+    client
+        .batch_execute("rollback; update outbox_router.held set state = 'dropped'")
+        .await
+        .unwrap();
     until(&mut fixture, 0).await;
 }

@@ -147,7 +147,7 @@ impl<C> Monitor<C> {
     }
 
     /// Whether the monitor reaches another server than the stream comes from.
-    fn is_elsewhere(&self) -> bool {
+    pub(super) fn is_elsewhere(&self) -> bool {
         self.report.findings.iter().any(|finding| finding.code == Code::MonitorElsewhere)
     }
 }

@@ -37,6 +37,7 @@ mod found;
 mod gaps;
 mod memory;
 mod ports;
+mod tables;
 
 use decision::gap_decided;
 use figures_memory::{ConnectionBroke, FiguresMemory};
@@ -69,6 +70,7 @@ pub async fn run(
                 monitor.take(reading);
                 monitor.publish();
                 monitor.read_figures().await;
+                monitor.read_tables().await;
             }
             Err(failure) => monitor.not_read(failure),
         }
@@ -106,6 +108,8 @@ struct Monitor<C> {
     thresholds: Watch,
     pace: SlotRates,
     figures: FiguresMemory,
+    /// When the sizes of the tables are read again; `None`: now.
+    tables_due: Option<Instant>,
     stop: Option<StopReported>,
 }
 
@@ -234,6 +238,7 @@ impl<C> Monitor<C> {
             found: None,
             pace: SlotRates::default(),
             figures: FiguresMemory::default(),
+            tables_due: None,
             stop: None,
         }
     }

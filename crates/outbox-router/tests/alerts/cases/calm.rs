@@ -91,6 +91,7 @@ const SERIES: &[(&str, &str)] = &[
         "0+15x240",
     ),
     (r#"outbox_retention_keep_seconds{pipeline="shop",instance="a"}"#, "86400x240"),
+    (r#"outbox_table_bytes{pipeline="shop",table="public.outbox",instance="a"}"#, "16384x240"),
     (r#"outbox_table_rows{pipeline="shop",table="public.outbox",instance="a"}"#, "1000x240"),
     (
         r#"outbox_table_oldest_row_seconds{pipeline="shop",table="public.outbox",instance="a"}"#,

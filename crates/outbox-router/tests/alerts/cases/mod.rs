@@ -4,8 +4,8 @@ mod calm;
 mod delivery;
 mod held;
 mod one_pipeline;
-mod retention;
 mod restart;
+mod retention;
 mod routers;
 mod scrape;
 mod slot;
@@ -28,6 +28,6 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
         restart::CASES,
         scrape::CASES,
     ]
-        .into_iter()
-        .flatten()
+    .into_iter()
+    .flatten()
 }

@@ -30,10 +30,7 @@ pub(crate) const CASES: &[Case] = &[
                 r#"outbox_slot_last_poll_timestamp_seconds{pipeline="shop",slot="s",instance="b"}"#,
                 "_x61 0x99 2400+15x20",
             ),
-            (
-                r#"outbox_slot_bytes_behind{pipeline="shop",slot="s",instance="b"}"#,
-                "_x161 0x20",
-            ),
+            (r#"outbox_slot_bytes_behind{pipeline="shop",slot="s",instance="b"}"#, "_x161 0x20"),
             (
                 r#"outbox_slot_seconds_to_limit{pipeline="shop",slot="s",instance="b"}"#,
                 "_x161 1e18x20",
