@@ -96,6 +96,7 @@ async fn while_postgresql_does_not_answer_the_slots_numbers_keep_their_last_valu
     for line in [
         "bytes_behind{pipeline=\"shop\",slot=\"shop_slot\"} 1024",
         "exists{pipeline=\"shop\",slot=\"shop_slot\"} 1",
+        "catalog_xmin_age{pipeline=\"shop\",slot=\"shop_slot\"} 7",
     ] {
         assert!(text.contains(&format!("\noutbox_slot_{line}\n")), "{line} in\n{text}");
     }
@@ -141,14 +142,75 @@ async fn a_slot_that_is_not_there_is_inactive_and_does_not_exist() {
     assert_eq!(endpoint.status().await["slot"], Value::Null);
 }
 
-/// Of a series that appears late, an alert misses the beginning.
+/// Absent before the first reading.
+const READ_BY_THE_MONITOR: [&str; 16] = [
+    "outbox_held_decided",
+    "outbox_slot_bytes_behind",
+    "outbox_slot_catalog_xmin_age",
+    "outbox_slot_failover",
+    "outbox_slot_inactive_since_timestamp_seconds",
+    "outbox_slot_invalidated",
+    "outbox_slot_lsn_bytes",
+    "outbox_slot_others_inactive",
+    "outbox_slot_pin_age_seconds",
+    "outbox_slot_retained_bytes",
+    "outbox_slot_safe_wal_bytes",
+    "outbox_slot_seconds_to_limit",
+    "outbox_slot_spill_bytes_total",
+    "outbox_slot_synced",
+    "outbox_slot_wal_status",
+    "outbox_wal_bytes_per_second",
+];
+
+/// A router that was started while PostgreSQL is down knows nothing. Zeros would end the alerts on
+/// what the router before it has seen.
+#[tokio::test]
+async fn what_was_never_read_is_absent_and_not_zero() {
+    let endpoint = start().await;
+    let full = endpoint.get("/metrics").await;
+    endpoint.monitor.send_replace(MonitorReport::initial(Instant::now()));
+    let empty = endpoint.get("/metrics").await;
+    let slot = r#"{pipeline="shop",slot="shop_slot"}"#;
+    for name in ["bytes_behind", "seconds_to_limit", "pin_age_seconds", "others_inactive"] {
+        let series = format!("\noutbox_slot_{name}{slot} ");
+        assert!(full.contains(&series) && !empty.contains(&series), "{series} in {empty}");
+    }
+    for name in ["outbox_slot_wal_status{", "outbox_held_decided{"] {
+        assert!(full.contains(name) && !empty.contains(name), "{name} in {empty}");
+    }
+    for name in ["last_poll", "figures_last_poll"] {
+        let line = format!("\noutbox_slot_{name}_timestamp_seconds{slot} 0\n");
+        assert!(empty.contains(&line), "{line} in {empty}");
+    }
+    // One reading does not tell how fast the limit comes nearer.
+    endpoint.monitor.send_replace(report());
+    endpoint.monitor.send_modify(|report| report.watch.last.as_mut().unwrap().to_limit = None);
+    let once = endpoint.get("/metrics").await;
+    assert!(!once.contains("outbox_slot_seconds_to_limit{"), "{once}");
+}
+
+/// The streaming task hangs: its state is what it said last, and the verdict says that it is mute.
+#[tokio::test]
+async fn a_task_that_hangs_is_a_verdict_although_the_state_is_streaming() {
+    let endpoint = start().await;
+    endpoint.relay.send_modify(|report| report.published_at -= Duration::from_secs(31));
+    let text = endpoint.get("/metrics").await;
+    for line in [
+        r#"outbox_state{pipeline="shop",state="streaming"} 1"#,
+        r#"outbox_verdict{pipeline="shop",verdict="failed"} 1"#,
+        r#"outbox_verdict{pipeline="shop",verdict="ok"} 0"#,
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
+    }
+}
+
+/// Of a series that appears late, an alert misses the beginning. What the monitor reads is absent
+/// until then, and the alerts on it ask for its size, and not for its increase.
 #[tokio::test]
 async fn every_series_exists_before_anything_was_read() {
     let endpoint = start().await;
     let full = endpoint.get("/metrics").await;
-    endpoint
-        .monitor
-        .send_replace(MonitorReport { decided: Some(0), ..MonitorReport::initial(Instant::now()) });
+    endpoint.monitor.send_replace(MonitorReport::initial(Instant::now()));
     endpoint.relay.send_replace(RelayReport {
         snapshot: relay::testing::samples::empty_snapshot(State::Starting),
         published_at: Instant::now(),
@@ -158,9 +220,10 @@ async fn every_series_exists_before_anything_was_read() {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
     };
-    // Which topics there are, and whether a limit is set, the data and the server say.
+    // Which topics there are, the data say.
     let may_be_late = |series: &&String| {
-        series.contains("topic=\"outbox.event.") || series.contains("safe_wal_bytes")
+        let name = series.split('{').next().unwrap();
+        series.contains("topic=\"outbox.event.") || READ_BY_THE_MONITOR.contains(&name)
     };
     let (before, after) = (series(&empty), series(&full));
     let late: Vec<&String> =
@@ -418,6 +481,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
 #[tokio::test]
 async fn the_status_has_its_documented_shape() {
     let endpoint = start().await;
+    endpoint.monitor.send_modify(|report| report.watch.figures = None);
     let mut status = endpoint.status().await;
     for path in [
         "/age_seconds",

@@ -13,6 +13,7 @@ use outbox_router::{
         MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds,
         watch::{
             LastSlot,
+            figures::{Limits, OtherSlots, SlotFigures, Spill},
             limit::{SlotLimit, TimeToLimit},
         },
     },
@@ -203,9 +204,37 @@ pub(crate) fn report() -> MonitorReport {
         rates: None,
         to_limit: Some(TimeToLimit { seconds: f64::INFINITY, limit: SlotLimit::WalKeepSize }),
     });
+    report.watch.figures = Some(figures(now));
     report.seconds_to_limit = Some(f64::INFINITY);
     report.decided = Some(0);
     report
+}
+
+/// What a role sees that may not list `pg_wal`.
+fn figures(now: Instant) -> SlotFigures {
+    SlotFigures {
+        read: Polled { at: now, wall: SystemTime::now() },
+        limits: Limits {
+            wal_keep_bytes: None,
+            idle_timeout_seconds: None,
+            wal_sender_timeout_seconds: Some(60.0),
+            slots_max: 10,
+            slots_used: 1,
+        },
+        spill: Some(Spill {
+            spill_txns: 0,
+            spill_count: 0,
+            spill_bytes: 0,
+            stream_bytes: 0,
+            total_bytes: 0,
+        }),
+        pins: Vec::new(),
+        other_slots: OtherSlots { inactive: 0, largest: None },
+        catalog_xmin_age: Some(7),
+        standbys: None,
+        wal_directory: None,
+        denied: Vec::new(),
+    }
 }
 
 impl Endpoint {

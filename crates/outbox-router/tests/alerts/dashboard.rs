@@ -7,8 +7,12 @@ use serde_json::Value;
 
 use super::{accepted, admin_fixture, promtool};
 
-/// What `$pipeline` and `$__rate_interval` stand for where Prometheus reads an expression.
-const VARIABLES: [(&str, &str); 2] = [("$pipeline", "shop"), ("$__rate_interval", "1m")];
+/// What the variables stand for where Prometheus reads an expression.
+const VARIABLES: [(&str, &str); 3] =
+    [("$pipeline", "shop"), ("$namespace", ".*"), ("$__rate_interval", "1m")];
+
+/// What each metric is narrowed by.
+const CHOSEN: &str = "{pipeline=~\"$pipeline\",namespace=~\"$namespace\"";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -65,7 +69,14 @@ async fn every_metric_of_the_dashboard_is_exported_and_of_the_chosen_pipelines()
                 // The role may not list the directory in the fixture.
                 || name == "outbox_wal_directory_bytes";
             assert!(is_exported, "{title} asks for {name}");
-            assert!(rest.starts_with("{pipeline=~\"$pipeline\""), "{title}: {name}{rest}");
+            assert!(rest.starts_with(CHOSEN), "{title}: {name}{rest}");
+        }
+        // Pipelines of one name in two namespaces are two, as they are for the rules.
+        for grouped in ["by (", "on ("].iter().flat_map(|word| expression.split(word).skip(1)) {
+            let labels = grouped.split(')').next().unwrap();
+            // A histogram is drawn of all that are chosen.
+            let is_whole = labels == "le";
+            assert!(is_whole || labels.contains("namespace, pipeline"), "{title}: {expression}");
         }
     }
 }
@@ -75,8 +86,8 @@ async fn every_metric_of_the_dashboard_is_exported_and_of_the_chosen_pipelines()
 #[tokio::test]
 async fn every_label_of_a_legend_is_one_that_is_exported() {
     let text = admin_fixture::start().await.get("/metrics").await;
-    // Prometheus itself adds the instance.
-    let mut labels = BTreeSet::from(["instance"]);
+    // Prometheus itself adds these.
+    let mut labels = BTreeSet::from(["instance", "namespace"]);
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let inner = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         let pairs = inner.into_iter().flat_map(|(inner, _)| inner.split(','));
@@ -135,7 +146,9 @@ fn it_can_be_imported_anywhere() {
     assert_eq!(dashboard.get("id"), None, "Grafana gives it a number");
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let names: Vec<&str> = variables.iter().map(|v| v["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["datasource", "pipeline", "runbook"]);
+    assert_eq!(names, ["datasource", "namespace", "pipeline", "runbook"]);
+    // Outside of Kubernetes there is no such label, which `.*` matches.
+    assert_eq!(variables[1]["allValue"], ".*");
     for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] != "row") {
         let title = &panel["title"];
         let defaults = &panel["fieldConfig"]["defaults"];

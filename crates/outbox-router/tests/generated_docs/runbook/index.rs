@@ -22,7 +22,8 @@ long until PostgreSQL invalidates it, and what to type. Rows stay in the tables;
 while they and the slot are there.
 
 *critical* wakes somebody: events do not flow, or will soon be lost. *warning* can wait for the \
-day.
+day. The rules hold for scrape intervals of up to a minute; an alert comes one or two intervals \
+after the time below.
 
 ## Alerts
 
