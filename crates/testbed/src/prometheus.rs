@@ -1,4 +1,5 @@
-//! A real Prometheus that scrapes routers and evaluates rules, and is asked what fires, as a person on call is told.
+//! A real Prometheus that scrapes routers and evaluates rules, and is asked what fires, as a person
+//! on call is told.
 //!
 //! The program is the one of Debian's package `prometheus`, which `scripts/install.sh test`
 //! installs.

@@ -1,12 +1,12 @@
-//! Nobody sleeps through it: a real Prometheus with the shipped rules, twelve pipelines on which one
-//! event a minute is written, and twelve faults at once, at each of which one event is written.
+//! Nobody sleeps through it: a real Prometheus with the shipped rules, twelve pipelines on which
+//! one event a minute is written, and twelve faults at once, at each of which one event is written.
 //! While nothing is wrong no alert fires; each fault fires its alert within three minutes, and the
 //! alert goes on firing until the cause is gone.
 //!
 //! The rules are what `outbox-router alerts --every-pipeline` prints. The default run divides their
-//! durations, the scrape interval and the three minutes by [`FASTER`] (`--faster`), so that it takes
-//! about three minutes; thresholds and rules are the same. `OUTBOX_ALERTS_FASTER=1` runs them as
-//! they are shipped (docs/testing.md).
+//! durations, the scrape interval and the three minutes by [`FASTER`] (`--faster`), so that it
+//! takes about three minutes; thresholds and rules are the same. `OUTBOX_ALERTS_FASTER=1` runs them
+//! as they are shipped (docs/testing.md).
 
 mod fault;
 mod trickle;

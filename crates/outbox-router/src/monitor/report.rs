@@ -64,7 +64,8 @@ pub struct MonitorReport {
 }
 
 /// The slot as the last round read it. It is [`ObservedSlot::Unknown`] while PostgreSQL does not
-/// answer, or another server than the stream's does: figures from before must not pass for present ones.
+/// answer, or another server than the stream's does: figures from before must not pass for present
+/// ones.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObservedSlot {
     /// The server from which the stream comes did not answer.

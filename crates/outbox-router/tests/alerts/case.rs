@@ -41,9 +41,9 @@ pub(crate) const fn quiet(at: &'static str, alert: &'static str) -> Check {
     Check { at, alert, fired: &[] }
 }
 
-/// A test file of promtool. The rules are evaluated every 15 s, also where the series have a value a
-/// minute: whoever scrapes once a minute may evaluate more often. What an alert's description says
-/// and where its page is follow from the table; labels and summary are what the case says.
+/// A test file of promtool. The rules are evaluated every 15 s, also where the series have a value
+/// a minute: whoever scrapes once a minute may evaluate more often. What an alert's description
+/// says and where its page is follow from the table; labels and summary are what the case says.
 pub(crate) fn promtool_file(
     rule_file: &str,
     evaluation: &str,

@@ -1,5 +1,5 @@
-//! Prometheus scrapes once a minute, which is its default, loses a scrape, and evaluates more often.
-//! Each alert that looks back fires all the same, and does not end in between.
+//! Prometheus scrapes once a minute, which is its default, loses a scrape, and evaluates more
+//! often. Each alert that looks back fires all the same, and does not end in between.
 
 use crate::case::{Case, Check, Fired, fires, quiet};
 
