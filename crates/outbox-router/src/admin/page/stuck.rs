@@ -76,7 +76,9 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
 
 fn items(shown: &Shown<'_>) -> Vec<Item> {
     let status = &shown.status;
-    let mut items: Vec<Item> = status.witness.gaps.iter().map(gap).collect();
+    let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
+    let mut items: Vec<Item> =
+        status.witness.gaps.iter().map(|open| gap(open, !is_said(code_of(open)))).collect();
     items.extend(status.witness.began_without.as_ref().map(|mark| {
         Item::of("the pipeline began without a witness")
             .because(format!("at {}; nothing shows whether earlier events are complete", mark.lsn))
@@ -91,10 +93,13 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
                 .because(format!("{events} in flight")),
         );
     }
-    if let Some(age) = long(status.window.waiting_for_ack_seconds) {
+    let unanswered = long(status.window.waiting_for_ack_seconds);
+    if let Some(age) = unanswered {
         items.push(Item::of("no answer of Kafka").for_seconds(Some(age)));
     }
-    if let Some(age) = long(Some(status.verdict.seconds_without_progress)) {
+    // Beside the line above it would be a second age of the same.
+    let stands = Some(status.verdict.seconds_without_progress);
+    if let Some(age) = long(stands.filter(|_| unanswered.is_none())) {
         items.push(Item::of("no position has moved").for_seconds(Some(age)));
     }
     if let Some(trouble) = &status.monitor.trouble {
@@ -124,17 +129,22 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
             .with_command(failure.hint.clone())
     }));
     // What the verdict does not ask for: notes of the monitor.
-    let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
     let notes = status.monitor.findings.iter().filter(|finding| !is_said(finding.code));
     items.extend(notes.map(|note| Item::of(named(note)).with_command(note.hint.clone())));
     items
 }
 
-fn gap(gap: &OpenGap) -> Item {
+/// The code of a gap, which its name begins with.
+fn code_of(gap: &OpenGap) -> &str {
+    gap.name.split('@').next().unwrap_or_default()
+}
+
+/// A gap, with what to type unless that stands under "What to do".
+fn gap(gap: &OpenGap, with_hint: bool) -> Item {
     let until = gap.interval.to.at.as_deref().unwrap_or("an unknown time");
     Item::of(format!("gap {}: rows may be missing", gap.name))
         .because(format!("{}; seen at {until}", gap.message))
-        .with_command(gap.hint.clone())
+        .with_command(gap.hint.clone().filter(|_| with_hint))
 }
 
 fn pin(pin: &PinView) -> Item {
