@@ -102,7 +102,7 @@ impl Verdict {
         let needs_person = word == Word::Failed
             || waits.is_some()
             || word != Word::Standby && reason.is_some_and(waits_for_person);
-        let to_do = to_do(facts, reason);
+        let to_do = to_do(facts, word, &sentence, reason);
         Self { word, sentence, code, blame: facts.blame, needs_person, to_do }
     }
 
@@ -239,9 +239,10 @@ fn named(failure: &Failure) -> String {
     format!("{} ({})", failure.message_with_causes(), failure.code)
 }
 
-fn to_do(facts: &Facts<'_>, reason: Option<&Failure>) -> Vec<ToDo> {
+fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
     let mut list: Vec<ToDo> = Vec::new();
     let defects = facts.monitor.findings.iter().filter(|finding| !finding.is_note());
+    list.extend(unexplained(word, sentence, facts));
     let gap = facts.gap.map(ToDo::of_gap);
     for to_do in gap.into_iter().chain(reason.into_iter().chain(defects).map(ToDo::of)) {
         if !list.iter().any(|known| known.code == to_do.code) {
@@ -260,6 +261,16 @@ fn to_do(facts: &Facts<'_>, reason: Option<&Failure>) -> Vec<ToDo> {
         });
     }
     list
+}
+
+/// What nothing names a cause of.
+fn unexplained(word: Word, sentence: &str, facts: &Facts<'_>) -> Option<ToDo> {
+    let hint = match word {
+        Word::Failed if facts.stale_task.is_some() => "keep the log, and restart the router",
+        Word::Stalled => "outbox-router doctor",
+        _ => return None,
+    };
+    Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint.to_owned()) })
 }
 
 fn wait_for_standby(slot: &StandbySlot) -> ToDo {

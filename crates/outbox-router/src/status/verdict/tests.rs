@@ -173,6 +173,7 @@ fn a_stall_is_named_only_where_nothing_else_explains_it() {
     let stands = STALLED_AFTER;
     let stalled = judged_after(snapshot(State::Streaming), &seen(slot()), stands);
     assert_eq!(stalled.word, Word::Stalled);
+    assert_eq!(stalled.to_do[0].hint.as_deref(), Some("outbox-router doctor"));
     assert!(
         stalled.sentence.starts_with("no position has moved for 60 s, 60.0 MiB behind"),
         "{stalled:?}"
@@ -217,4 +218,6 @@ fn a_task_that_hangs_fails() {
     let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS, Instant::now()), Duration::ZERO);
     assert_eq!((verdict.word, verdict.code), (Word::Failed, None));
     assert!(verdict.sentence.contains("streaming task"), "{verdict:?}");
+    let hint = verdict.to_do[0].hint.as_deref();
+    assert_eq!((hint, verdict.acts()), (Some("keep the log, and restart the router"), "person"));
 }
