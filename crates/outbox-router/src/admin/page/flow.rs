@@ -47,9 +47,9 @@ impl Mark {
         }
     }
 
-    const fn flag(self, needs_person: bool) -> Option<&'static str> {
+    fn flag(self, shown: &Shown<'_>) -> Option<&'static str> {
         match self {
-            Self::Blamed if needs_person => Some("a person has to act"),
+            Self::Blamed if shown.needs_person() => Some("a person has to act"),
             Self::Blamed => Some("has to act"),
             Self::Held => Some("held by another"),
             Self::Well | Self::Wrong | Self::Idle => None,
@@ -61,21 +61,21 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let lag = shown.status.lag.as_ref();
     let waits = |bytes: Option<u64>| bytes.map(wording::bytes);
     let wal = shown.status.slot.as_ref().and_then(|slot| slot.wal_bytes_per_second);
-    let (view, needs_person) = (shown.view, shown.needs_person());
+    let view = shown.view;
     let rate = view.observed.trend.events_per_second(&view.relay.snapshot, view.now);
     html! {
         section id="flow" class="card" aria-labelledby="flow-title" {
             h2 id="flow-title" { "Flow" }
             ol.flow {
-                (postgres(shown).render(needs_person))
+                (postgres(shown).render(shown))
                 (edge("WAL", wal.map(format::bytes_rate)))
-                (slot(shown).render(needs_person))
+                (slot(shown).render(shown))
                 (edge("unread", waits(lag.map(|lag| lag.unread))))
-                (router(shown).render(needs_person))
+                (router(shown).render(shown))
                 (edge("unacked", waits(lag.map(|lag| lag.unacked))))
-                (kafka(shown, rate).render(needs_person))
+                (kafka(shown, rate).render(shown))
                 (edge("unconfirmed", waits(lag.map(|lag| lag.unconfirmed))))
-                (acknowledged(shown).render(needs_person))
+                (acknowledged(shown).render(shown))
             }
             (lag_bar::bar(shown))
         }
@@ -93,12 +93,12 @@ fn edge(what: &str, figure: Option<String>) -> Markup {
 }
 
 impl Node {
-    fn render(&self, needs_person: bool) -> Markup {
+    fn render(&self, shown: &Shown<'_>) -> Markup {
         html! {
             li class={"node " (self.mark.class())} {
                 h3 { (self.mark.shape().svg()) (self.name) }
                 p.says { (self.says) }
-                @if let Some(flag) = self.mark.flag(needs_person) { p.flag { (flag) } }
+                @if let Some(flag) = self.mark.flag(shown) { p.flag { (flag) } }
                 dl {
                     @for (what, figure) in &self.figures {
                         div { dt { (what) } dd { (figure) } }

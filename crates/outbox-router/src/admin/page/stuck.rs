@@ -77,8 +77,12 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
 fn items(shown: &Shown<'_>) -> Vec<Item> {
     let status = &shown.status;
     let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
-    let mut items: Vec<Item> =
-        status.witness.gaps.iter().map(|open| gap(open, !is_said(code_of(open)))).collect();
+    // What to type is under "What to do" then.
+    let gaps = status.witness.gaps.iter().map(|open| match is_said(code_of(open)) {
+        true => gap(open).with_command(None),
+        false => gap(open),
+    });
+    let mut items: Vec<Item> = gaps.collect();
     items.extend(status.witness.began_without.as_ref().map(|mark| {
         Item::of("the pipeline began without a witness")
             .because(format!("at {}; nothing shows whether earlier events are complete", mark.lsn))
@@ -139,12 +143,11 @@ fn code_of(gap: &OpenGap) -> &str {
     gap.name.split('@').next().unwrap_or_default()
 }
 
-/// A gap, with what to type unless that stands under "What to do".
-fn gap(gap: &OpenGap, with_hint: bool) -> Item {
+fn gap(gap: &OpenGap) -> Item {
     let until = gap.interval.to.at.as_deref().unwrap_or("an unknown time");
     Item::of(format!("gap {}: rows may be missing", gap.name))
         .because(format!("{}; seen at {until}", gap.message))
-        .with_command(gap.hint.clone().filter(|_| with_hint))
+        .with_command(gap.hint.clone())
 }
 
 fn pin(pin: &PinView) -> Item {

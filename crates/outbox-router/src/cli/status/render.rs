@@ -43,27 +43,13 @@ pub(super) fn text(
     let counted = own.as_ref().map(OpenEvents::counted);
     let list = |counted: String| format!("{counted}: outbox-router dead-letters list");
     let held = router::held(status.router.as_ref()).or_else(|| counted.map(list));
-    let has_none = verdict.all().next().is_none();
-    if has_none && held.is_some() {
+    if held.is_some() && verdict.all().next().is_none() {
         // The router does not say whether somebody has decided; the list does.
         writeln!(out, "to do     outbox-router dead-letters list")?;
-    } else if has_none && verdict.notes.is_empty() {
+    } else if verdict.all().next().is_none() && verdict.notes.is_empty() {
         writeln!(out, "to do     nothing")?;
     }
-    let findings = verdict.all().map(|finding| ("to do     ", finding));
-    let notes = verdict.notes.iter().map(|note| ("note      ", note));
-    for (label, finding) in findings.chain(notes) {
-        let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-        if overall.says(finding) {
-            let hint = finding.hint.as_deref().unwrap_or("nothing; it goes on by itself");
-            writeln!(out, "{label}{code}{hint}")?;
-            continue;
-        }
-        writeln!(out, "{label}{code}{}", finding.message)?;
-        if let Some(hint) = &finding.hint {
-            writeln!(out, "          {hint}")?;
-        }
-    }
+    to_do(verdict, &overall, out)?;
     writeln!(out)?;
     if let (Some(slot), Ok(sample)) = (slot, &status.sample) {
         let confirmed = slot.confirmed_flush_lsn.as_deref().unwrap_or("nothing");
@@ -101,6 +87,25 @@ pub(super) fn text(
         writeln!(out, "held      {}", other.of_other())?;
     }
     status.record.text(config, out)
+}
+
+/// What is to do, and what a person should know.
+fn to_do(verdict: &Verdict, overall: &Overall, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    let findings = verdict.all().map(|finding| ("to do     ", finding));
+    let notes = verdict.notes.iter().map(|note| ("note      ", note));
+    for (label, finding) in findings.chain(notes) {
+        let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+        if overall.says(finding) {
+            let hint = finding.hint.as_deref().unwrap_or("nothing; it goes on by itself");
+            writeln!(out, "{label}{code}{hint}")?;
+            continue;
+        }
+        writeln!(out, "{label}{code}{}", finding.message)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "          {hint}")?;
+        }
+    }
+    Ok(())
 }
 
 /// The JSON output: one object.

@@ -60,7 +60,10 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
                 if slot.holder.is_none() && !is_lost(slot) && !is_explained {
                     findings.push(unread(status, moved.as_ref(), config));
                 }
-                slot_findings(slot, config, said.is_some(), &mut findings);
+                slot_findings(slot, config, &mut findings);
+                // A router that has a verdict says itself what threatens the slot.
+                let threat = slot.reserve().to_do().filter(|_| said.is_none());
+                findings.extend(threat.map(Finding::of_threat));
                 unanswered = silence(slot, status, config);
                 blame::by_slot(slot, stuck.as_ref(), status)
             }
@@ -167,10 +170,9 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
     Finding { code: None, message: unread, hint: Some(hint.to_owned()), stops: true }
 }
 
-/// What PostgreSQL shows of the slot. A router that has a verdict says itself what threatens it.
-fn slot_findings(slot: &SlotSample, config: &Config, is_said: bool, findings: &mut Vec<Finding>) {
+/// What PostgreSQL shows of the slot.
+fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>) {
     let name = &config.postgres.slot;
-    let threat = slot.reserve().to_do().filter(|_| !is_said).map(Finding::of_threat);
     if is_lost(slot) {
         let why = slot.invalidation_reason.as_deref();
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
@@ -178,10 +180,8 @@ fn slot_findings(slot: &SlotSample, config: &Config, is_said: bool, findings: &m
         let what = format!("the slot {name} is lost{why}: rows after {from} may be missing");
         let lost = Failure::new(Code::SlotLost, what).naming(Name::Slot, name);
         findings.push(Finding::of(&lost));
-        findings.extend(threat);
         return;
     }
-    findings.extend(threat);
     let limits = &config.monitor.bytes_behind;
     let level = match slot.bytes_behind {
         bytes if bytes >= limits.critical => Some(("critical", limits.critical)),

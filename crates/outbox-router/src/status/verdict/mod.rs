@@ -268,7 +268,7 @@ fn unexplained(word: Word, sentence: &str, facts: &Facts<'_>) -> Option<ToDo> {
     let hint = match word {
         Word::Failed if facts.stale_task.is_some() => "keep the log, and restart the router",
         Word::Stalled => "outbox-router doctor",
-        _ => return None,
+        Word::Ok | Word::CatchingUp | Word::Blocked | Word::Standby | Word::Failed => return None,
     };
     Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint.to_owned()) })
 }
