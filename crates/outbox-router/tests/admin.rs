@@ -501,14 +501,14 @@ async fn the_status_has_its_documented_shape() {
         json!({
             "schema": 1,
             "verdict": {
-                "word": "ok", "sentence": "rows flow, 1.0 KiB behind", "code": null,
-                "blame": "nobody", "since": 0, "to_do": [], "oldest_unacked_seconds": null,
+                "word": "ok", "sentence": "rows flow", "code": null,
+                "blame": "nobody", "acts": "nobody", "since": 0, "to_do": [], "oldest_unacked_seconds": null,
                 "seconds_without_progress": 0,
             },
             "history": [],
             "server": null,
             "backpressure_seconds": {"window": 0.0, "queue": 0.0, "topic": 0.0, "row": 0.0, "isolation": 0.0},
-            "name": "shop", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
+            "name": "shop", "slot_name": "shop_slot", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
             "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,
             "slot": {
                 "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,

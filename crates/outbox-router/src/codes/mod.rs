@@ -141,7 +141,7 @@ fn skip_option(failure: &Failure) -> Option<String> {
         ErrorClass::Rejected => false,
     };
     let lsn = failure.lsn.filter(|_| is_row)?;
-    let id = if failure.code == Code::IdIsNull { "" } else { " --id ID" };
+    let id = if failure.code == Code::IdIsNull { "" } else { " --id {row_id}" };
     // The option before it says how the tables are made, which both need.
     Some(format!(
         "or, after the same setup, give up this one row: outbox-router skip --lsn {lsn}{id} {{admin}}"

@@ -75,6 +75,7 @@ fn unknown(name: &str) -> String {
         Some(Name::AddAgain) => statements::add_again_placeholder(),
         Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),
         Some(Name::EndTransactions) => "select pg_terminate_backend(PID)".to_owned(),
+        Some(Name::RowId) => "ID".to_owned(),
         Some(Name::QuotedTable) => "TABLE".to_owned(),
         Some(Name::Presets) => PRESETS.map(|preset| preset.name).join(" or "),
         Some(_) | None => name.to_ascii_uppercase(),

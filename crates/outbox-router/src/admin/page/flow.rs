@@ -47,8 +47,9 @@ impl Mark {
         }
     }
 
-    const fn flag(self) -> Option<&'static str> {
+    fn flag(self, shown: &Shown<'_>) -> Option<&'static str> {
         match self {
+            Self::Blamed if shown.needs_person() => Some("a person has to act"),
             Self::Blamed => Some("has to act"),
             Self::Held => Some("held by another"),
             Self::Well | Self::Wrong | Self::Idle => None,
@@ -66,15 +67,15 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
         section id="flow" class="card" aria-labelledby="flow-title" {
             h2 id="flow-title" { "Flow" }
             ol.flow {
-                (postgres(shown).render())
+                (postgres(shown).render(shown))
                 (edge("WAL", wal.map(format::bytes_rate)))
-                (slot(shown).render())
+                (slot(shown).render(shown))
                 (edge("unread", waits(lag.map(|lag| lag.unread))))
-                (router(shown).render())
+                (router(shown).render(shown))
                 (edge("unacked", waits(lag.map(|lag| lag.unacked))))
-                (kafka(shown, rate).render())
+                (kafka(shown, rate).render(shown))
                 (edge("unconfirmed", waits(lag.map(|lag| lag.unconfirmed))))
-                (acknowledged(shown).render())
+                (acknowledged(shown).render(shown))
             }
             (lag_bar::bar(shown))
         }
@@ -92,12 +93,12 @@ fn edge(what: &str, figure: Option<String>) -> Markup {
 }
 
 impl Node {
-    fn render(&self) -> Markup {
+    fn render(&self, shown: &Shown<'_>) -> Markup {
         html! {
             li class={"node " (self.mark.class())} {
                 h3 { (self.mark.shape().svg()) (self.name) }
                 p.says { (self.says) }
-                @if let Some(flag) = self.mark.flag() { p.flag { (flag) } }
+                @if let Some(flag) = self.mark.flag(shown) { p.flag { (flag) } }
                 dl {
                     @for (what, figure) in &self.figures {
                         div { dt { (what) } dd { (figure) } }
@@ -136,6 +137,7 @@ fn postgres(shown: &Shown<'_>) -> Node {
 fn slot(shown: &Shown<'_>) -> Node {
     let slot = shown.status.slot.as_ref();
     let says = match slot {
+        None if shown.has_no_slot() => "does not exist".to_owned(),
         None => "not known".to_owned(),
         Some(slot) if shown.blame == Blame::Holder => slot.active_pid.map_or_else(
             || "held by another router".to_owned(),
@@ -151,6 +153,7 @@ fn slot(shown: &Shown<'_>) -> Node {
     let is_known = shown.silence().is_none();
     let mark = match slot.map(|slot| slot.wal_status) {
         _ if shown.blame == Blame::Holder => Mark::Held,
+        None if shown.has_no_slot() => Mark::Wrong,
         Some("unreserved" | "lost") => Mark::Wrong,
         Some(_) if is_known => Mark::Well,
         _ => Mark::Idle,
@@ -209,8 +212,13 @@ fn acknowledged(shown: &Shown<'_>) -> Node {
         mark,
         says: says.to_owned(),
         figures: vec![
-            ("acked", positions.acked.clone()),
-            ("confirmed", positions.confirmed.clone()),
+            ("acked", known(&positions.acked)),
+            ("confirmed", known(&positions.confirmed)),
         ],
     }
+}
+
+/// A position of this process, which has none before its first session.
+fn known(position: &str) -> String {
+    if position == "0/0" { "–".to_owned() } else { position.to_owned() }
 }

@@ -12,6 +12,7 @@
 mod answers;
 mod blocks;
 mod bounds;
+mod command;
 mod document;
 mod figure;
 mod flow;

@@ -29,6 +29,16 @@ impl<'a> Shown<'a> {
         Self { view, status, word, blame, now: SystemTime::now() }
     }
 
+    /// Whether it does not go on before a person has acted.
+    pub(super) fn needs_person(&self) -> bool {
+        self.status.verdict.acts == "person"
+    }
+
+    /// Whether PostgreSQL has answered that there is no such slot.
+    pub(super) fn has_no_slot(&self) -> bool {
+        self.view.monitor.watch.last.as_ref().is_some_and(|last| last.slot.is_none())
+    }
+
     /// Why PostgreSQL does not answer, if it does not, and for how long it has not.
     pub(super) fn silence(&self) -> Option<f64> {
         self.status.monitor.trouble.as_ref()?;

@@ -18,7 +18,8 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
             h2 id="slot-title" { "Slot " code { (shown.view.settings.slot) } }
             @match slot {
                 Some(slot) => (known(shown, slot)),
-                None => p.note { "The slot was not read yet, or there is none." },
+                None if shown.has_no_slot() => p.note { "PostgreSQL has no slot of that name." },
+                None => p.note { "The slot was not read yet." },
             }
         }
     }
@@ -71,6 +72,9 @@ fn time_to_limit(slot: &SlotView, server: Option<&FiguresView>) -> Markup {
         server.wal_keep_bytes.is_none() && server.idle_timeout_seconds.is_none()
     });
     let label = "time to the limit";
+    if slot.wal_status == "lost" || slot.invalidation_reason.is_some() {
+        return figure(label, "passed", "the slot is lost");
+    }
     match (slot.seconds_to_limit, slot.limited_by) {
         (Some(seconds), by) => figure(label, &format::age(seconds), by.unwrap_or_default()),
         (None, Some(by)) => figure(label, "∞", &format!("does not come nearer to {by}")),

@@ -76,7 +76,13 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
 
 fn items(shown: &Shown<'_>) -> Vec<Item> {
     let status = &shown.status;
-    let mut items: Vec<Item> = status.witness.gaps.iter().map(gap).collect();
+    let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
+    // What to type is under "What to do" then.
+    let gaps = status.witness.gaps.iter().map(|open| match is_said(code_of(open)) {
+        true => gap(open).with_command(None),
+        false => gap(open),
+    });
+    let mut items: Vec<Item> = gaps.collect();
     items.extend(status.witness.began_without.as_ref().map(|mark| {
         Item::of("the pipeline began without a witness")
             .because(format!("at {}; nothing shows whether earlier events are complete", mark.lsn))
@@ -91,10 +97,13 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
                 .because(format!("{events} in flight")),
         );
     }
-    if let Some(age) = long(status.window.waiting_for_ack_seconds) {
+    let unanswered = long(status.window.waiting_for_ack_seconds);
+    if let Some(age) = unanswered {
         items.push(Item::of("no answer of Kafka").for_seconds(Some(age)));
     }
-    if let Some(age) = long(Some(status.verdict.seconds_without_progress)) {
+    // Beside the line above it would be a second age of the same.
+    let stands = Some(status.verdict.seconds_without_progress);
+    if let Some(age) = long(stands.filter(|_| unanswered.is_none())) {
         items.push(Item::of("no position has moved").for_seconds(Some(age)));
     }
     if let Some(trouble) = &status.monitor.trouble {
@@ -124,10 +133,14 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
             .with_command(failure.hint.clone())
     }));
     // What the verdict does not ask for: notes of the monitor.
-    let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
     let notes = status.monitor.findings.iter().filter(|finding| !is_said(finding.code));
     items.extend(notes.map(|note| Item::of(named(note)).with_command(note.hint.clone())));
     items
+}
+
+/// The code of a gap, which its name begins with.
+fn code_of(gap: &OpenGap) -> &str {
+    gap.name.split('@').next().unwrap_or_default()
 }
 
 fn gap(gap: &OpenGap) -> Item {

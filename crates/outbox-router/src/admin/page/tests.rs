@@ -136,7 +136,7 @@ fn every_verdict_has_its_word_its_shape_and_who_has_to_act() {
         ),
         (Word::Stalled, stands, "Kafka has to act"),
         (Word::Standby, of(empty_snapshot(State::Standby)), "The other router acts"),
-        (Word::Failed, of(because(State::Failed, Code::SlotLost, "lost")), "PostgreSQL has to act"),
+        (Word::Failed, of(because(State::Failed, Code::SlotLost, "lost")), "A person has to act"),
     ];
     let mut icons = BTreeMap::new();
     for (word, router, acts) in cases {
@@ -158,6 +158,9 @@ fn the_part_that_has_to_act_is_marked_in_the_flow() {
     assert!(blamed.split("</h3>").next().unwrap().ends_with("Kafka"), "{blamed}");
     assert!(page.contains("No broker (K001)"), "{page}");
     assert!(page.contains("outbox-router explain K001"));
+    // The hint is text around commands.
+    assert!(page.contains("data-copy=\"explain-0\"") && page.contains("id=\"hint-0\""));
+    assert!(!page.contains("data-copy=\"hint-0\""), "{page}");
 }
 
 #[test]
@@ -294,6 +297,45 @@ fn what_is_held_is_stuck_and_shows_a_command() {
     assert!(idle.contains("Nothing is stuck."), "{idle}");
 }
 
+#[test]
+fn a_row_waits_for_a_person_and_no_part_is_told_to_act() {
+    let page = Router::new(because(State::Failed, Code::KeyIsNull, "the row with id 1")).page();
+    assert!(page.contains("<li>A person has to act</li>"), "{page}");
+    assert!(page.contains("<p class=\"flag\">a person has to act</p>"), "{page}");
+    assert!(!page.contains(">has to act<") && !page.contains("router has to act"), "{page}");
+}
+
+#[test]
+fn a_slot_that_is_gone_is_said_once_and_has_no_position() {
+    let failure = Failure::new(Code::SlotMissing, "the slot is gone");
+    let mark = crate::monitor::Mark { lsn: Lsn::from_u64(1), at: None };
+    let interval = crate::monitor::Interval { from: None, to: mark };
+    let mut router = Router::new(empty_snapshot(State::Failed));
+    router.snapshot.witness.gaps = vec![crate::monitor::Gap::new(failure, interval)];
+    router.monitor.slot = ObservedSlot::Missing;
+    router.monitor.watch.last.as_mut().unwrap().slot = None;
+    let page = router.page();
+    assert!(page.contains("PostgreSQL has no slot of that name."), "{page}");
+    assert!(page.contains("<p class=\"says\">does not exist</p>"), "{page}");
+    assert!(!page.contains("0/0<"), "{page}");
+    assert_eq!(page.matches("accept --gap P010@0/1").count(), 1, "{page}");
+}
+
+#[test]
+fn a_kafka_that_is_silent_has_one_age() {
+    let mut router = Router::new(samples::snapshot(State::Streaming));
+    router.snapshot.waiting_for_ack = Some(Duration::from_secs(35));
+    let stands = Instant::now().checked_sub(Duration::from_secs(7)).unwrap();
+    router.observed = Observed::begin(stands);
+    let page = router.page();
+    assert!(
+        page.contains("No answer of Kafka") && !page.contains("No position has moved"),
+        "{page}"
+    );
+    router.snapshot.waiting_for_ack = None;
+    assert!(router.page().contains("No position has moved"));
+}
+
 /// The script replaces elements by these ids.
 #[test]
 fn every_block_is_one_element_with_its_id() {
@@ -317,6 +359,6 @@ fn a_router_that_has_seen_nothing_has_a_page() {
     router.monitor = MonitorReport::initial(Instant::now());
     router.snapshot.received = Lsn::ZERO;
     let page = router.page();
-    assert!(page.contains("The slot was not read yet, or there is none."), "{page}");
+    assert!(page.contains("The slot was not read yet."), "{page}");
     assert!(page.contains("not asked yet"), "{page}");
 }

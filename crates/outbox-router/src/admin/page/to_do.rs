@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::shown::Shown;
+use super::{command::is_command, shown::Shown};
 
 /// How many things a list has; nobody reads more at once.
 pub(super) const LISTED_MAX: usize = 10;
@@ -42,12 +42,14 @@ pub(super) fn more(number: usize) -> Markup {
     }
 }
 
-/// A text to copy into a terminal.
+/// What to type, with a button where it is a command as it stands.
 pub(super) fn to_type(id: &str, text: &str) -> Markup {
     html! {
         div.type {
             pre id=(id) tabindex="0" { (text) }
-            button.copy type="button" id={"copy-" (id)} data-copy=(id) { "Copy" }
+            @if is_command(text) {
+                button.copy type="button" id={"copy-" (id)} data-copy=(id) { "Copy" }
+            }
         }
     }
 }

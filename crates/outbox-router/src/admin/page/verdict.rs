@@ -11,7 +11,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let title = format!("{} · {}", word.title(), shown.status.name);
     let code = verdict.code.map(|code| format!(" ({code})")).unwrap_or_default();
     // Spoken when it changes, so it has no number.
-    let spoken = format!("{}{code}: {}", word.title(), who_acts(shown.blame));
+    let spoken = format!("{}{code}: {}", word.title(), who_acts(shown));
     html! {
         section id="verdict" class={"verdict is-" (word.as_str())} data-title=(title)
             data-icon=(shape::icon(word)) data-spoken=(spoken) {
@@ -22,7 +22,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
             div.says {
                 p.sentence { (capital(&verdict.sentence)) }
                 ul.meta {
-                    li { (capital(who_acts(shown.blame))) }
+                    li { (capital(who_acts(shown))) }
                     li {
                         "since " time { (shown.time_of(verdict.since)) } " UTC, "
                         (format::age(shown.seconds_since(verdict.since)))
@@ -34,8 +34,11 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     }
 }
 
-const fn who_acts(blame: Blame) -> &'static str {
-    match blame {
+fn who_acts(shown: &Shown<'_>) -> &'static str {
+    if shown.needs_person() {
+        return "a person has to act";
+    }
+    match shown.blame {
         Blame::Nobody => "nobody has to act",
         Blame::Postgres => "PostgreSQL has to act",
         Blame::Router => "the router has to act",
