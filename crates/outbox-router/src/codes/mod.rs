@@ -27,7 +27,7 @@ use relay::{Case, Class, Code, ErrorClass, Failure, Names};
 pub use doctor::Advice;
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
-pub use template::ADMIN;
+pub use template::{ADMIN, REPLAY_ALL};
 
 /// The tables, in the order in which they are documented.
 const TABLES: [&[Explanation]; 11] = [

@@ -80,9 +80,27 @@ fn names_are_filled_in() {
     assert_eq!(
         hint(&failure).unwrap(),
         "kafka-topics.sh --bootstrap-server kafka:9092 --create --topic orders --partitions 6 \
-         --replication-factor 1, or set kafka.create_topics and restart; a topic that existed \
-         before needs its former number of partitions, else keys move"
+         --replication-factor 1; or set kafka.create_topics and restart; if the topic existed \
+         before: first see whether kafka.bootstrap_servers leads to the former cluster; a topic \
+         that is made again needs its former number of partitions, else keys move, and the events \
+         that the former one had are sent again by outbox-router replay --where SQL --admin-url \
+         postgres://ADMIN@HOST:PORT/DATABASE (docs/replay.md)"
     );
+}
+
+/// A topic that is made again has nothing of what the former one had, and the slot does not send
+/// that again; neither does another cluster have it.
+#[test]
+fn who_lost_acknowledged_records_is_told_of_replay() {
+    for code in [Code::TopicMissing, Code::TopicShrunk, Code::ClusterChanged] {
+        let hint = hint(&Failure::new(code, "gone")).unwrap();
+        assert!(hint.contains("outbox-router replay "), "{code}: {hint}");
+    }
+    let changed = hint_of_open(&gap(Failure::new(Code::ClusterChanged, "x")).failure, "K021@0/5");
+    let order = "outbox-router accept --gap K021@0/5; then, unless the events were copied to it, \
+                 outbox-router replay --all ";
+    assert!(changed.as_ref().unwrap().contains(order), "{changed:?}");
+    assert!(!changed.unwrap().contains("recover"), "recover cannot close it");
 }
 
 #[test]
