@@ -110,7 +110,8 @@ fn unknown_names_are_left_as_placeholders() {
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
                     --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
                     outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
-                    --dead-letters, then set on_error.too_large = \"dead_letter\" and restart";
+                    --dead-letters, then write too_large = \"dead_letter\" under [on_error] and \
+                    restart (the topic dead_letters.topic has to exist, or to be \"\")";
     assert!(hint.ends_with(expected), "{hint}");
 }
 
@@ -122,8 +123,7 @@ fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
     let admin = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
     for code in [Code::KeyIsNull, Code::TopicIllegal, Code::RowTooLarge, Code::NotJson] {
         let hint = at(code);
-        let first =
-            format!("outbox-router setup --apply {admin} --dead-letters, then set on_error.");
+        let first = format!("outbox-router setup --apply {admin} --dead-letters, then write ");
         assert!(hint.contains(&first), "{hint}");
         assert!(hint.ends_with(&format!("{skip} --id ID {admin}")), "{hint}");
     }
