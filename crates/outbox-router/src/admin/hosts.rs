@@ -2,8 +2,8 @@
 //! on which it listens. A web page gets around that where its own name resolves to that address
 //! (DNS rebinding): a browser then lets the page read the answers, and names the page's host in
 //! `Host`. So what shows the router's state is answered only under an IP address, `localhost` or a
-//! name of `admin.hosts`. `/metrics` and the probes are answered under every name, because Prometheus
-//! and Kubernetes come by whatever name they have.
+//! name of `admin.hosts`. `/metrics` and the probes are answered under every name, because
+//! Prometheus and Kubernetes come by whatever name they have.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,7 +17,7 @@ use axum::{
     response::Response,
 };
 
-use super::pages::refused;
+use super::answer::refused;
 
 /// The names under which the router is known, besides its addresses.
 #[derive(Clone)]

@@ -1,5 +1,4 @@
-//! Paths and answers. Every answer closes its connection: a client that asks once in 15 s gains
-//! nothing from keeping a connection open.
+//! Which path is answered by what.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,13 +7,13 @@ use axum::{
     extract::{RawQuery, State as Shared},
     http::{HeaderMap, StatusCode, header},
     middleware,
-    response::{IntoResponse, Response},
+    response::Response,
     routing::get,
 };
-use serde::Serialize;
 
 use super::{
     AdminSettings, Sources,
+    answer::{answer, json, refused},
     health::{self, StartProgress},
     hosts::{self, Hosts},
     metrics, page,
@@ -119,16 +118,6 @@ async fn not_allowed() -> Response {
     refused
 }
 
-#[derive(Serialize)]
-struct Refused {
-    error: String,
-}
-
-/// An answer that says why there is none.
-pub(super) fn refused(status: StatusCode, error: String) -> Response {
-    json(status, &Refused { error })
-}
-
 fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
     let status = match found.health {
         health::ProbeResult::Passed => StatusCode::OK,
@@ -145,23 +134,4 @@ fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
 fn is_verbose(query: Option<&str>) -> bool {
     let name = |parameter: &str| parameter.split('=').next() == Some("verbose");
     query.is_some_and(|query| query.split('&').any(name))
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_string(body) {
-        Ok(mut text) => {
-            text.push('\n');
-            answer(status, "application/json", text)
-        }
-        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
-    }
-}
-
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::CONNECTION, "close"),
-    ];
-    (status, headers, body).into_response()
 }

@@ -106,8 +106,8 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
     })
 }
 
-/// What a person is told where no file was found and nothing else sets a key either: what fails then
-/// fails for that reason. With variables or `--set` no file is needed, as in a container.
+/// What a person is told where no file was found and nothing else sets a key either: what fails
+/// then fails for that reason. With variables or `--set` no file is needed, as in a container.
 pub fn no_file_note(cli: &Cli, environment: &Environment) -> Option<String> {
     let is_found = config_file(cli, environment).is_some();
     if is_found || environment.sets_keys() || !cli.flags().is_empty() {

@@ -292,7 +292,11 @@ impl OfTable {
             (RecoveredRows::All, _) => writeln!(out, "{table}: {of}")?,
         }
         if *decided > 0 {
-            writeln!(out, "  held or skipped, and left out: {decided}")?;
+            write!(out, "  held or skipped, and left out: {decided}")?;
+            if let (RecoveredRows::Missing, None) = (found.selected, &self.sent) {
+                write!(out, "; to send: {}", missing.saturating_sub(*decided))?;
+            }
+            writeln!(out)?;
         }
         if let Some(without_row @ 1..) = self.without_row {
             writeln!(out, "  ids of records that have no such row any more: {without_row}")?;

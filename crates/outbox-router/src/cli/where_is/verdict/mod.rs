@@ -26,8 +26,8 @@ pub(super) enum State {
     InFlight,
     Waiting,
     NotCommitted,
-    /// Nothing in the topic is as old. A topic that was made again and a slot that is younger than the
-    /// row look the same.
+    /// Nothing in the topic is as old. A topic that was made again and a slot that is younger than
+    /// the row look the same.
     BeforeTopic,
     Missing,
     Expired,
@@ -284,8 +284,8 @@ fn confirmed(event: &Event, stream: &Stream) -> Verdict {
     }
 }
 
-/// Nobody wrote down when the slot was created, so a topic that was deleted and made again cannot be
-/// told from a row that is older than the slot. What sends the event is the same.
+/// Nobody wrote down when the slot was created, so a topic that was deleted and made again cannot
+/// be told from a row that is older than the slot. What sends the event is the same.
 fn before_topic(event: &Event, topic: &TopicState) -> Verdict {
     let verdict = State::BeforeTopic.because(format!(
         "the slot has passed it, and {} does not have it, nor anything as old: its records were \
