@@ -278,6 +278,7 @@ impl App {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),
             keep: RetentionSettings::of(&self.prepared.config).keep(),
+            hosts: self.prepared.config.admin.hosts.clone(),
             window: self.window(),
         }
     }

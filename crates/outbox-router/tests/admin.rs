@@ -574,3 +574,33 @@ async fn a_client_that_sends_nothing_is_disconnected() {
     assert!(hung_up.is_ok());
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
 }
+
+/// A web page whose name resolves to the router's address (DNS rebinding) is read by a browser as
+/// the page's own.
+#[tokio::test]
+async fn under_a_foreign_name_only_metrics_and_probes_are_answered() {
+    let endpoint = start().await;
+    let mark = "x-outbox-router: 1";
+    for path in ["/", "/page/events", "/page/style.css", "/page/script.js", "/status.json", "/tap"]
+    {
+        for host in ["host: attacker.example", "host: attacker.example:8788"] {
+            let (code, _, body) = endpoint.ask_with("GET", path, &[host, mark]).await;
+            assert_eq!(code, 421, "{path}: {body}");
+            assert!(body.contains("attacker.example"), "{body}");
+            assert!(body.contains("admin.hosts"), "{body}");
+        }
+        let absolute = format!("http://attacker.example{path}");
+        let code = endpoint.ask_with("GET", &absolute, &["host: admin", mark]).await.0;
+        assert_eq!(code, 421, "{absolute}");
+    }
+    for host in ["host: 127.0.0.1:8788", "host: [::1]:8788", "host: localhost:8788", "host: ADMIN"]
+    {
+        for path in ["/", "/status.json"] {
+            assert_eq!(endpoint.ask_with("GET", path, &[host]).await.0, 200, "{host}{path}");
+        }
+    }
+    for path in ["/metrics", "/livez"] {
+        let code = endpoint.ask_with("GET", path, &["host: router.monitoring.svc:8788"]).await.0;
+        assert_eq!(code, 200, "{path}");
+    }
+}

@@ -30,6 +30,19 @@ async fn a_tap_is_named_asked_and_ended() {
     assert_eq!(endpoint.ask("GET", &next).await.0, 410);
 }
 
+/// Four of them would keep the operator out for a minute.
+#[tokio::test]
+async fn a_web_page_opens_no_tap() {
+    let endpoint = start().await;
+    for _ in 0..5 {
+        let headers = ["host: 127.0.0.1:8788", "origin: https://attacker.example"];
+        let (code, _, body) = endpoint.ask_with("GET", "/tap", &headers).await;
+        assert_eq!(code, 403, "{body}");
+        assert!(body.contains("send the header x-outbox-router: 1"), "{body}");
+    }
+    endpoint.get("/tap").await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_shown_is_refused_with_a_reason() {
     let endpoint = start().await;

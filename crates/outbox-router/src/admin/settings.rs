@@ -25,6 +25,8 @@ pub struct AdminSettings {
     /// `retention.keep`, exported so that alert rules need no editing; `None` where retention is
     /// off.
     pub keep: Option<Duration>,
+    /// `admin.hosts`: names under which people may ask.
+    pub hosts: Vec<String>,
     /// The window's limits, from which it follows who has to act.
     pub window: Window,
 }

@@ -106,6 +106,22 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
     })
 }
 
+/// What a person is told where no file was found and nothing else sets a key either: what fails
+/// then fails for that reason. With variables or `--set` no file is needed, as in a container.
+pub fn no_file_note(cli: &Cli, environment: &Environment) -> Option<String> {
+    let is_found = config_file(cli, environment).is_some();
+    if is_found || environment.sets_keys() || !cli.flags().is_empty() {
+        return None;
+    }
+    let here = Path::new(".").join(DEFAULT_FILES[0]);
+    Some(format!(
+        "note: no configuration file was found at {} and {}, so the defaults apply; --config FILE \
+         names one",
+        here.display(),
+        DEFAULT_FILES[1]
+    ))
+}
+
 /// Reads the configuration that a command line asks for.
 ///
 /// # Errors

@@ -428,7 +428,6 @@ tables! {
     }
 
     /// `[admin]`
-    #[derive(Copy)]
     pub struct AdminSection {
         /// / (a page for people) /metrics /livez /readyz /startupz /status.json. Read-only and
         /// without authentication: keep it on loopback or a private network.
@@ -439,6 +438,12 @@ tables! {
         /// keys (up to 1 KiB), values (up to 4 KiB) and headers (up to 32, with 4 KiB of values);
         /// then everybody who reaches listen can read events.
         tap: TapShows = TapShows::Metadata, choice(TAP_SHOWS);
+        /// Names by which browsers and other clients may ask for / and /status.json, separated by
+        /// commas: "router.example.org, router.shop.svc". By an IP address and as localhost they
+        /// may in any case, and /metrics and the probes are answered under every name. Any other
+        /// name is refused, since a web page could be behind it (DNS rebinding).
+        hosts: Vec<String> = Vec::new(),
+            text("names of hosts, separated by commas", parse::hosts, |hosts| hosts.join(", "));
     }
 
     /// `[log]`

@@ -17,6 +17,7 @@ fn settings() -> AdminSettings {
         slot: "shop_slot".to_owned(),
         thresholds: Thresholds { warning: 1, critical: 2 },
         keep: None,
+        hosts: Vec::new(),
         window: Window { events: 1, bytes: 1 },
     }
 }

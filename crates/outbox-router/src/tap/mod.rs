@@ -37,6 +37,9 @@ pub(crate) use line::{EventLine, Line, Part};
 pub use taps::{Taps, Unlistened, taps};
 pub use watching::Tap;
 
+/// The header of a request that no web page sends; see `admin/pages.rs`.
+pub const ASKED_BY_COMMAND: &str = "x-outbox-router";
+
 /// `admin.tap`: what a listener may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TapShows {

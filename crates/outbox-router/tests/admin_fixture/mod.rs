@@ -85,6 +85,7 @@ fn serve_on(
         slot: "shop_slot".to_owned(),
         thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },
         keep: Some(Duration::from_secs(86_400)),
+        hosts: vec!["admin".to_owned()],
         window: Window { events: 20_000, bytes: 32 << 20 },
     };
     let (relay, relay_seen) = watch::channel(RelayReport {
@@ -240,8 +241,19 @@ fn figures(now: Instant) -> SlotFigures {
 impl Endpoint {
     /// Status code, head and body of one request.
     pub(crate) async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        self.ask_with(method, path, &["host: admin", "x-outbox-router: 1"]).await
+    }
+
+    /// The same, with these headers alone.
+    pub(crate) async fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+    ) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("{method} {path} HTTP/1.1\r\nhost: admin\r\n\r\n");
+        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let request = format!("{method} {path} HTTP/1.1\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         // Ends because every answer closes its connection.

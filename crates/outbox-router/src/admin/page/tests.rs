@@ -35,7 +35,8 @@ impl Router {
         let thresholds = Thresholds { warning: 256 << 20, critical: 2 << 30 };
         let window = Window { events: 20_000, bytes: 32 << 20 };
         let (name, slot) = ("shop".to_owned(), "shop_slot".to_owned());
-        let settings = AdminSettings { name, slot, thresholds, keep: None, window };
+        let settings =
+            AdminSettings { name, slot, thresholds, keep: None, hosts: Vec::new(), window };
         let monitor = MonitorReport::initial(now);
         let observed = Observed::begin(now);
         let mut router = Self { settings, snapshot, monitor, observed, published_at: now };

@@ -2,11 +2,16 @@
 
 use std::{io, time::Duration};
 
-use relay::{Failure, TableName, source::Gap, witness::Witness};
+use relay::{
+    Failure, TableName,
+    source::Gap,
+    witness::{OpenFinding, Witness},
+};
 use serde_json::{Value, json};
 
 use super::{
     args::{RecoverArgs, RecoveredRows},
+    recovery::way_out,
     since::{Sight, Start},
     slot::Former,
     topics::{Read, Topics},
@@ -287,7 +292,11 @@ impl OfTable {
             (RecoveredRows::All, _) => writeln!(out, "{table}: {of}")?,
         }
         if *decided > 0 {
-            writeln!(out, "  held or skipped, and left out: {decided}")?;
+            write!(out, "  held or skipped, and left out: {decided}")?;
+            if let (RecoveredRows::Missing, None) = (found.selected, &self.sent) {
+                write!(out, "; to send: {}", missing.saturating_sub(*decided))?;
+            }
+            writeln!(out)?;
         }
         if let Some(without_row @ 1..) = self.without_row {
             writeln!(out, "  ids of records that have no such row any more: {without_row}")?;
@@ -383,12 +392,11 @@ pub(super) fn interrupted(how: &str, err: Out<'_>) -> io::Result<()> {
 }
 
 /// Prints what is open besides.
-pub(super) fn others(open: &[String], err: Out<'_>) -> io::Result<()> {
-    for name in open {
-        writeln!(
-            err,
-            "note: {name} is open, and no row of a table closes it: outbox-router accept --gap {name}"
-        )?;
+pub(super) fn others(open: &[OpenFinding], err: Out<'_>) -> io::Result<()> {
+    for open in open {
+        let name = open.name();
+        let way_out = way_out(open);
+        writeln!(err, "note: {name} is open, and no comparison of rows closes it: {way_out}")?;
     }
     Ok(())
 }
