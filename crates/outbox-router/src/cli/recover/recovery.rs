@@ -1,5 +1,7 @@
 //! What the parts of the command share.
 
+use std::io;
+
 use relay::{
     Code, TableName,
     source::Gap,
@@ -44,8 +46,20 @@ pub(super) fn others_open(witness: &Witness, gaps: &[Gap]) -> Vec<OpenFinding> {
     open.filter(|open| !known.contains(&open.name())).collect()
 }
 
+/// Prints what else is open, and what closes that.
+pub(super) fn print_others(
+    open: &[OpenFinding],
+    err: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    for open in open {
+        let (name, way_out) = (open.name(), way_out(open));
+        writeln!(err, "note: {name} is open, and no comparison of rows closes it: {way_out}")?;
+    }
+    Ok(())
+}
+
 /// What a person types about a gap that this command cannot close.
-pub(super) fn way_out(open: &OpenFinding) -> String {
+fn way_out(open: &OpenFinding) -> String {
     let accept = format!("outbox-router accept --gap {}", open.name());
     // The one of these gaps whose rows are in the tables.
     if open.code() != Code::ClusterChanged {

@@ -2,16 +2,11 @@
 
 use std::{io, time::Duration};
 
-use relay::{
-    Failure, TableName,
-    source::Gap,
-    witness::{OpenFinding, Witness},
-};
+use relay::{Failure, TableName, source::Gap, witness::Witness};
 use serde_json::{Value, json};
 
 use super::{
     args::{RecoverArgs, RecoveredRows},
-    recovery::way_out,
     since::{Sight, Start},
     slot::Former,
     topics::{Read, Topics},
@@ -389,14 +384,4 @@ pub(super) fn interrupted(how: &str, err: Out<'_>) -> io::Result<()> {
         "{how}: the gaps stay open, and PostgreSQL keeps WAL for the new slot; the same command \
          goes on, and finds in the topics what was sent"
     )
-}
-
-/// Prints what is open besides.
-pub(super) fn others(open: &[OpenFinding], err: Out<'_>) -> io::Result<()> {
-    for open in open {
-        let name = open.name();
-        let way_out = way_out(open);
-        writeln!(err, "note: {name} is open, and no comparison of rows closes it: {way_out}")?;
-    }
-    Ok(())
 }
