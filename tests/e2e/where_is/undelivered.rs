@@ -41,7 +41,7 @@ async fn an_event_waits_for_what_stops_the_router() {
     fixture.router.wait_status("a missing topic", SHORT_DEADLINE, is_blocked).await.unwrap();
     for id in [&id, &next] {
         let answer = where_is(&fixture, &[id]).await;
-        answer.expect("waiting", "the router is blocked: ");
+        answer.expect("waiting", "does not exist");
         assert_eq!(answer.text("code"), "K010");
     }
 }

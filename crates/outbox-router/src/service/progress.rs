@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use tokio::time::Instant;
 
-use crate::admin::view::View;
+use crate::{admin::view::View, status::Word, wording::bytes};
 
 /// Longest sentence that is shown. The line is for a glance; `outbox-router status` has the rest.
 const SENTENCE_MAX: usize = 160;
@@ -26,6 +26,10 @@ impl Progress {
             let code = verdict.code.map(|code| format!(" ({code})")).unwrap_or_default();
             // Writing to a string does not fail.
             let _written = write!(line, "…{code}");
+        }
+        // The verdict of rows that flow names no distance.
+        if let Some(slot) = view.monitor.slot.health().filter(|_| verdict.word == Word::Ok) {
+            let _written = write!(line, ", {} behind", bytes(slot.bytes_behind()));
         }
         if let Some(rate) = self.rate(view.now, view.relay.snapshot.events_acked()) {
             let _written = write!(line, ", {rate} events/s");

@@ -25,6 +25,9 @@ while they and the slot are there.
 day. The rules hold for scrape intervals of up to a minute; an alert comes one or two intervals \
 after the time below.
 
+HOST in `http://HOST:8788/status.json` is an IP address, `localhost`, or a name in `admin.hosts`; \
+probes and `/metrics` answer under every name.
+
 ## Alerts
 
 | alert | severity | fires after |
