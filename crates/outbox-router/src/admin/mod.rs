@@ -17,8 +17,8 @@
 //! does not depend on PostgreSQL and Kafka. A 503 names the reason by a code; with `?verbose` a
 //! probe lists its checks as text.
 //!
-//! Clients are not trusted to be well-behaved: [`listener`] and [`room`] say what they may cost,
-//! and [`hosts`] keeps out the web pages that a browser on the same machine shows.
+//! Clients are not trusted to be well-behaved: `listener` and `room` say what they may cost,
+//! and `hosts` keeps out the web pages that a browser on the same machine shows.
 
 mod answer;
 mod brokers;
