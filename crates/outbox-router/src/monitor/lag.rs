@@ -62,6 +62,14 @@ const ACK_OVERDUE: Duration = Duration::from_secs(2);
 const UNSENT_MIN: u64 = 1 << 20;
 
 impl Blame {
+    /// Every part.
+    const ALL: [Self; 5] = [Self::Nobody, Self::Postgres, Self::Router, Self::Kafka, Self::Holder];
+
+    /// The part with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|blame| blame.as_str() == word)
+    }
+
     /// The word in `/status.json` and logs.
     pub const fn as_str(self) -> &'static str {
         match self {

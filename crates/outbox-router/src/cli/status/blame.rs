@@ -8,7 +8,7 @@ use super::{
     router,
     sample::{SlotSample, is_lost},
 };
-use crate::{status::Word, wording};
+use crate::{monitor::Blame, status::Word, wording};
 
 /// Bytes behind below which the router keeps up: so much is always under way.
 const KEEPS_UP_BYTES: u64 = 1 << 20;
@@ -22,15 +22,12 @@ pub(super) struct BlameLine {
     pub(super) why: String,
 }
 
-/// At which part of the pipeline it stands, in the words of the router's own `/status.json`, and
-/// `unknown`: a router always has an answer.
+/// At which part of the pipeline it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    Nobody,
-    Postgres,
-    Router,
-    Kafka,
-    Holder,
+    /// At this one, in the words of the router's own `/status.json`.
+    Part(Blame),
+    /// A router always has an answer; what PostgreSQL shows may not be enough for one.
     Unknown,
 }
 
@@ -38,30 +35,24 @@ impl Who {
     /// The word in the JSON output.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
-            Self::Postgres => "postgresql",
-            Self::Router => "router",
-            Self::Kafka => "kafka",
-            Self::Holder => "holder",
+            Self::Part(blame) => blame.as_str(),
             Self::Unknown => "unknown",
         }
     }
 
     /// The part that the router names.
     fn of_router(word: &str) -> Option<Self> {
-        [Self::Nobody, Self::Postgres, Self::Router, Self::Kafka, Self::Holder]
-            .into_iter()
-            .find(|who| who.as_str() == word)
+        Blame::parse(word).map(Self::Part)
     }
 
     /// The name in the text output.
     const fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
-            Self::Postgres => "PostgreSQL",
-            Self::Router => "the router",
-            Self::Kafka => "Kafka",
-            Self::Holder => "the other router",
+            Self::Part(Blame::Nobody) => "nobody",
+            Self::Part(Blame::Postgres) => "PostgreSQL",
+            Self::Part(Blame::Router) => "the router",
+            Self::Part(Blame::Kafka) => "Kafka",
+            Self::Part(Blame::Holder) => "the other router",
             Self::Unknown => "unknown",
         }
     }
@@ -98,7 +89,7 @@ pub(super) fn of_router(status: &StatusReading) -> Option<BlameLine> {
         return Some(who.because("it does not go on by itself").of_person());
     }
     let is_ok = text("word") == Some(Word::Ok.as_str());
-    let why = if who == Who::Nobody && is_ok { "it keeps up" } else { "" };
+    let why = if who == Who::Part(Blame::Nobody) && is_ok { "it keeps up" } else { "" };
     Some(who.because(why))
 }
 
@@ -114,20 +105,22 @@ pub(super) fn by_slot(
     status: &StatusReading,
 ) -> BlameLine {
     let word = status.router.as_ref().and_then(|router| router.get("blame")?.as_str());
-    let router = word.and_then(Who::of_router).filter(|who| *who != Who::Nobody);
+    let router = word.and_then(Who::of_router).filter(|who| *who != Who::Part(Blame::Nobody));
     if is_lost(slot) {
-        return Who::Postgres.because("PostgreSQL has invalidated the slot").of_person();
+        return Who::Part(Blame::Postgres)
+            .because("PostgreSQL has invalidated the slot")
+            .of_person();
     }
     if let Some(finding) = stuck {
         // A code `K…` concerns Kafka; whatever else stops a router is the router's to report.
         let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
-        let who = if kafka { Who::Kafka } else { Who::Router };
+        let who = if kafka { Who::Part(Blame::Kafka) } else { Who::Part(Blame::Router) };
         return router.unwrap_or(who).because("");
     }
     let Some(holder) = &slot.holder else {
         let state = status.router.as_ref().and_then(router::state);
         let why = state.map(|state| format!("it is {state}"));
-        return Who::Router.because(
+        return Who::Part(Blame::Router).because(
             why.unwrap_or_else(|| "it is not running, or cannot reach PostgreSQL".to_owned()),
         );
     };
@@ -135,7 +128,7 @@ pub(super) fn by_slot(
         return Who::Unknown.because("no router answers");
     }
     if slot.bytes_behind < KEEPS_UP_BYTES {
-        return Who::Nobody.because("it keeps up");
+        return Who::Part(Blame::Nobody).because("it keeps up");
     }
     let Some(unsent) = holder.unsent_bytes else {
         let who = router.unwrap_or(Who::Unknown);
@@ -144,7 +137,9 @@ pub(super) fn by_slot(
     if unsent.saturating_mul(2) >= slot.bytes_behind {
         // A router whose window is full does not read, and then the walsender cannot send.
         let unsent = wording::bytes(unsent);
-        return router.unwrap_or(Who::Postgres).because(format!("{unsent} not yet sent"));
+        return router
+            .unwrap_or(Who::Part(Blame::Postgres))
+            .because(format!("{unsent} not yet sent"));
     }
     let sent = wording::bytes(slot.bytes_behind.saturating_sub(unsent));
     let why = format!("{sent} sent and not yet acknowledged by Kafka");
