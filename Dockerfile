@@ -21,8 +21,9 @@ EXPOSE 8788
 # Draining takes up to 25 s: stop with `docker stop --time 30`, since the default is 10 s.
 STOPSIGNAL SIGTERM
 # Whether the router's own tasks run. Not /readyz: whoever restarts what is unhealthy would restart
-# the router in an outage of Kafka, which repairs nothing. By bash, so that the image needs no curl.
+# the router in an outage of Kafka, which repairs nothing. By bash, so that the image needs no curl, and
+# where the variable says that the router listens.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
-    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8788 && printf 'GET /livez HTTP/1.0\\r\\n\\r\\n' >&3 && read -r _ code _ <&3 && [ \"$code\" = 200 ]"]
+    CMD ["bash", "-c", "at=$OUTBOX_ROUTER__ADMIN__LISTEN; host=${at%:*}; case $host in 0.0.0.0|'[::]') host=127.0.0.1;; esac; host=${host#[}; exec 3<>/dev/tcp/${host%]}/${at##*:} && printf 'GET /livez HTTP/1.0\\r\\n\\r\\n' >&3 && read -r _ code _ <&3 && [ \"$code\" = 200 ]"]
 ENTRYPOINT ["outbox-router"]
 CMD ["run"]

@@ -2,7 +2,8 @@
 # Installs what building and testing need and this machine lacks, through Debian's packages.
 #
 #   scripts/install.sh build          C and C++ compilers, make, OpenSSL's headers, for librdkafka
-#   scripts/install.sh build test     also promtool, and what the temporary servers are started with
+#   scripts/install.sh build test     also promtool, chromium, and what the temporary servers are
+#                                     started with
 #
 # Does nothing if everything is installed. Where it may not install, it prints what is missing and
 # how to get it.
@@ -30,6 +31,7 @@ for what in "${@:-build}"; do
             need_command flock util-linux
             need_command ipcrm util-linux
             need_command valgrind valgrind
+            need_command chromium chromium
             ;;
         *) die "usage: scripts/install.sh [build] [test]" ;;
     esac

@@ -62,7 +62,7 @@ async fn systemd_hears_of_the_start_when_rows_stream_and_of_the_stop() {
     fixture.router.start_again().unwrap();
 
     // PostgreSQL is not there: the router says so, is alive, and has not started yet.
-    let waiting = manager.wait_for("STATUS=starting (P001 ").await;
+    let waiting = manager.wait_for("STATUS=blocked: ").await;
     manager.hear_for(Duration::from_secs(4)).await;
     let signs = manager.heard.iter().filter(|line| *line == "WATCHDOG=1").count();
     assert!(signs >= 2, "{:?}", manager.heard);
@@ -73,10 +73,10 @@ async fn systemd_hears_of_the_start_when_rows_stream_and_of_the_stop() {
     fixture.postgres.start_again().await.unwrap();
     manager.wait_for("READY=1").await;
     assert_eq!(fixture.router.get("/startupz").await.unwrap().status, 200);
-    let streaming = manager.wait_for("STATUS=streaming").await;
-    let lines = streaming.iter().filter(|line| line.starts_with("STATUS=streaming"));
+    let streaming = manager.wait_for("STATUS=ok: rows flow").await;
+    let lines = streaming.iter().filter(|line| line.starts_with("STATUS=ok: "));
     assert!(lines.clone().all(|line| !line.contains('(')), "{streaming:?}");
-    let line = manager.wait_for("STATUS=streaming").await;
+    let line = manager.wait_for("STATUS=ok: rows flow").await;
     let figures = line.iter().find(|line| line.starts_with("STATUS=")).unwrap();
     assert!(figures.contains(" behind, ") && figures.ends_with(" events/s"), "{figures}");
 

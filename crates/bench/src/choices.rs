@@ -24,6 +24,8 @@ pub(crate) enum Measurement {
     Takeover,
     /// CPU time of a router that has nothing to do
     Idle,
+    /// Time of a scrape of a hundred topics
+    Scrape,
     /// What dead letters and held events cost: the latency of other keys, a backlog, the way out of
     /// the table, the start
     Held,
@@ -38,12 +40,13 @@ impl Measurement {
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
     /// The order in which they are measured. The last one leaves thousands of topics behind.
-    pub(crate) const ORDER: [Self; 10] = [
+    pub(crate) const ORDER: [Self; 11] = [
         Self::Drain,
         Self::Memory,
         Self::Start,
         Self::Takeover,
         Self::Idle,
+        Self::Scrape,
         Self::Latency,
         Self::Held,
         Self::Retention,

@@ -3,63 +3,131 @@
 //! The kernel's accounting by clock ticks is too coarse for a few milliseconds in a minute, so the
 //! scheduler's figures are read, in nanoseconds and by thread.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use procfs::process::Process;
 use serde_json::json;
+use testbed::kafka::KafkaCluster;
 use testbed::process::resident_bytes;
+use testbed::router::RouterProcess;
 use tokio::time::{Instant, sleep};
 
+use crate::args::Args;
 use crate::bench::Bench;
 use crate::figures::{float, megabytes};
+use crate::held::table::server_with_table;
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
 use crate::report::{Limit, Table};
-use crate::server::TuningGoal;
+use crate::shape::Distribution;
 
 /// The time after which the work of starting is over.
 const START_UP: Duration = Duration::from_secs(5);
+const STREAMING_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How often Prometheus asks.
+const SCRAPE_EVERY: Duration = Duration::from_secs(15);
+
+/// Rows are kept for an hour, so none is old enough to be deleted.
+const RETENTION: &str =
+    "[retention]\nmode = \"delete\"\nkeep = \"1h\"\ntime_column = \"created_at\"\n";
+
+/// What the router is configured for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    /// Stream, witness and monitor.
+    Usual,
+    /// Dead letters, retention and a scrape every 15 s as well.
+    All,
+}
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
-    let mut table =
-        Table::new(&["reader", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"]);
-    for (reader, _) in Reader::routers(readers) {
-        let pipeline = BenchPipeline::create(args, kafka, "idle", reader).await?;
-        let mut running = pipeline.start(reader, TuningGoal::Throughput).await?;
-        let pid = running.pid()?;
-        let holder =
-            pipeline.server.postgres.slot(pipeline.slot).await?.and_then(|slot| slot.active_pid);
-        let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
-        sleep(START_UP).await;
-        let (began, before) = (Instant::now(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
-        sleep(args.idle()).await;
-        let (seconds, after) =
-            (began.elapsed().as_secs_f64(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
-        let resident = megabytes(resident_bytes(pid)?);
-        running.stop().await?;
-        pipeline.topics.delete().await?;
-        let router = before.0.until(after.0, seconds);
-        let walsender = before.1.until(after.1, seconds);
-        table.row([
-            reader.name().to_owned(),
-            format!("{:.3}", router.percent),
-            format!("{:.1}", router.wake_ups),
-            format!("{:.3}", walsender.percent),
-            format!("{resident:.1}"),
-        ]);
-        let line = json!({
-            "reader": reader.name(), "seconds": seconds, "cpu_percent": router.percent,
-            "wake_ups_per_second": router.wake_ups, "walsender_cpu_percent": walsender.percent,
-            "rss_megabytes": resident,
-        });
-        report.record("idle", line, ())?;
-        let what = format!("{}: idle CPU, % of a core", reader.name());
-        report.add_target(what, Limit::AtMost(0.2), None, router.percent);
+    let columns =
+        ["reader", "parts", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"];
+    let mut table = Table::new(&columns);
+    for (reader, binary) in Reader::routers(readers) {
+        for (parts, name) in [(Parts::Usual, "usual"), (Parts::All, "all")] {
+            let pipeline = prepare(args, kafka, (reader, binary), parts).await?;
+            let mut router = start(&pipeline, binary, parts).await?;
+            let pid = router.process()?.pid();
+            let holder = pipeline.server.postgres.slot(pipeline.slot).await?;
+            let holder = holder.and_then(|slot| slot.active_pid);
+            let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
+            sleep(START_UP).await;
+            let (began, before) =
+                (Instant::now(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
+            while let Some(left) = args.idle().checked_sub(began.elapsed()) {
+                sleep(left.min(SCRAPE_EVERY)).await;
+                if parts == Parts::All {
+                    router.get("/metrics").await?;
+                }
+            }
+            let (seconds, after) =
+                (began.elapsed().as_secs_f64(), (CpuTotals::of(pid)?, CpuTotals::of(walsender)?));
+            let resident = megabytes(resident_bytes(pid)?);
+            router.kill9().await?;
+            pipeline.topics.delete().await?;
+            let used = before.0.until(after.0, seconds);
+            let walsender = before.1.until(after.1, seconds);
+            table.row([
+                reader.name().to_owned(),
+                name.to_owned(),
+                format!("{:.3}", used.percent),
+                format!("{:.1}", used.wake_ups),
+                format!("{:.3}", walsender.percent),
+                format!("{resident:.1}"),
+            ]);
+            let line = json!({
+                "reader": reader.name(), "parts": name, "seconds": seconds,
+                "cpu_percent": used.percent, "wake_ups_per_second": used.wake_ups,
+                "walsender_cpu_percent": walsender.percent, "rss_megabytes": resident,
+            });
+            report.record("idle", line, ())?;
+            let what = format!("{}, {name} parts: idle CPU, % of a core", reader.name());
+            report.add_target(what, Limit::AtMost(0.2), None, used.percent);
+        }
     }
     report.print(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
+}
+
+async fn prepare(
+    args: &Args,
+    kafka: &KafkaCluster,
+    (reader, binary): (&Reader, &Path),
+    parts: Parts,
+) -> anyhow::Result<BenchPipeline> {
+    if parts == Parts::Usual {
+        return BenchPipeline::create(args, kafka, "idle", reader).await;
+    }
+    let server = server_with_table(args.version(), Distribution::default(), binary).await?;
+    let time = format!("CREATE INDEX ON {} (created_at)", server.table());
+    server.session.batch_execute(&time).await?;
+    let topic = format!("idle-all-{}", reader.slug());
+    BenchPipeline::on(server, args, kafka, ("idle", &topic)).await
+}
+
+/// Starts a router whose beginning is accepted, without which nothing would be removed.
+async fn start(
+    pipeline: &BenchPipeline,
+    binary: &Path,
+    parts: Parts,
+) -> anyhow::Result<RouterProcess> {
+    let config = match parts {
+        Parts::Usual => pipeline.router_config(),
+        Parts::All => format!("{}\n{RETENTION}", pipeline.router_config()),
+    };
+    let mut router = RouterProcess::with_config(&config)?.program(binary);
+    router.start_again()?;
+    router.wait_state("streaming", STREAMING_DEADLINE).await?;
+    if parts == Parts::All {
+        let accepted = router.command(&["accept", "--yes"]).await?;
+        let told = [&accepted.stdout, &accepted.stderr].map(|it| String::from_utf8_lossy(it));
+        ensure!(accepted.status.success(), "the beginning cannot be accepted: {}", told.concat());
+    }
+    Ok(router)
 }
 
 /// What all threads of a process have used so far.

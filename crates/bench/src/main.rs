@@ -29,6 +29,7 @@ mod reader_runs;
 mod report;
 mod retention;
 mod run;
+mod scrape;
 mod server;
 mod shape;
 mod throughput;
@@ -82,6 +83,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Measurement::Outage => outage::measure(bench).await?,
             Measurement::Takeover => arrival::takeovers(bench).await?,
             Measurement::Idle => idle::measure(bench).await?,
+            Measurement::Scrape => scrape::measure(bench).await?,
             Measurement::Held => held::measure(bench).await?,
             Measurement::Retention => retention::measure(bench).await?,
             Measurement::Flat => flat::measure(bench).await?,

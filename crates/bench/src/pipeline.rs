@@ -50,7 +50,7 @@ impl BenchPipeline {
         kafka: &KafkaCluster,
         (slot, topic): (&'static str, &str),
     ) -> anyhow::Result<Self> {
-        let topics = RunTopics::create(&kafka.bootstrap(), topic, Distribution::default()).await?;
+        let topics = RunTopics::create(&kafka.bootstrap(), topic, server.distribution).await?;
         server.copy_slot(slot).await?;
         Ok(Self { server, topics, slot, socket: args.first_socket() })
     }

@@ -106,7 +106,7 @@ pub(crate) struct BenchServer {
     pub(crate) bad_rows: BadRows,
     pub(crate) session: DatabaseSession,
     schema: Schema,
-    distribution: Distribution,
+    pub(crate) distribution: Distribution,
     /// The `name` in the configuration of the routers that read from it.
     name: String,
 }

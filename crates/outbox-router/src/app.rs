@@ -9,8 +9,8 @@
 use std::{future::pending, io, net::SocketAddr, thread, time::SystemTime};
 
 use relay::{
-    ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing, Window,
-    WitnessSettings, witness::WitnessKey,
+    BacklogSettings, ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing,
+    Window, WitnessSettings, witness::WitnessKey,
 };
 use tokio::{
     net::TcpListener,
@@ -24,7 +24,7 @@ use crate::{
     block_on::block_on,
     cli::Exit,
     held::{HeldStore, Keep},
-    kafka::KafkaSettings,
+    kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{Prepared, pipeline, size, source, witness_key},
@@ -32,6 +32,7 @@ use crate::{
     service,
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
     status::{Limits, Observed, observer},
+    tap,
 };
 
 /// Capacity of the channel from the monitor to the streaming task. The monitor sends each gap's
@@ -106,7 +107,9 @@ impl App {
         let (observations, observed) = watch::channel(Observed::begin(now));
         let (retention_reports, retention) =
             watch::channel(RetentionReport::initial(&removal, SystemTime::now()));
-        let sources = admin::Sources { relay, monitor, observed, retention };
+        let (taps, tap) = tap::taps(self.prepared.config.admin.tap);
+        let (kafka, brokers) = self.kafka();
+        let sources = admin::Sources { relay, monitor, observed, retention, brokers, taps };
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
@@ -114,12 +117,13 @@ impl App {
             relay: core,
             postgres: self.source(),
             held: self.held_store(),
-            kafka: self.prepared.kafka.clone(),
+            kafka,
             state_topic: self.prepared.config.kafka.state_topic.clone(),
             witness_key: self.witness_key(),
             monitor: monitor_events,
             reports: relay_reports,
             shutdown: stopping,
+            tap,
             clock,
         })?;
         let (relay, monitor) = (&sources.relay, &sources.monitor);
@@ -146,7 +150,7 @@ impl App {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::pin!(monitor, observer, retention, admin, service);
-        let (mut watches, mut observes, mut removes) = (true, true, true);
+        let (mut watches, mut observes, mut removes, mut serves) = (true, true, true, true);
         loop {
             tokio::select! {
                 biased;
@@ -163,7 +167,7 @@ impl App {
                 () = &mut monitor, if watches => watches = false,
                 // It ends at once where it is off.
                 () = &mut retention, if removes => removes = false,
-                result = &mut admin => result?,
+                () = &mut admin, if serves => serves = false,
             }
         }
     }
@@ -207,6 +211,14 @@ impl App {
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
+    }
+
+    /// How to make the producer, and where librdkafka's statistics of it are read, if they are
+    /// wanted.
+    fn kafka(&self) -> (KafkaSettings, Option<watch::Receiver<BrokerStatistics>>) {
+        let feed = self.prepared.config.kafka.statistics.map(StatisticsFeed::every);
+        let (statistics, brokers) = feed.unzip();
+        (KafkaSettings { statistics, ..self.prepared.kafka.clone() }, brokers)
     }
 
     fn held_settings(&self) -> HeldSettings {
@@ -271,6 +283,7 @@ impl App {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),
             keep: RetentionSettings::of(&self.prepared.config).keep(),
+            hosts: self.prepared.config.admin.hosts.clone(),
             window: self.window(),
         }
     }

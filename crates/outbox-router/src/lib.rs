@@ -4,7 +4,7 @@
 //! * [`postgres`] connects to PostgreSQL: the replication connection, and ordinary SQL.
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health, and
-//!   `service` tells the service manager of them.
+//!   `service` tells the service manager of them; [`tap`] shows events as they are routed.
 //! * [`retention`] removes delivered rows from the tables.
 //! * [`migrate`] translates the configuration of Debezium.
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
@@ -40,6 +40,7 @@ pub mod retention;
 mod service;
 pub mod shell;
 pub mod status;
+pub mod tap;
 pub mod telemetry;
 mod warning;
 mod wording;

@@ -40,6 +40,9 @@ fn main() -> ExitCode {
 fn command(cli: &Cli) -> Exit {
     let environment = Environment::new(std::env::vars_os());
     let with_configuration = |command: &dyn Fn(Loaded) -> Exit| {
+        if let Some(note) = cli::no_file_note(cli, &environment) {
+            say(&note);
+        }
         cli::load_config(cli, &environment)
             .map_or_else(|errors| refuse(Exit::Configuration, &errors), command)
     };
@@ -110,7 +113,11 @@ fn with_terminal(command: impl FnOnce(&mut Terminal<'_>) -> Exit) -> Exit {
 }
 
 #[expect(clippy::print_stderr, reason = "the log is not open yet, and a person waits")]
+fn say(text: &dyn std::fmt::Display) {
+    eprintln!("{text}");
+}
+
 fn refuse(exit: Exit, error: &dyn std::fmt::Display) -> Exit {
-    eprintln!("{error}");
+    say(error);
     exit
 }

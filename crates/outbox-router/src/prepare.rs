@@ -127,12 +127,12 @@ fn resolve(
 }
 
 /// Every property that the router or librdkafka refuses. Each check names only the first, so a
-/// refused property is removed before the next check.
+/// refused property is left out before the next check.
 fn refused_properties(settings: &KafkaSettings, places: &Places) -> Vec<ConfigError> {
     let mut settings = settings.clone();
     let mut errors = Vec::new();
     while let Err(SettingRefused { key, why }) = settings.check() {
-        let was_set = settings.properties.remove(&key).is_some();
+        let was_set = settings.leave_out(&key);
         let is_servers = !was_set && key == "bootstrap.servers";
         let key = match key.as_str() {
             _ if is_servers => "kafka.bootstrap_servers".to_owned(),
@@ -230,6 +230,8 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
         timestamp: timestamp(&config.outboxes()),
         window_bytes: size(config.limits.window_bytes),
         row_bytes: size(config.limits.row_bytes),
+        // Only `run` has somebody who reads them.
+        statistics: None,
     }
 }
 

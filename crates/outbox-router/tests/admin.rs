@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admin_fixture::{Endpoint, report, snapshot, start};
 use outbox_router::monitor::{Gap, Interval, Mark, MonitorReport, ObservedSlot, RelayReport};
-use relay::{Code, Failure, Lsn, Name, State, TopicName, TopicTotals};
+use relay::{Code, Failure, Lsn, Name, OtherTopics, State, TOPICS_COUNTED, TopicName, TopicTotals};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -96,6 +96,7 @@ async fn while_postgresql_does_not_answer_the_slots_numbers_keep_their_last_valu
     for line in [
         "bytes_behind{pipeline=\"shop\",slot=\"shop_slot\"} 1024",
         "exists{pipeline=\"shop\",slot=\"shop_slot\"} 1",
+        "catalog_xmin_age{pipeline=\"shop\",slot=\"shop_slot\"} 7",
     ] {
         assert!(text.contains(&format!("\noutbox_slot_{line}\n")), "{line} in\n{text}");
     }
@@ -141,15 +142,77 @@ async fn a_slot_that_is_not_there_is_inactive_and_does_not_exist() {
     assert_eq!(endpoint.status().await["slot"], Value::Null);
 }
 
-/// Of a series that appears late, an alert misses the beginning.
+/// Absent before the first reading.
+const READ_BY_THE_MONITOR: [&str; 16] = [
+    "outbox_held_decided",
+    "outbox_slot_bytes_behind",
+    "outbox_slot_catalog_xmin_age",
+    "outbox_slot_failover",
+    "outbox_slot_inactive_since_timestamp_seconds",
+    "outbox_slot_invalidated",
+    "outbox_slot_lsn_bytes",
+    "outbox_slot_others_inactive",
+    "outbox_slot_pin_age_seconds",
+    "outbox_slot_retained_bytes",
+    "outbox_slot_safe_wal_bytes",
+    "outbox_slot_seconds_to_limit",
+    "outbox_slot_spill_bytes_total",
+    "outbox_slot_synced",
+    "outbox_slot_wal_status",
+    "outbox_wal_bytes_per_second",
+];
+
+/// A router that was started while PostgreSQL is down knows nothing. Zeros would end the alerts on
+/// what the router before it has seen.
+#[tokio::test]
+async fn what_was_never_read_is_absent_and_not_zero() {
+    let endpoint = start().await;
+    let full = endpoint.get("/metrics").await;
+    endpoint.monitor.send_replace(MonitorReport::initial(Instant::now()));
+    let empty = endpoint.get("/metrics").await;
+    let slot = r#"{pipeline="shop",slot="shop_slot"}"#;
+    for name in ["bytes_behind", "seconds_to_limit", "pin_age_seconds", "others_inactive"] {
+        let series = format!("\noutbox_slot_{name}{slot} ");
+        assert!(full.contains(&series) && !empty.contains(&series), "{series} in {empty}");
+    }
+    for name in ["outbox_slot_wal_status{", "outbox_held_decided{"] {
+        assert!(full.contains(name) && !empty.contains(name), "{name} in {empty}");
+    }
+    for name in ["last_poll", "figures_last_poll"] {
+        let line = format!("\noutbox_slot_{name}_timestamp_seconds{slot} 0\n");
+        assert!(empty.contains(&line), "{line} in {empty}");
+    }
+    // One reading does not tell how fast the limit comes nearer.
+    endpoint.monitor.send_replace(report());
+    endpoint.monitor.send_modify(|report| report.watch.last.as_mut().unwrap().to_limit = None);
+    let once = endpoint.get("/metrics").await;
+    assert!(!once.contains("outbox_slot_seconds_to_limit{"), "{once}");
+}
+
+/// The streaming task hangs: its state is what it said last, and the verdict says that it is mute.
+#[tokio::test]
+async fn a_task_that_hangs_is_a_verdict_although_the_state_is_streaming() {
+    let endpoint = start().await;
+    endpoint.relay.send_modify(|report| report.published_at -= Duration::from_secs(31));
+    let text = endpoint.get("/metrics").await;
+    for line in [
+        r#"outbox_state{pipeline="shop",state="streaming"} 1"#,
+        r#"outbox_verdict{pipeline="shop",verdict="failed"} 1"#,
+        r#"outbox_verdict{pipeline="shop",verdict="ok"} 0"#,
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
+    }
+}
+
+/// Of a series that appears late, an alert misses the beginning. What the monitor reads is absent
+/// until then, and the alerts on it ask for its size, and not for its increase.
 #[tokio::test]
 async fn every_series_exists_before_anything_was_read() {
     let endpoint = start().await;
     let full = endpoint.get("/metrics").await;
-    endpoint
-        .monitor
-        .send_replace(MonitorReport { decided: Some(0), ..MonitorReport::initial(Instant::now()) });
+    endpoint.monitor.send_replace(MonitorReport::initial(Instant::now()));
     endpoint.relay.send_replace(RelayReport {
+        backlog_until: None,
         snapshot: relay::testing::samples::empty_snapshot(State::Starting),
         published_at: Instant::now(),
     });
@@ -158,9 +221,10 @@ async fn every_series_exists_before_anything_was_read() {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
     };
-    // Which topics there are, and whether a limit is set, the data and the server say.
+    // Which topics there are, the data say.
     let may_be_late = |series: &&String| {
-        series.contains("topic=\"outbox.event.") || series.contains("safe_wal_bytes")
+        let name = series.split('{').next().unwrap();
+        series.contains("topic=\"outbox.event.") || READ_BY_THE_MONITOR.contains(&name)
     };
     let (before, after) = (series(&empty), series(&full));
     let late: Vec<&String> =
@@ -205,24 +269,29 @@ async fn the_verdict_is_one_word_for_status_and_metrics() {
 }
 
 #[tokio::test]
-async fn the_hundred_and_first_topic_is_summed_up_with_those_after_it() {
+async fn topics_without_counters_of_their_own_are_one_row_and_are_counted() {
     let endpoint = start().await;
+    let series = |text: &str| text.lines().filter(|line| line.contains(",topic=\"")).count();
     endpoint.relay.send_modify(|report| {
         let latencies = report.snapshot.topics[0].latencies.clone();
-        let topic = |n: usize| TopicTotals {
-            name: TopicName::new(&format!("t{n}")).unwrap(),
+        let topic = |name: String| TopicTotals {
+            name: TopicName::new(&name).unwrap(),
             acked: 10,
             latencies: latencies.clone(),
         };
-        report.snapshot.topics = (0..103).map(topic).collect();
+        let names = (0..TOPICS_COUNTED - 1).map(|n| format!("t{n}"));
+        report.snapshot.topics = names.chain(["_other".to_owned()]).map(topic).collect();
+        report.snapshot.other_topics = OtherTopics { topics: 65_436, acked: 7, latencies };
     });
     let text = endpoint.get("/metrics").await;
     let line = |topic: &str, n: u64| {
         format!(r#"outbox_events_total{{pipeline="shop",topic="{topic}",result="acked"}} {n}"#)
     };
-    assert!(text.contains(&line("t99", 10)), "{text}");
-    assert!(!text.contains("\"t100\""), "{text}");
-    assert!(text.contains(&line("_other", 30)), "{text}");
+    assert!(text.contains(&line("t98", 10)), "{text}");
+    assert!(text.contains(&line("_other", 17)), "a topic of this name is part of the sum: {text}");
+    assert!(text.contains("outbox_topics_other{pipeline=\"shop\"} 65436\n"), "{text}");
+    // The counter, 19 buckets, sum and count.
+    assert_eq!(series(&text), TOPICS_COUNTED * 22);
 }
 
 #[tokio::test]
@@ -270,9 +339,11 @@ async fn liveness_depends_only_on_whether_the_routers_own_tasks_run() {
     endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Unknown);
     assert_eq!(endpoint.probe("/livez").await.0, 200);
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
-    endpoint
-        .relay
-        .send_replace(RelayReport { snapshot: snapshot(State::Streaming), published_at: long_ago });
+    endpoint.relay.send_replace(RelayReport {
+        snapshot: snapshot(State::Streaming),
+        backlog_until: None,
+        published_at: long_ago,
+    });
     let (code, body) = endpoint.probe("/livez").await;
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("stale")));
     assert_eq!(endpoint.probe("/readyz").await.0, 503);
@@ -413,6 +484,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
 #[tokio::test]
 async fn the_status_has_its_documented_shape() {
     let endpoint = start().await;
+    endpoint.monitor.send_modify(|report| report.watch.figures = None);
     let mut status = endpoint.status().await;
     for path in [
         "/age_seconds",
@@ -432,14 +504,14 @@ async fn the_status_has_its_documented_shape() {
         json!({
             "schema": 1,
             "verdict": {
-                "word": "ok", "sentence": "rows flow, 1.0 KiB behind", "code": null,
-                "blame": "nobody", "since": 0, "to_do": [], "oldest_unacked_seconds": null,
+                "word": "ok", "sentence": "rows flow", "code": null,
+                "blame": "nobody", "acts": "nobody", "since": 0, "to_do": [], "oldest_unacked_seconds": null,
                 "seconds_without_progress": 0,
             },
             "history": [],
             "server": null,
             "backpressure_seconds": {"window": 0.0, "queue": 0.0, "topic": 0.0, "row": 0.0, "isolation": 0.0},
-            "name": "shop", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
+            "name": "shop", "slot_name": "shop_slot", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
             "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,
             "slot": {
                 "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,
@@ -504,4 +576,34 @@ async fn a_client_that_sends_nothing_is_disconnected() {
     // An orderly end or a reset: either way the connection is over and its place free.
     assert!(hung_up.is_ok());
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
+}
+
+/// A web page whose name resolves to the router's address (DNS rebinding) is read by a browser as
+/// the page's own.
+#[tokio::test]
+async fn under_a_foreign_name_only_metrics_and_probes_are_answered() {
+    let endpoint = start().await;
+    let mark = "x-outbox-router: 1";
+    for path in ["/", "/page/events", "/page/style.css", "/page/script.js", "/status.json", "/tap"]
+    {
+        for host in ["host: attacker.example", "host: attacker.example:8788"] {
+            let (code, _, body) = endpoint.ask_with("GET", path, &[host, mark]).await;
+            assert_eq!(code, 421, "{path}: {body}");
+            assert!(body.contains("attacker.example"), "{body}");
+            assert!(body.contains("admin.hosts"), "{body}");
+        }
+        let absolute = format!("http://attacker.example{path}");
+        let code = endpoint.ask_with("GET", &absolute, &["host: admin", mark]).await.0;
+        assert_eq!(code, 421, "{absolute}");
+    }
+    for host in ["host: 127.0.0.1:8788", "host: [::1]:8788", "host: localhost:8788", "host: ADMIN"]
+    {
+        for path in ["/", "/status.json"] {
+            assert_eq!(endpoint.ask_with("GET", path, &[host]).await.0, 200, "{host}{path}");
+        }
+    }
+    for path in ["/metrics", "/livez"] {
+        let code = endpoint.ask_with("GET", path, &["host: router.monitoring.svc:8788"]).await.0;
+        assert_eq!(code, 200, "{path}");
+    }
 }

@@ -70,6 +70,8 @@ async fn a_property_that_weakens_a_guarantee_is_refused() {
         ("kafka.properties.enable.idempotence=false", "kafka.properties.enable.idempotence is"),
         ("kafka.properties.request.required.acks=0", "kafka.properties.request.required.acks is"),
         ("kafka.properties.bootstrap.servers=a:1", "set kafka.bootstrap_servers"),
+        ("kafka.properties.statistics.interval.ms=10000", "is refused: set kafka.statistics"),
+        ("kafka.statistics=100ms", "is not between 1s and 1h"),
         ("kafka.properties.message.max.bytes=1000000", "a row of limits.row_bytes needs"),
     ] {
         assert_refused(&check(&[setting]).await, what);
@@ -190,7 +192,7 @@ async fn properties_that_only_a_client_refuses_are_refused() {
                 "kafka.properties.security.protocol=sasl_ssl",
                 "kafka.properties.sasl.mechanism=OAUTHBEARER",
             ],
-            "sasl.mechanism is refused: OAUTHBEARER needs a token that nothing here fetches",
+            "sasl.mechanism is refused: OAUTHBEARER is not supported",
         ),
         (
             vec!["kafka.properties.security.protocol=sasl_ssl"],
@@ -200,6 +202,22 @@ async fn properties_that_only_a_client_refuses_are_refused() {
         (vec!["kafka.properties.receive.message.max.bytes=1000000"], "fetch.max.bytes"),
     ] {
         assert_refused(&check(&settings).await, what);
+    }
+}
+
+/// What only follows from a mechanism that is refused is not reported beside it.
+#[tokio::test]
+async fn oauthbearer_is_one_finding() {
+    for mechanism in ["sasl.mechanism", "sasl.mechanisms"] {
+        let output = check(&[
+            "kafka.properties.security.protocol=SASL_SSL",
+            &format!("kafka.properties.{mechanism}=OAUTHBEARER"),
+            "kafka.properties.sasl.oauthbearer.method=oidc",
+        ])
+        .await;
+        assert_refused(&output, "OAUTHBEARER is not supported");
+        assert_eq!(output.err.matches("C010").count(), 1, "{}", output.err);
+        assert!(!output.err.contains("no mechanism"), "{}", output.err);
     }
 }
 

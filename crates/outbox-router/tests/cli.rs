@@ -379,3 +379,25 @@ async fn teardown_prints_the_sql() {
     let slot = out.find("select pg_drop_replication_slot('s');").unwrap();
     assert!(slot < out.find("drop publication \"p\";").unwrap());
 }
+
+/// In another directory every key has its default, and what fails then misleads.
+#[test]
+fn where_no_configuration_is_found_it_is_said_where_it_was_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_outbox-router"));
+        command.current_dir(directory.path()).env_clear().envs(variables.iter().copied());
+        String::from_utf8(command.args(arguments).output().unwrap().stderr).unwrap()
+    };
+    let note = "note: no configuration file was found at ./outbox-router.toml and \
+                /etc/outbox-router/outbox-router.toml";
+    for command in ["check", "alerts"] {
+        assert!(run(&[command], &[]).starts_with(note), "{command}");
+    }
+    let set = [("OUTBOX_ROUTER__NAME", "shop")];
+    assert!(!run(&["check"], &set).contains("no configuration file"));
+    assert!(!run(&["check", "--set", "name=shop"], &[]).contains("no configuration file"));
+    assert!(!run(&["explain", "K010"], &[]).contains("no configuration file"));
+    std::fs::write(directory.path().join("outbox-router.toml"), "name = \"shop\"").unwrap();
+    assert!(!run(&["check"], &[]).contains("no configuration file"));
+}

@@ -135,11 +135,16 @@ fn the_image_runs_as_a_number_and_exposes_where_it_listens() {
 
 /// Runs the image's own command against something that answers so.
 fn is_healthy(answer: Option<&'static str>) -> bool {
+    is_healthy_at("0.0.0.0", "127.0.0.1", answer)
+}
+
+/// The same, where the router listens on such an address.
+fn is_healthy_at(listen: &str, bound: &str, answer: Option<&'static str>) -> bool {
     let health = instruction("HEALTHCHECK");
     let (_, command) = health.split_once("CMD ").unwrap();
     let command: Vec<String> = serde_json::from_str(command).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let listener = TcpListener::bind(format!("{bound}:0")).unwrap();
+    let listen = format!("{listen}:{}", listener.local_addr().unwrap().port());
     let server = answer.map(|answer| {
         thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
@@ -154,8 +159,9 @@ fn is_healthy(answer: Option<&'static str>) -> bool {
         })
     });
     let (program, arguments) = command.split_first().unwrap();
-    let arguments = arguments.iter().map(|it| it.replace("8788", &port.to_string()));
-    let output = Command::new(program).args(arguments).output().unwrap();
+    let mut asking = Command::new(program);
+    asking.args(arguments).env("OUTBOX_ROUTER__ADMIN__LISTEN", listen);
+    let output = asking.output().unwrap();
     if let Some(server) = server {
         assert_eq!(server.join().unwrap(), "GET /livez HTTP/1.0\r\n\r\n");
     }
@@ -168,6 +174,20 @@ fn the_images_health_is_whether_the_routers_tasks_run() {
     assert!(!is_healthy(Some("HTTP/1.1 503 Service Unavailable\r\n\r\n")));
     assert!(!is_healthy(Some("")));
     assert!(!is_healthy(None));
+}
+
+#[test]
+fn the_images_health_is_asked_where_the_variable_says() {
+    const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    for (listen, bound) in [("127.0.0.1", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")] {
+        assert!(is_healthy_at(listen, bound, Some(WELL)), "{listen}");
+    }
+    for listen in ["[::]", "[::1]"] {
+        let bound = if listen == "[::]" { "127.0.0.1" } else { "[::1]" };
+        if TcpListener::bind(format!("{bound}:0")).is_ok() {
+            assert!(is_healthy_at(listen, bound, Some(WELL)), "{listen}");
+        }
+    }
 }
 
 #[test]

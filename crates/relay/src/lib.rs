@@ -81,8 +81,8 @@ pub use clock::{Moment, Now};
 pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use held::{ErrorClass, ErrorPolicy, HeldLimits, HeldSettings, HoldKeys, OnError};
-pub use machine::Relay;
-pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
+pub use machine::{Relay, TOPICS_COUNTED};
+pub use pgoutput::{Lsn, Oid, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
@@ -100,8 +100,9 @@ pub use routing::{
     Timestamp, TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex,
     hash_of_key, is_role_required, java_properties, partition_for_key, timestamptz_in_utc,
 };
+pub use session::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub use state::{Condition, State};
 pub use telemetry::{
-    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, PauseReason, Reconnects,
-    RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
+    HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, OtherTopics, PauseReason,
+    Reconnects, RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
 };

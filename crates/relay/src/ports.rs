@@ -3,6 +3,7 @@
 //! frames and inputs, and carries out its [`crate::Action`]s.
 
 use crate::{
+    held::HeldEvent,
     progress::ticket::{Ticket, TransactionRef},
     routing::record::{Record, TopicId},
 };
@@ -23,6 +24,11 @@ pub trait RecordSink {
     /// # Errors
     /// [`Refusal`] says whether the same record may be offered again.
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal>;
+
+    /// The next record is of this event, which leaves the table of held events. Only a sink that
+    /// shows where its records come from needs it.
+    #[inline]
+    fn releasing(&mut self, _event: &HeldEvent) {}
 }
 
 /// A record that was not enqueued. The ticket returns to the ledger.

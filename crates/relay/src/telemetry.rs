@@ -82,6 +82,17 @@ pub struct TopicTotals {
     pub latencies: Latencies,
 }
 
+/// The counters of all topics that have none of their own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OtherTopics {
+    /// How many topics these are.
+    pub topics: u64,
+    /// Events that the broker acknowledged.
+    pub acked: u64,
+    /// The time from their commit to the acknowledgement.
+    pub latencies: Latencies,
+}
+
 /// The numbers of the core at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -110,8 +121,11 @@ pub struct Snapshot {
     /// For how long the socket was not read since the process started, in the order of
     /// [`PauseReason::ALL`].
     pub paused: [Duration; PauseReason::ALL.len()],
-    /// Totals per topic, in the order of first use.
+    /// Totals of the first [`TOPICS_COUNTED`](crate::TOPICS_COUNTED) topics, in the order of first
+    /// use.
     pub topics: Vec<TopicTotals>,
+    /// Totals of the other topics.
+    pub other_topics: OtherTopics,
     /// Committed transactions that carried at least one event.
     pub transactions: u64,
     /// Changes that are no events, by operation.
@@ -137,7 +151,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Events that Kafka has acknowledged since the process started.
     pub fn events_acked(&self) -> u64 {
-        self.topics.iter().map(|topic| topic.acked).sum()
+        self.topics.iter().map(|topic| topic.acked).sum::<u64>() + self.other_topics.acked
     }
 }
 

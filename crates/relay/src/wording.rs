@@ -41,6 +41,16 @@ pub fn utc(at: PgTimestamp) -> Option<String> {
     Some(text)
 }
 
+/// The same with milliseconds.
+#[must_use]
+pub fn utc_millis(at: PgTimestamp) -> Option<String> {
+    let since = u64::try_from(at.unix_millis()).ok()?;
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_millis(time)).ok()?;
+    Some(text)
+}
+
 /// An error with the chain of its causes, for a message that is printed once.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {

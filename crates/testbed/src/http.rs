@@ -40,7 +40,8 @@ pub async fn send(
     deadline: Duration,
 ) -> anyhow::Result<HttpResponse> {
     // With HTTP/1.0 the server closes the connection after the response, and sends no chunks.
-    let mut request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n");
+    let mut request =
+        format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nX-Outbox-Router: 1\r\n");
     if let Some(body) = body {
         let length = body.len();
         request

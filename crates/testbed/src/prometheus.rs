@@ -1,5 +1,5 @@
-//! A real Prometheus that scrapes routers and evaluates rules, once a second, and is asked what
-//! fires, as a person on call is told.
+//! A real Prometheus that scrapes routers and evaluates rules, and is asked what fires, as a person
+//! on call is told.
 //!
 //! The program is the one of Debian's package `prometheus`, which `scripts/install.sh test`
 //! installs.
@@ -40,19 +40,25 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts one that scrapes these targets (`host:port`) and evaluates these rules (the text of a
-    /// rule file), and returns when it answers.
+    /// rule file), both once in `interval`, and returns when it answers.
     ///
     /// # Errors
     ///
     /// Fails when the program is missing, or does not accept the rules.
-    pub async fn start(rules: &str, targets: &[String]) -> anyhow::Result<Self> {
+    pub async fn start(
+        rules: &str,
+        targets: &[String],
+        interval: Duration,
+    ) -> anyhow::Result<Self> {
         let program = find_program("prometheus")
             .context("no prometheus in PATH: run scripts/install.sh test")?;
         let dir = tempfile::Builder::new().prefix("prometheus-").tempdir()?;
         let file = |name: &str| dir.path().join(name).display().to_string();
         std::fs::write(file("rules.yml"), rules)?;
+        let every = format!("{}ms", interval.as_millis());
         let config = format!(
-            "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
+            "global: {{scrape_interval: {every}, scrape_timeout: {every}, \
+             evaluation_interval: {every}}}\n\
              rule_files: [rules.yml]\n\
              scrape_configs:\n  - job_name: outbox-router\n    \
              static_configs: [{{targets: {}}}]\n",
@@ -148,7 +154,7 @@ mod tests {
                      expr: 'max by (pipeline) (label_replace(up, \"pipeline\", \"p\", \"\", \"\")) \
                      == 0'}]}]";
         let nobody = format!("127.0.0.1:{}", free_port().unwrap());
-        let prometheus = Prometheus::start(rules, &[nobody]).await.unwrap();
+        let prometheus = Prometheus::start(rules, &[nobody], Duration::from_secs(1)).await.unwrap();
         let wanted = ActiveAlert { name: "Down".into(), pipeline: "p".into(), fires: true };
         until_ok(START_DEADLINE, "an alert", || async {
             let alerts = prometheus.alerts().await?;

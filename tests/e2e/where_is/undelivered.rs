@@ -41,7 +41,7 @@ async fn an_event_waits_for_what_stops_the_router() {
     fixture.router.wait_status("a missing topic", SHORT_DEADLINE, is_blocked).await.unwrap();
     for id in [&id, &next] {
         let answer = where_is(&fixture, &[id]).await;
-        answer.expect("waiting", "the router is blocked: ");
+        answer.expect("waiting", "does not exist");
         assert_eq!(answer.text("code"), "K010");
     }
 }
@@ -92,7 +92,7 @@ async fn a_row_older_than_the_slot_is_told_from_one_that_is_missing() {
     fixture.restart().await.unwrap();
     insert(&session, "order", "b").await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    where_is(&fixture, &[&older]).await.expect("before_slot", "before the slot was created");
+    where_is(&fixture, &[&older]).await.expect("before_topic", "before the slot was created");
 
     // Another client moves the slot while no router reads it. That the pipeline began without a
     // witness would hide it.

@@ -18,7 +18,7 @@ pub(crate) struct HeldRow {
 }
 
 /// Starts a server whose routers hold what they cannot deliver.
-pub(super) async fn server_with_table(
+pub(crate) async fn server_with_table(
     version: u16,
     distribution: Distribution,
     binary: &Path,

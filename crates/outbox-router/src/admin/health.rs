@@ -124,15 +124,19 @@ fn tasks(view: &View<'_>) -> [Check; 2] {
 /// Why this standby could not take over; `None` when the slot was read and nothing is wrong with
 /// slot, publication and tables.
 fn unready_to_take_over(view: &View<'_>) -> Option<Reason> {
+    let defect = view.monitor.findings.iter().find(|finding| !finding.is_note());
     match &view.monitor.slot {
-        ObservedSlot::Unknown => Some(
-            view.monitor
-                .trouble
-                .as_ref()
-                .map_or_else(|| Reason::not_streaming(view), |failure| Reason::of(failure, view)),
-        ),
+        // PostgreSQL does not answer, or another server does, which is a finding.
+        ObservedSlot::Unknown => {
+            let failure = view.monitor.trouble.as_ref().or(defect);
+            Some(
+                failure.map_or_else(
+                    || Reason::not_streaming(view),
+                    |failure| Reason::of(failure, view),
+                ),
+            )
+        }
         ObservedSlot::Missing | ObservedSlot::Seen(_) => {
-            let defect = view.monitor.findings.iter().find(|finding| !finding.is_note());
             defect.map(|failure| Reason::of(failure, view))
         }
     }

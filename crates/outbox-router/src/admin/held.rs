@@ -53,7 +53,7 @@ impl HeldView {
 }
 
 /// All of these series exist from the start, also at zero, so that an alert sees their first
-/// increase; but `decided` is absent while it is not known.
+/// increase; but `decided` is absent before it was counted, and stays as it was counted last.
 pub(super) fn metrics(page: &mut Page, report: &HeldReport, decided: Option<u64>) {
     let HeldReport { held, oldest, totals } = report;
     let mut letters = page.family(

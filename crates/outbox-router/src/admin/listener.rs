@@ -1,107 +1,104 @@
-//! Connections to the admin endpoint, limited in number and in time: a client that opens many, or
-//! opens one and sends nothing, costs the router a fixed amount.
+//! The connections to the admin endpoint: accepted as long as there is room, and ended by those
+//! rules by which [`Room`] makes room. Whatever clients do, memory, file descriptors and the time
+//! that a proper client waits have a limit.
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
+use axum::{Router, serve::Listener};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Sleep,
+    net::TcpListener,
+    task::JoinSet,
+    time::{Instant, sleep_until, timeout},
 };
 
-/// Enough for several scrapers, probes and people at once.
-const CONNECTIONS_MAX: usize = 32;
+use super::{
+    connection,
+    room::{CONNECTIONS_MAX, Room},
+};
 
-/// A connection serves one request, and a scrape takes milliseconds.
-const CONNECTION_ENDS_AFTER: Duration = Duration::from_secs(10);
+/// After the end, answers that are being sent have this time.
+const ANSWERS_END_WITHIN: Duration = Duration::from_secs(2);
 
-/// A listener that accepts at most [`CONNECTIONS_MAX`] connections at a time.
-pub(super) struct Limited {
-    listener: TcpListener,
-    free: Arc<Semaphore>,
-}
+/// How often the log says that connections were ended to make room.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-impl Limited {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, free: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
-    }
-}
-
-impl axum::serve::Listener for Limited {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            let Ok(permit) = Arc::clone(&self.free).acquire_owned().await else {
-                // The semaphore is never closed.
-                std::future::pending::<()>().await;
-                continue;
-            };
-            let (stream, address) = axum::serve::Listener::accept(&mut self.listener).await;
-            let end = Box::pin(tokio::time::sleep(CONNECTION_ENDS_AFTER));
-            return (Connection { stream, end, _permit: permit }, address);
+/// Serves until `shutdown` resolves, and at most [`ANSWERS_END_WITHIN`] longer. Dropping it ends
+/// every connection.
+pub(super) async fn serve(
+    mut listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut shutdown = pin!(shutdown);
+    let mut tasks = JoinSet::new();
+    let mut room = Room::default();
+    let mut crowding = Crowding::default();
+    let changed = room.changed();
+    loop {
+        let (ended, next) = room.make(Instant::now());
+        crowding.count(ended);
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            Some(_) = tasks.join_next() => {
+                while tasks.try_join_next().is_some() {}
+                room.sweep();
+            }
+            () = changed.notified() => {}
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            // The listener of axum waits a second where the system has no file descriptor left.
+            (stream, _) = Listener::accept(&mut listener), if tasks.len() < CONNECTIONS_MAX => {
+                let place = room.place();
+                let served = connection::serve(stream, Arc::clone(&place), router.clone());
+                room.enter(place, tasks.spawn(served), Instant::now());
+            }
         }
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
+    drop(listener);
+    room.close();
+    let answered = async { while tasks.join_next().await.is_some() {} };
+    let _in_time = timeout(ANSWERS_END_WITHIN, answered).await;
 }
 
-/// A connection that ends after [`CONNECTION_ENDS_AFTER`], however slowly its client reads or
-/// writes.
-pub(super) struct Connection {
-    stream: TcpStream,
-    end: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
+/// Connections that were ended to make room. A scraper that is broken shows nowhere else.
+#[derive(Default)]
+struct Crowding {
+    ended: usize,
+    reported: Option<Instant>,
 }
 
-impl Connection {
-    fn in_time(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.end.as_mut().poll(cx) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
+impl Crowding {
+    fn count(&mut self, ended: usize) {
+        self.ended += ended;
+        let now = Instant::now();
+        let is_due = self.reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
+        if self.ended > 0 && is_due {
+            tracing::warn!(
+                connections = self.ended,
+                "the admin endpoint is crowded: ended connections that sent no request, or did not read the answer",
+            );
+            *self = Self { ended: 0, reported: Some(now) };
         }
     }
 }
 
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.in_time(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.in_time(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.in_time(cx)?;
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
-        Poll::Ready(Ok(()))
+    #[tokio::test(start_paused = true)]
+    async fn the_log_says_once_a_minute_how_many_connections_gave_way() {
+        let mut crowding = Crowding::default();
+        let lines = crate::telemetry::tests::lines_of(|| {
+            crowding.count(0);
+            crowding.count(2);
+            crowding.count(5);
+            crowding.reported = Instant::now().checked_sub(REPORT_EVERY);
+            crowding.count(1);
+            crowding.count(0);
+        });
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!((&lines[0]["level"], &lines[0]["connections"]), (&"WARN".into(), &2.into()));
+        assert_eq!(lines[1]["connections"], 6);
     }
 }

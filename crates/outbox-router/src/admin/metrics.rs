@@ -2,17 +2,19 @@
 //! important one.
 //!
 //! All carry the label `pipeline`; those of the slot also carry `slot`. Label values come from
-//! closed sets, except `topic`, of which a hundred are shown one by one. Every series exists from
-//! the start, so that an alert sees its first increase; the few that may be absent say so.
+//! closed sets, except `topic`, `broker` and `address`: a hundred topics and a hundred brokers are
+//! counted one by one. Every series exists from the start, so that an alert sees its first
+//! increase; the few that may be absent say so.
 
 use std::time::SystemTime;
 
 use relay::{
-    Code, LATENCY_BOUNDS, Latencies, PauseReason, RowsIgnored, Snapshot, State, TopicTotals,
-    witness::WitnessStore,
+    Code, LATENCY_BOUNDS, Latencies, OtherTopics, PauseReason, RowsIgnored, Snapshot, State,
+    TopicTotals, witness::WitnessStore,
 };
 
 use super::{
+    brokers,
     epoch::epoch,
     exposition::{Page, Type, seconds},
     held, process, retention, slot_metrics,
@@ -26,10 +28,8 @@ use crate::{
 /// The content type of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How many topics are shown one by one; the others are summed up as `_other`.
-pub const TOPICS_MAX: usize = 100;
-
-/// The label of the sum; a topic that really has this name is included in the sum.
+/// The label of the sum of the topics that are not counted one by one; a topic that really has this
+/// name is included in the sum.
 const OTHER_TOPICS: &str = "_other";
 
 /// The page that Prometheus scrapes.
@@ -45,7 +45,8 @@ pub fn encode(view: &View<'_>) -> String {
     of_relay(&mut pipeline, &view.relay.snapshot);
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
     retention::metrics(&mut pipeline, view);
-    of_topics(&mut pipeline, &view.relay.snapshot.topics);
+    of_topics(&mut pipeline, &view.relay.snapshot);
+    brokers::metrics(&mut pipeline, view);
     pipeline
         .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")
         .whole(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -203,8 +204,8 @@ fn component(code: Code) -> &'static str {
     }
 }
 
-fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
-    let rows = capped(topics);
+fn of_topics(page: &mut Page, snapshot: &Snapshot) {
+    let rows = rows(snapshot);
     let mut events = page.family("outbox_events_total", Type::Counter, "Events by outcome.");
     for row in &rows {
         events.whole(&[("topic", row.name), ("result", "acked")], row.acked);
@@ -218,6 +219,11 @@ fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
         let sum = seconds(row.latencies.sum_micros);
         latency.histogram(&[("topic", row.name)], &LATENCY_BOUNDS, &row.latencies.buckets, sum);
     }
+    page.gauge(
+        "outbox_topics_other",
+        "Topics that are summed up with the label topic=\"_other\": those after the first hundred.",
+        snapshot.other_topics.topics,
+    );
 }
 
 /// What is shown of a topic.
@@ -227,22 +233,26 @@ struct TopicRow<'t> {
     latencies: Latencies,
 }
 
-/// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its
-/// row; the other topics as one row, which is there from the start.
-fn capped(topics: &[TopicTotals]) -> Vec<TopicRow<'_>> {
-    let mut rows: Vec<TopicRow<'_>> = Vec::new();
-    let mut other = TopicRow { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };
-    for topic in topics {
-        if rows.len() < TOPICS_MAX && topic.name.as_str() != OTHER_TOPICS {
-            let latencies = topic.latencies.clone();
-            rows.push(TopicRow { name: topic.name.as_str(), acked: topic.acked, latencies });
+/// One row for each topic with counters of its own, in the order of first use; the others as one
+/// row, which is there from the start.
+fn rows(snapshot: &Snapshot) -> Vec<TopicRow<'_>> {
+    let OtherTopics { acked, latencies, .. } = snapshot.other_topics.clone();
+    let mut other = TopicRow { name: OTHER_TOPICS, acked, latencies };
+    let mut rows = Vec::with_capacity(snapshot.topics.len() + 1);
+    for TopicTotals { name, acked, latencies } in &snapshot.topics {
+        if name.as_str() != OTHER_TOPICS {
+            rows.push(TopicRow {
+                name: name.as_str(),
+                acked: *acked,
+                latencies: latencies.clone(),
+            });
             continue;
         }
-        other.acked += topic.acked;
-        for (sum, count) in other.latencies.buckets.iter_mut().zip(topic.latencies.buckets) {
+        other.acked += acked;
+        for (sum, count) in other.latencies.buckets.iter_mut().zip(latencies.buckets) {
             *sum += count;
         }
-        other.latencies.sum_micros += topic.latencies.sum_micros;
+        other.latencies.sum_micros += latencies.sum_micros;
     }
     rows.push(other);
     rows

@@ -1,52 +1,68 @@
 //! The admin endpoint: what people, probes and Prometheus read. It changes nothing, and shows
-//! nothing of any event's content: no payload, no key, no id.
+//! nothing of any event's content: no payload, no key, no id. The one exception is `/tap`, where
+//! the configuration says so (`admin.tap = "content"`).
 //!
 //! | path | read by | answer |
 //! |---|---|---|
+//! | `/` | people | a page (`page/`), which loads `/page/…` |
 //! | `/metrics` | Prometheus | [`metrics`], text format |
 //! | `/livez` | a supervisor | 200 while the router's own tasks run, else 503 |
 //! | `/readyz` | probes, rollouts | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/startupz` | probes | 200 once the start is over, however it went; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
+//! | `/tap` | `outbox-router tap` | events as they are routed: [`crate::tap`] |
 //!
-//! Every answer is encoded at the request, from the two watch channels that streaming task and
-//! monitor write. `/livez` does not depend on PostgreSQL and Kafka. A 503 names
-//! the reason by a code; with `?verbose` a probe lists its checks as text.
+//! Every answer is encoded at the request, from the watch channels that streaming task, monitor,
+//! observer and retention write; the page's events also once a second, for some seconds. `/livez`
+//! does not depend on PostgreSQL and Kafka. A 503 names the reason by a code; with `?verbose` a
+//! probe lists its checks as text.
+//!
+//! Clients are not trusted to be well-behaved: `listener` and `room` say what they may cost,
+//! and `hosts` keeps out the web pages that a browser on the same machine shows.
 
+mod answer;
+mod brokers;
+mod connection;
 mod epoch;
 mod exposition;
 pub mod health;
 mod held;
+mod hosts;
 mod listener;
 pub mod metrics;
+mod page;
 mod pages;
 mod process;
 pub mod reason;
 mod retention;
+mod room;
 mod settings;
 pub mod slot;
 mod slot_metrics;
 pub mod status;
+mod tap;
 pub mod verdict;
 pub mod view;
 mod witness;
 
-use std::{future::Future, io};
+use std::future::Future;
 
 use tokio::net::TcpListener;
 
 pub use settings::{AdminSettings, Sources};
 
-/// Serves until `shutdown` resolves.
-///
-/// # Errors
-/// The listener's address cannot be read. A connection that fails affects its client alone.
+/// Serves until `shutdown` resolves, and a moment longer for answers that are being sent. A
+/// connection that fails affects its client alone.
 pub async fn serve(
     listener: TcpListener,
     settings: AdminSettings,
     sources: Sources,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+    shutdown: impl Future<Output = ()>,
+) {
+    let forget = sources.taps.clone().forget();
     let router = pages::router(settings, sources);
-    axum::serve(listener::Limited::new(listener), router).with_graceful_shutdown(shutdown).await
+    tokio::select! {
+        () = listener::serve(listener, router, shutdown) => {}
+        never = forget => match never {},
+    }
 }

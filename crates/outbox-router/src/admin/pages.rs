@@ -1,24 +1,26 @@
-//! Paths and answers. Every answer closes its connection: a client that asks once in 15 s gains
-//! nothing from keeping a connection open.
+//! Which path is answered by what.
 
 use std::sync::{Arc, OnceLock};
 
 use axum::{
     Router,
     extract::{RawQuery, State as Shared},
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, StatusCode, header},
+    middleware,
+    response::Response,
     routing::get,
 };
-use serde::Serialize;
 
 use super::{
     AdminSettings, Sources,
+    answer::{answer, json, refused},
     health::{self, StartProgress},
-    metrics,
+    hosts::{self, Hosts},
+    metrics, page,
     status::StatusDocument,
     view::View,
 };
+use crate::tap::ASKED_BY_COMMAND;
 
 #[derive(Clone)]
 struct Admin {
@@ -29,15 +31,24 @@ struct Admin {
 }
 
 pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
+    let page = page::routes(settings.clone(), sources.clone());
+    let known = middleware::from_fn_with_state(Hosts::of(&settings.hosts), hosts::check);
+    let admin = Admin { settings, sources, started: Arc::default() };
+    let guarded = Router::new()
+        .route("/status.json", get(status_json))
+        .route("/tap", get(tap))
+        .with_state(admin.clone())
+        .merge(page)
+        .route_layer(known);
     Router::new()
         .route("/metrics", get(scrape))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/startupz", get(started))
-        .route("/status.json", get(status_json))
+        .with_state(admin)
+        .merge(guarded)
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .with_state(Admin { settings, sources, started: Arc::default() })
 }
 
 impl Admin {
@@ -76,21 +87,35 @@ async fn status_json(Shared(admin): Shared<Admin>) -> Response {
     json(StatusCode::OK, &StatusDocument::of(&admin.view()))
 }
 
+/// A tap is a state of the router, and there are few. No web page can open one: a browser sends a
+/// header of one's own to another origin only if that origin has agreed, and this one never does.
+async fn tap(
+    Shared(admin): Shared<Admin>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if !headers.contains_key(ASKED_BY_COMMAND) {
+        return refused(
+            StatusCode::FORBIDDEN,
+            format!(
+                "/tap is for outbox-router tap: to ask it yourself, send the header \
+                 {ASKED_BY_COMMAND}: 1"
+            ),
+        );
+    }
+    let told = super::tap::answer(&admin.sources.taps, query.as_deref()).await;
+    answer(told.status, told.content_type, told.body)
+}
+
 async fn not_found() -> Response {
-    let error = "there are /metrics, /livez, /readyz, /startupz and /status.json";
-    json(StatusCode::NOT_FOUND, &Refused { error })
+    let error = "there are /, /metrics, /livez, /readyz, /startupz, /status.json and /tap";
+    refused(StatusCode::NOT_FOUND, error.to_owned())
 }
 
 async fn not_allowed() -> Response {
-    let mut refused =
-        json(StatusCode::METHOD_NOT_ALLOWED, &Refused { error: "only GET is served" });
+    let mut refused = refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is served".to_owned());
     refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
     refused
-}
-
-#[derive(Serialize)]
-struct Refused {
-    error: &'static str,
 }
 
 fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
@@ -109,23 +134,4 @@ fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
 fn is_verbose(query: Option<&str>) -> bool {
     let name = |parameter: &str| parameter.split('=').next() == Some("verbose");
     query.is_some_and(|query| query.split('&').any(name))
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_string(body) {
-        Ok(mut text) => {
-            text.push('\n');
-            answer(status, "application/json", text)
-        }
-        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
-    }
-}
-
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::CONNECTION, "close"),
-    ];
-    (status, headers, body).into_response()
 }

@@ -9,7 +9,7 @@ use super::{
     view::View,
 };
 use crate::{
-    monitor::rates::number,
+    monitor::{rates::number, tables::TableSize},
     retention::{RetentionReport, TableReport},
 };
 
@@ -77,10 +77,16 @@ impl RetentionView {
     }
 }
 
+const ROWS: (&str, &str) =
+    ("outbox_table_rows", "Rows of an outbox table, as PostgreSQL estimates them.");
+const BYTES: (&str, &str) =
+    ("outbox_table_bytes", "Bytes of an outbox table on disk, with its indexes.");
+
 /// Where retention is on, all of these series exist from the start, so that an alert sees their
-/// first increase. Where it is off there are none.
+/// first increase. Where it is off there are only the sizes of the tables, which the monitor reads,
+/// so that a table that nobody empties is seen.
 pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
-    let Some(keep) = view.settings.keep else { return };
+    let Some(keep) = view.settings.keep else { return of_sizes(page, &view.monitor.tables) };
     let RetentionReport { tables, errors, last_success, .. } = &view.retention;
     let named: Vec<(String, &TableReport)> =
         tables.iter().map(|table| (table.name.to_string(), table)).collect();
@@ -96,18 +102,8 @@ pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
         "Rows that were deleted from an outbox table, or moved into its archive, after their delivery.",
         |table| number(table.removed),
     );
-    family(
-        "outbox_table_rows",
-        Type::Gauge,
-        "Rows of an outbox table, as PostgreSQL estimates them.",
-        |table| number(table.figures.rows),
-    );
-    family(
-        "outbox_table_bytes",
-        Type::Gauge,
-        "Bytes of an outbox table on disk, with its indexes.",
-        |table| number(table.figures.bytes),
-    );
+    family(ROWS.0, Type::Gauge, ROWS.1, |table| number(table.figures.rows));
+    family(BYTES.0, Type::Gauge, BYTES.1, |table| number(table.figures.bytes));
     family(
         "outbox_table_oldest_row_seconds",
         Type::Gauge,
@@ -126,4 +122,39 @@ pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
         "Configured: how long rows are kept at least.",
         keep.as_secs_f64(),
     );
+}
+
+fn of_sizes(page: &mut Page, tables: &[TableSize]) {
+    if tables.is_empty() {
+        return;
+    }
+    let mut family = |(name, help), value: fn(&TableSize) -> u64| {
+        let mut family = page.family(name, Type::Gauge, help);
+        for table in tables {
+            family.whole(&[("table", &table.name.to_string())], value(table));
+        }
+    };
+    family(ROWS, |table| table.rows);
+    family(BYTES, |table| table.bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::TableName;
+
+    use super::*;
+
+    #[test]
+    fn without_retention_the_sizes_are_exported_under_the_same_names() {
+        let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+        let mut page = Page::new(&[("pipeline", "shop")]);
+        of_sizes(&mut page, &[TableSize { name, rows: 7, bytes: 8_192 }]);
+        let text = page.into_text();
+        for line in [
+            r#"outbox_table_rows{pipeline="shop",table="public.outbox"} 7"#,
+            r#"outbox_table_bytes{pipeline="shop",table="public.outbox"} 8192"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
 }

@@ -6,9 +6,11 @@ use relay::Window;
 use tokio::sync::watch;
 
 use crate::{
+    kafka::BrokerStatistics,
     monitor::{MonitorReport, RelayReport, Thresholds},
     retention::RetentionReport,
     status::{Limits, Observed},
+    tap::Taps,
 };
 
 /// What does not change while the router runs.
@@ -23,6 +25,8 @@ pub struct AdminSettings {
     /// `retention.keep`, exported so that alert rules need no editing; `None` where retention is
     /// off.
     pub keep: Option<Duration>,
+    /// `admin.hosts`: names under which people may ask.
+    pub hosts: Vec<String>,
     /// The window's limits, from which it follows who has to act.
     pub window: Window,
 }
@@ -45,4 +49,8 @@ pub struct Sources {
     pub observed: watch::Receiver<Observed>,
     /// What retention publishes.
     pub retention: watch::Receiver<RetentionReport>,
+    /// What librdkafka tells of the brokers; `None` where `kafka.statistics` is off.
+    pub brokers: Option<watch::Receiver<BrokerStatistics>>,
+    /// Who is shown events as they are routed.
+    pub taps: Taps,
 }

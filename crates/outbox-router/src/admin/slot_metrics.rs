@@ -1,6 +1,10 @@
 //! The metrics of the slot. While PostgreSQL does not answer they keep their last values, and
-//! `outbox_slot_last_poll_timestamp_seconds` says how old these are: an alert must not end because
-//! nobody sees any more what it warns of. All of them exist from the start.
+//! `outbox_slot_last_poll_timestamp_seconds` and `outbox_slot_figures_last_poll_timestamp_seconds`
+//! say how old these are: an alert must not end because nobody sees any more what it warns of.
+//!
+//! What was never read is absent, and not 0: a router that is started while PostgreSQL is down
+//! knows nothing, and the rules then go on with what the one before it knew. Only whether the slot
+//! exists and is active is 0 from the start.
 
 use relay::source::SlotHealth;
 
@@ -9,27 +13,41 @@ use super::{
     exposition::{Page, Type},
     view::View,
 };
-use crate::monitor::{WalStatus, watch::LastSlot};
+use crate::monitor::{
+    Polled, WalStatus,
+    watch::{LastSlot, figures::SlotFigures},
+};
 
 /// Positions of the slot, as labels of `outbox_slot_lsn_bytes`.
 const POSITIONS: [&str; 3] = ["current", "confirmed_flush", "restart"];
 
 pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
-    of_polls(page, view);
+    let watch = &view.monitor.watch;
+    let (last, figures) = (watch.last.as_ref(), watch.figures.as_ref());
+    of_polls(page, last, figures);
     of_thresholds(page, view);
-    let last = view.monitor.watch.last.as_ref();
-    let slot = last.and_then(|last| last.slot.as_ref());
-    of_slot(page, slot);
-    of_positions(page, slot);
-    of_limit(page, last, slot);
-    of_surroundings(page, view);
+    of_existence(page, last.and_then(|last| last.slot.as_ref()));
+    if let Some(last) = last {
+        of_slot(page, last.slot.as_ref());
+        of_positions(page, last.slot.as_ref());
+        of_limit(page, last);
+    }
+    if let Some(figures) = figures {
+        of_surroundings(page, view, figures);
+    }
 }
 
-fn of_polls(page: &mut Page, view: &View<'_>) {
+fn of_polls(page: &mut Page, last: Option<&LastSlot>, figures: Option<&SlotFigures>) {
+    let time = |read: Option<Polled>| read.map_or(0.0, |read| epoch(read.wall).as_secs_f64());
     page.gauge_float(
         "outbox_slot_last_poll_timestamp_seconds",
-        "When the slot was last read from PostgreSQL; 0 before that. All other outbox_slot_* series are of that moment.",
-        view.monitor.polled_at.map_or(0.0, |polled| epoch(polled.wall).as_secs_f64()),
+        "When the slot was last read from PostgreSQL; 0 before that. What pg_replication_slots shows of it is of that moment.",
+        time(last.map(|last| last.read)),
+    );
+    page.gauge_float(
+        "outbox_slot_figures_last_poll_timestamp_seconds",
+        "When the figures around the slot were last read; 0 before that. Of that moment are pin_age, others_inactive, catalog_xmin_age and spill_bytes.",
+        time(figures.map(|figures| figures.read)),
     );
 }
 
@@ -44,7 +62,8 @@ fn of_thresholds(page: &mut Page, view: &View<'_>) {
     family.whole(&[("severity", "critical")], thresholds.critical);
 }
 
-fn of_slot(page: &mut Page, slot: Option<&SlotHealth>) {
+/// These exist from the start.
+fn of_existence(page: &mut Page, slot: Option<&SlotHealth>) {
     page.gauge(
         "outbox_slot_exists",
         "Whether PostgreSQL has the slot; 0 before it was read.",
@@ -55,6 +74,10 @@ fn of_slot(page: &mut Page, slot: Option<&SlotHealth>) {
         "Whether a walsender streams from the slot.",
         u64::from(slot.is_some_and(SlotHealth::is_active)),
     );
+}
+
+/// Where PostgreSQL has answered that there is no slot, each is 0.
+fn of_slot(page: &mut Page, slot: Option<&SlotHealth>) {
     page.gauge(
         "outbox_slot_bytes_behind",
         "WAL that is not confirmed: current position - confirmed_flush_lsn. It includes the WAL of all other tables.",
@@ -110,29 +133,37 @@ fn of_positions(page: &mut Page, slot: Option<&SlotHealth>) {
     }
 }
 
-fn of_limit(page: &mut Page, last: Option<&LastSlot>, slot: Option<&SlotHealth>) {
+fn of_limit(page: &mut Page, last: &LastSlot) {
+    let LastSlot { slot, rates, to_limit, .. } = last;
     // Without a limit there is no number to say; the time to it is infinite then.
-    if let Some(bytes) = slot.and_then(|slot| slot.safe_wal_bytes) {
+    let safe = slot.as_ref().and_then(|slot| slot.safe_wal_bytes);
+    if let Some(bytes) = safe {
         page.gauge(
             "outbox_slot_safe_wal_bytes",
             "WAL that may still be written before the slot may be invalidated (safe_wal_size); absent without a limit.",
             bytes,
         );
     }
-    page.gauge_float(
-        "outbox_slot_seconds_to_limit",
-        "How long until PostgreSQL may invalidate the slot at the present rate (max_slot_wal_keep_size, idle_replication_slot_timeout); +Inf without a limit.",
-        last.and_then(|last| last.to_limit).map_or(f64::INFINITY, |to| to.seconds),
-    );
+    let seconds = match to_limit {
+        Some(to) => Some(to.seconds),
+        // It takes two readings to know how fast the limit comes nearer.
+        None => (safe.is_none() || rates.is_some()).then_some(f64::INFINITY),
+    };
+    if let Some(seconds) = seconds {
+        page.gauge_float(
+            "outbox_slot_seconds_to_limit",
+            "How long until PostgreSQL may invalidate the slot at the present rate (max_slot_wal_keep_size, idle_replication_slot_timeout); +Inf without a limit.",
+            seconds,
+        );
+    }
     page.gauge_float(
         "outbox_wal_bytes_per_second",
         "How fast the server writes WAL, smoothed over a minute.",
-        last.and_then(|last| last.rates).map_or(0.0, |rates| rates.wal),
+        rates.map_or(0.0, |rates| rates.wal),
     );
 }
 
-fn of_surroundings(page: &mut Page, view: &View<'_>) {
-    let figures = view.monitor.watch.figures.as_ref();
+fn of_surroundings(page: &mut Page, view: &View<'_>, figures: &SlotFigures) {
     let pin = view.monitor.pin.as_ref();
     page.gauge_float(
         "outbox_slot_pin_age_seconds",
@@ -142,20 +173,20 @@ fn of_surroundings(page: &mut Page, view: &View<'_>) {
     page.gauge(
         "outbox_slot_others_inactive",
         "Other slots of the server that nobody uses: they fill the same disk.",
-        figures.map_or(0, |figures| figures.other_slots.inactive),
+        figures.other_slots.inactive,
     );
     page.gauge(
         "outbox_slot_catalog_xmin_age",
         "Transactions since catalog_xmin of the slot: for so long dead rows of the catalog are kept.",
-        figures.and_then(|figures| figures.catalog_xmin_age).unwrap_or_default(),
+        figures.catalog_xmin_age.unwrap_or_default(),
     );
     page.family(
         "outbox_slot_spill_bytes_total",
         Type::Counter,
         "Bytes of transactions that decoding wrote to disk, by pg_stat_replication_slots; 0 before PostgreSQL 14.",
     )
-    .whole(&[], figures.and_then(|figures| figures.spill).map_or(0, |spill| spill.spill_bytes));
-    if let Some(directory) = figures.and_then(|figures| figures.wal_directory) {
+    .whole(&[], figures.spill.map_or(0, |spill| spill.spill_bytes));
+    if let Some(directory) = figures.wal_directory {
         page.gauge(
             "outbox_wal_directory_bytes",
             "Size of pg_wal; absent where the role may not list it.",

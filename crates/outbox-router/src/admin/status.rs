@@ -32,13 +32,16 @@ pub struct StatusDocument {
     pub history: Vec<ChangeView>,
     /// `name` of the configuration.
     pub name: String,
+    /// `postgres.slot` of the configuration, also while no slot was read.
+    pub slot_name: String,
     /// The router's version.
     pub version: &'static str,
     /// `starting`, `standby`, `streaming`, `blocked`, `draining` or `failed`.
     pub state: &'static str,
     /// The open gap, or why the state is what it is; `null` without either.
     pub reason: Option<Reason>,
-    /// Who has to act: `nobody`, `postgresql`, `router`, `kafka` or `holder`.
+    /// At which part of the pipeline it stands: `nobody`, `postgresql`, `router`, `kafka` or
+    /// `holder`. Who has to act is in `verdict.acts`.
     pub blame: &'static str,
     /// Age of the streaming task's report, in seconds.
     pub age_seconds: f64,
@@ -162,6 +165,7 @@ impl StatusDocument {
             verdict: VerdictView::of(view, &facts, verdict),
             history: ChangeView::all(view),
             name: view.settings.name.clone(),
+            slot_name: view.settings.slot.clone(),
             version: env!("CARGO_PKG_VERSION"),
             state: snapshot.condition.state.as_str(),
             reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),

@@ -20,8 +20,11 @@ pub struct VerdictView {
     pub sentence: String,
     /// The code of the reason, where there is one.
     pub code: Option<&'static str>,
-    /// Who has to act: `nobody`, `postgresql`, `router`, `kafka` or `holder`.
+    /// At which part of the pipeline it stands: `nobody`, `postgresql`, `router`, `kafka` or
+    /// `holder`.
     pub blame: &'static str,
+    /// Who has to act: the same part, or `person`, where it does not go on by itself.
+    pub acts: &'static str,
     /// Since when the verdict holds, in seconds of the epoch.
     pub since: f64,
     /// What a person has to do; empty when nothing.
@@ -61,12 +64,14 @@ pub struct ChangeView {
 impl VerdictView {
     pub(super) fn of(view: &View<'_>, facts: &Facts<'_>, verdict: Verdict) -> Self {
         let since = epoch(view.observed.since(&verdict, SystemTime::now())).as_secs_f64();
-        let Verdict { word, sentence, code, blame, to_do } = verdict;
+        let acts = verdict.acts();
+        let Verdict { word, sentence, code, blame, to_do, needs_person: _ } = verdict;
         Self {
             word: word.as_str(),
             sentence,
             code,
             blame: blame.as_str(),
+            acts,
             since,
             to_do: to_do.into_iter().map(ToDoView::of).collect(),
             oldest_unacked_seconds: facts.oldest_unacked.map(|age| age.as_secs_f64()),

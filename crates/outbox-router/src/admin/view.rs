@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::{AdminSettings, Sources};
 use crate::{
+    kafka::BrokerStatistics,
     monitor::{Gap, MonitorReport, RelayReport},
     retention::RetentionReport,
     status::{Facts, Observed, Verdict, facts},
@@ -22,6 +23,8 @@ pub struct View<'a> {
     pub observed: Observed,
     /// What retention published last.
     pub retention: RetentionReport,
+    /// What librdkafka told of the brokers last; `None` where `kafka.statistics` is off.
+    pub brokers: Option<BrokerStatistics>,
     /// When the request came.
     pub now: Instant,
 }
@@ -36,17 +39,18 @@ impl<'a> View<'a> {
             monitor: sources.monitor.borrow().clone(),
             observed: sources.observed.borrow().clone(),
             retention: sources.retention.borrow().clone(),
+            brokers: sources.brokers.as_ref().map(|brokers| brokers.borrow().clone()),
             now: Instant::now(),
         }
     }
 
     /// What a verdict is made from.
-    pub(super) fn facts(&self) -> Facts<'_> {
+    pub(crate) fn facts(&self) -> Facts<'_> {
         Facts::of(&self.relay, &self.monitor, self.settings.limits(), self.now)
     }
 
     /// The verdict on these facts.
-    pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
+    pub(crate) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
         Verdict::of(facts, self.observed.progress.without(self.now))
     }
 

@@ -33,8 +33,11 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxDecisionWaits",
+        // A router counts them with the slot, and exports nothing before it could (see `known`).
         expression: Expression::Same(
-            "(max by (namespace, pipeline) (min_over_time(outbox_held_decided[5m])) > 0) \
+            "((max by (namespace, pipeline) (min_over_time(outbox_held_decided[5m])) \
+             or max by (namespace, pipeline) (last_over_time(outbox_held_decided[1h])) \
+             and on (namespace, pipeline) max by (namespace, pipeline) (outbox_build_info)) > 0) \
              unless on (namespace, pipeline) (sum by (namespace, pipeline) \
              (increase(outbox_held_delivered_total[5m]) + increase(outbox_held_dropped_total[5m])) \
              > 0)",

@@ -8,6 +8,8 @@
 //! divides the durations, for a rehearsal of the whole chain.
 
 mod alert;
+#[macro_use]
+mod known;
 mod delivery;
 mod held;
 mod pace;

@@ -1,5 +1,5 @@
-//! Alerts on delivered rows that are not removed. Where retention is off, none of their series
-//! exists.
+//! Alerts on delivered rows that are not removed. Where retention is off, only the sizes of the
+//! tables are exported; nothing tells then which rows should be gone.
 
 use super::alert::{Alert, Expression, MINUTE, Severity};
 
@@ -24,17 +24,26 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxTableGrows",
         expression: Expression::Same(
-            "max by (namespace, pipeline, table) (outbox_table_rows) \
+            "(max by (namespace, pipeline, table) (outbox_table_rows) \
              > 1.2 * max by (namespace, pipeline, table) (outbox_table_rows offset 6h) \
+             or max by (namespace, pipeline, table) (outbox_table_rows) \
+             > 1.2 * max by (namespace, pipeline, table) (outbox_table_rows offset 7d)) \
              and max by (namespace, pipeline, table) (outbox_table_oldest_row_seconds) \
              > on (namespace, pipeline) group_left () \
-             (max by (namespace, pipeline) (outbox_retention_keep_seconds) + 3600)",
+             (max by (namespace, pipeline) (outbox_retention_keep_seconds) + 3600) \
+             or (max by (namespace, pipeline, table) (outbox_table_bytes) \
+             - max by (namespace, pipeline, table) (outbox_table_bytes offset 7d) > 1073741824 \
+             unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (outbox_retention_keep_seconds))",
         ),
         hold: 15 * MINUTE,
         severity: Severity::Warning,
-        summary: "outbox table {{ $labels.table }} grows, and has rows that should be gone",
-        description: "[retention] is on, the oldest row is an hour older than retention.keep, and \
-                      the table has a fifth more rows than six hours ago. Rows stay while they are \
+        summary: "outbox table {{ $labels.table }} grows, and its rows are not removed",
+        description: "With [retention] on: the oldest row is an hour older than retention.keep, and \
+                      the table has a fifth more rows than six hours or seven days ago. With \
+                      [retention] off: it has become a GiB larger in seven days, so nobody removes \
+                      its rows, or not enough of them; turn [retention] on (docs/retention.md). \
+                      Rows stay while they are \
                       not delivered (outbox_slot_bytes_behind), while a transaction has been open \
                       for long, and while their events are dead letters; or a sweep is slower than \
                       the writers (retention.batch, pause, interval). `outbox-router cleanup \

@@ -2,8 +2,12 @@
 //!
 //! A state changes for moments: a session that is tried again streams for an instant, and a router
 //! without Kafka goes between starting and blocked. So these rules ask for the greater part of the
-//! last minute, and not for a state that holds all the time; and a router that is replaced by its
-//! standby fires none of them.
+//! last two minutes, or for one moment of the last three, and not for a state that holds all the
+//! time; and a router that is replaced by its standby fires none of them.
+//!
+//! The ranges are so long that they hold a sample where Prometheus scrapes once a minute, which is
+//! its default, also when one scrape is lost. Longer ones would make the alerts late: they fire
+//! within three minutes at a scrape of 15 s, and within four and a half at one of a minute.
 
 use super::alert::{Alert, Expression, MINUTE, Severity};
 
@@ -32,12 +36,12 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxNotConnected",
         expression: Expression::Same(
-            "(max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"starting\"}[1m])) \
+            "(max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"starting\"}[2m])) \
              > 0.5 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
              > 0.5) unless on (namespace, pipeline) \
              max by (namespace, pipeline) \
-             (max_over_time(outbox_state{state=~\"blocked|failed\"}[1m])) == 1",
+             (max_over_time(outbox_state{state=~\"blocked|failed\"}[3m])) == 1",
         ),
         hold: MINUTE,
         severity: Severity::Critical,
@@ -49,9 +53,9 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxBlocked",
         expression: Expression::Same(
-            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"blocked\"}[1m])) \
+            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"blocked\"}[3m])) \
              == 1 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
              > 0.5",
         ),
         hold: MINUTE,
@@ -65,9 +69,9 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxFailed",
         expression: Expression::Same(
-            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"failed\"}[1m])) \
+            "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"failed\"}[3m])) \
              == 1 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[1m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
              > 0.5",
         ),
         hold: MINUTE,
@@ -78,11 +82,32 @@ pub(super) const ALERTS: &[Alert] = &[
                       code, the object and what to type: `outbox-router status`, or /readyz.",
     },
     Alert {
+        name: "OutboxTaskHung",
+        // The state is what the streaming task said last; the verdict knows that it says nothing.
+        // What else makes the verdict `failed` has an alert that says more.
+        expression: Expression::Same(
+            "(max by (namespace, pipeline) \
+             (max_over_time(outbox_verdict{verdict=\"failed\"}[3m])) == 1 \
+             unless on (namespace, pipeline) max by (namespace, pipeline) \
+             (avg_over_time(outbox_verdict{verdict=~\"ok|catching_up\"}[2m])) > 0.5) \
+             unless on (namespace, pipeline) (max by (namespace, pipeline) \
+             (max_over_time(outbox_state{state=\"failed\"}[3m])) == 1 \
+             or max by (namespace, pipeline) (max_over_time(outbox_gaps_open[3m])) > 0)",
+        ),
+        hold: MINUTE,
+        severity: Severity::Critical,
+        summary: "a task of the router of pipeline {{ $labels.pipeline }} hangs",
+        description: "The process answers, and its streaming task or its monitor has reported \
+                      nothing for half a minute or more, so outbox_state may still say streaming. \
+                      Which: `outbox-router status`, or /livez. Keep the log and restart the \
+                      router: nothing is lost by that.",
+    },
+    Alert {
         name: "OutboxSlotHeldElsewhere",
         expression: Expression::Same(
-            "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[1m])) \
+            "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[2m])) \
              > 0.5 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[1m])) \
+             max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[90s])) \
              == 1",
         ),
         hold: MINUTE,

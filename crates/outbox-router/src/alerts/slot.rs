@@ -2,18 +2,19 @@
 //!
 //! While PostgreSQL does not answer, the slot's series keep their last values, so that none of
 //! these resolves because nobody looks. How old the values are is said by
-//! `outbox_slot_last_poll_timestamp_seconds`, which has an alert of its own.
+//! `outbox_slot_last_poll_timestamp_seconds` and `outbox_slot_figures_last_poll_timestamp_seconds`,
+//! which have an alert of their own.
 
 use super::alert::{Alert, Expression, MINUTE, Severity};
 
 pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxSlotBytesBehindWarning",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) (outbox_slot_bytes_behind) \
-             > on (namespace, pipeline, slot) max by (namespace, pipeline, slot) \
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_bytes_behind"),
+            " > on (namespace, pipeline, slot) max by (namespace, pipeline, slot) \
              (outbox_slot_bytes_behind_threshold{severity=\"warning\"})",
-        ),
+        )),
         hold: 5 * MINUTE,
         severity: Severity::Warning,
         summary: "slot {{ $labels.slot }} is {{ $value | humanize1024 }}B behind",
@@ -24,11 +25,11 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotBytesBehindCritical",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) (outbox_slot_bytes_behind) \
-             > on (namespace, pipeline, slot) max by (namespace, pipeline, slot) \
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_bytes_behind"),
+            " > on (namespace, pipeline, slot) max by (namespace, pipeline, slot) \
              (outbox_slot_bytes_behind_threshold{severity=\"critical\"})",
-        ),
+        )),
         hold: 5 * MINUTE,
         severity: Severity::Critical,
         summary: "slot {{ $labels.slot }} is {{ $value | humanize1024 }}B behind: the disk or the \
@@ -53,12 +54,11 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotMissing",
-        // Min, and not max: a router that no longer reads the server keeps the last value. And
-        // nothing is missing before somebody has looked.
+        // Min, and not max: a router that no longer reads the server keeps the last value. Of each
+        // router by itself: for one that has never looked, nothing is missing.
         expression: Expression::Same(
-            "min by (namespace, pipeline, slot) (outbox_slot_exists) == 0 \
-             and on (namespace, pipeline, slot) max by (namespace, pipeline, slot) \
-             (outbox_slot_last_poll_timestamp_seconds) > 0",
+            "min by (namespace, pipeline, slot) (outbox_slot_exists == 0 \
+             and outbox_slot_last_poll_timestamp_seconds > 0)",
         ),
         hold: MINUTE,
         severity: Severity::Critical,
@@ -71,14 +71,17 @@ pub(super) const ALERTS: &[Alert] = &[
         name: "OutboxSlotMonitorStale",
         expression: Expression::Same(
             "time() - max by (namespace, pipeline, slot) \
-             (outbox_slot_last_poll_timestamp_seconds) > 60",
+             (outbox_slot_last_poll_timestamp_seconds) > 60 \
+             or time() - max by (namespace, pipeline, slot) \
+             (outbox_slot_figures_last_poll_timestamp_seconds) > 300",
         ),
         hold: MINUTE,
         severity: Severity::Warning,
         summary: "the state of slot {{ $labels.slot }} is not read from PostgreSQL any more",
         description: "The slot's metrics show what was last read: how far behind the slot of \
-                      pipeline {{ $labels.pipeline }} is now, nobody knows. The monitor reads every \
-                      few seconds by a connection of its own. Why it does not: the log, or \
-                      `outbox-router status`.",
+                      pipeline {{ $labels.pipeline }} is now, nobody knows. Or the slot is read, \
+                      and the figures around it are not (open transactions, other slots, limits). \
+                      The monitor reads both every few seconds by a connection of its own. Why it \
+                      does not: the log, or `outbox-router status`.",
     },
 ];

@@ -5,9 +5,10 @@ use super::alert::{Alert, Expression, MINUTE, Severity};
 pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxSlotTimeToLimitShort",
-        expression: Expression::Same(
-            "min by (namespace, pipeline, slot) (outbox_slot_seconds_to_limit) < 14400",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("min", "outbox_slot_seconds_to_limit"),
+            " < 14400"
+        )),
         hold: 10 * MINUTE,
         severity: Severity::Warning,
         summary: "at the present rate slot {{ $labels.slot }} reaches its limit in \
@@ -20,9 +21,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotWalAlmostGone",
-        expression: Expression::Same(
-            "min by (namespace, pipeline, slot) (outbox_slot_seconds_to_limit) < 3600",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("min", "outbox_slot_seconds_to_limit"),
+            " < 3600"
+        )),
         hold: 2 * MINUTE,
         severity: Severity::Critical,
         summary: "slot {{ $labels.slot }} reaches its limit in {{ $value | humanizeDuration }}",
@@ -33,10 +35,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotUnreserved",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) \
-             (outbox_slot_wal_status{wal_status=\"unreserved\"}) == 1",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_wal_status{wal_status=\"unreserved\"}"),
+            " == 1"
+        )),
         hold: 0,
         severity: Severity::Critical,
         summary: "slot {{ $labels.slot }} is unreserved: the next checkpoint may invalidate it",
@@ -47,9 +49,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotLost",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) (outbox_slot_wal_status{wal_status=\"lost\"}) == 1",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_wal_status{wal_status=\"lost\"}"),
+            " == 1"
+        )),
         hold: 0,
         severity: Severity::Critical,
         summary: "slot {{ $labels.slot }} is lost: events are missing in Kafka",
@@ -60,9 +63,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotWalPinned",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) (outbox_slot_pin_age_seconds) > 3600",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_pin_age_seconds"),
+            " > 3600"
+        )),
         hold: 5 * MINUTE,
         severity: Severity::Warning,
         summary: "a transaction that is {{ $value | humanizeDuration }} old makes PostgreSQL keep \
@@ -73,9 +77,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxOtherSlotsInactive",
-        expression: Expression::Same(
-            "max by (namespace, pipeline, slot) (outbox_slot_others_inactive) > 0",
-        ),
+        expression: Expression::Same(concat!(
+            known_of_slot!("max", "outbox_slot_others_inactive"),
+            " > 0"
+        )),
         hold: 30 * MINUTE,
         severity: Severity::Warning,
         summary: "{{ $value }} other slots on the server of pipeline {{ $labels.pipeline }} are \

@@ -23,6 +23,7 @@ use super::{
     replay::ReplayArgs,
     setup::SetupArgs,
     skip::SkipArgs,
+    tap::TapArgs,
     where_is::WhereArgs,
 };
 use crate::codes::{Explanation, typed_code};
@@ -80,6 +81,7 @@ impl Cli {
             Command::Task(Task::Cleanup(args)) => &args.overrides,
             Command::Task(Task::Compare(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
+            Command::Task(Task::Tap(args)) => &args.overrides,
             Command::Task(Task::DeadLetters(command)) => command.overrides(),
             Command::Task(Task::Skip(args)) => &args.overrides,
             Command::Task(Task::Where(args)) => &args.overrides,
@@ -213,6 +215,13 @@ pub enum Task {
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]
     Status(StatusArgs),
+    /// Show events of the running router as they are routed: where each goes, but not what it says
+    #[command(after_help = "Examples:\n  outbox-router tap\n  \
+        outbox-router tap --topic 'outbox.event.*' --limit 10 --json\n\n\
+        It asks the admin endpoint, and cannot slow the router: events that are routed faster than\n\
+        they are read are not shown, and their number is. --content and --key need\n\
+        admin.tap = \"content\" in the router's configuration. Exit code 1: no router answers.")]
+    Tap(TapArgs),
     /// Say where an event is: acknowledged, and at which offset of which topic; or why it is not
     #[command(after_help = "Examples:\n  \
         outbox-router where 0198c3f2-7d1a-7c3e-8b4f-000000000001 --admin-url postgres://admin@db/shop\n  \

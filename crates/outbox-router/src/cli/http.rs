@@ -13,9 +13,12 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::tap::ASKED_BY_COMMAND;
+
 /// Limit of the request: PostgreSQL's answer should not wait for a router that does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Limit of a request to Kafka Connect, which may ask another of its workers.
+/// Limit of a request to Kafka Connect, which may ask another of its workers, and of one to a
+/// router that answers as things happen.
 const FOREIGN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The document is a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -33,6 +36,14 @@ pub(super) async fn get(listen: SocketAddr, path: &str) -> Option<String> {
     let address = reachable(listen).to_string();
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, request(&address, path)).await;
     answer.ok()?.ok().map(|answer| answer.body)
+}
+
+/// The answer of the router that listens there.
+///
+/// # Errors
+/// Nobody answers, or not in HTTP.
+pub(super) async fn get_answer(listen: SocketAddr, path: &str) -> io::Result<Answer> {
+    get_from(&reachable(listen).to_string(), path).await
 }
 
 /// The answer of a server at `host:port`.
@@ -58,7 +69,8 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
 
 async fn request(address: &str, path: &str) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let head = format!("Host: {address}\r\nConnection: close\r\n{ASKED_BY_COMMAND}: 1\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\n{head}\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;

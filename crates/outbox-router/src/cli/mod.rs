@@ -41,6 +41,7 @@ mod skip;
 mod slot_waits;
 mod sql;
 mod status;
+mod tap;
 mod task_error;
 mod teardown;
 mod terminal;
@@ -84,6 +85,7 @@ pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredR
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 pub use skip::SkipArgs;
+pub use tap::{TapArgs, TapContent};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
 pub use where_is::WhereArgs;
@@ -102,6 +104,22 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
     named.or_else(|| environment.get("OUTBOX_ROUTER_CONFIG").map(PathBuf::from)).or_else(|| {
         DEFAULT_FILES.into_iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned)
     })
+}
+
+/// What a person is told where no file was found and nothing else sets a key either: what fails
+/// then fails for that reason. With variables or `--set` no file is needed, as in a container.
+pub fn no_file_note(cli: &Cli, environment: &Environment) -> Option<String> {
+    let is_found = config_file(cli, environment).is_some();
+    if is_found || environment.sets_keys() || !cli.flags().is_empty() {
+        return None;
+    }
+    let here = Path::new(".").join(DEFAULT_FILES[0]);
+    Some(format!(
+        "note: no configuration file was found at {} and {}, so the defaults apply; --config FILE \
+         names one",
+        here.display(),
+        DEFAULT_FILES[1]
+    ))
 }
 
 /// Reads the configuration that a command line asks for.
@@ -173,7 +191,7 @@ pub async fn execute(
         Task::Where(args) => args.admin.admin_url.as_ref(),
         Task::Replay(args) => args.admin.admin_url.as_ref(),
         Task::Recover(args) => args.admin.admin_url.as_ref(),
-        Task::Alerts(_) | Task::Check(_) | Task::Doctor(_) | Task::Status(_) => None,
+        Task::Alerts(_) | Task::Check(_) | Task::Doctor(_) | Task::Status(_) | Task::Tap(_) => None,
     };
     let config = &loaded.config;
     let access = Access::new(config, admin, environment);
@@ -200,6 +218,7 @@ pub async fn execute(
         Task::Cleanup(args) => Box::pin(cleanup::cleanup(args, config, access, terminal)).await,
         Task::Compare(args) => Box::pin(compare::compare(args, config, access, terminal)).await,
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
+        Task::Tap(args) => Box::pin(tap::tap(args, config, terminal)).await,
         Task::Where(args) => Box::pin(where_is::where_is(args, config, access, terminal)).await,
     };
     exit_of(outcome, terminal)

@@ -278,21 +278,20 @@ pub(super) fn failure_of(open: &OpenFinding) -> Failure {
     }
 }
 
-/// The gaps of a witness that are open, and that rows of the tables can close. Events that were
-/// held are no such rows, Kafka's records cannot be compared with those of another cluster, and a
-/// slot that has rows of two tables has to send them.
+/// Whether `recover` closes a gap. Events that were held are no rows of the tables, Kafka's records
+/// cannot be compared with those of another cluster, and a slot that has rows of two tables has to
+/// send them.
+pub(super) const fn is_recoverable(gap: &Gap) -> bool {
+    !matches!(gap.failure.code, Code::HeldTableBehind | Code::ClusterChanged | Code::TableReplaced)
+}
+
+/// The gaps of a witness that are open, and that rows of the tables can close.
 pub(super) fn recoverable_gaps(witness: &Witness) -> Vec<Gap> {
     let gap = |open| match open {
         OpenFinding::Gap(gap) => Some(gap),
         OpenFinding::Beginning(_) => None,
     };
-    let is_of_rows = |gap: &Gap| {
-        !matches!(
-            gap.failure.code,
-            Code::HeldTableBehind | Code::ClusterChanged | Code::TableReplaced
-        )
-    };
-    witness.open_findings().into_iter().filter_map(gap).filter(is_of_rows).collect()
+    witness.open_findings().into_iter().filter_map(gap).filter(is_recoverable).collect()
 }
 
 /// A process streams from the slot.

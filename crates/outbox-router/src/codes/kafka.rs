@@ -10,19 +10,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "Kafka cannot be reached, or does not answer",
         meaning: "No broker answers, or records wait for their acknowledgement. Nothing is \
                   confirmed meanwhile and nothing is lost; librdkafka tries again for ever.",
-        remedy: "check kafka.bootstrap_servers, then kafka-broker-api-versions.sh \
-                 --bootstrap-server {brokers}",
+        remedy: "nothing is lost, and it goes on by itself; see that the brokers of \
+                 kafka.bootstrap_servers are up and can be reached from here: \
+                 kafka-broker-api-versions.sh --bootstrap-server {brokers}",
         cases: &[
             case_remedy(
                 Case::BrokersSilent,
                 "no broker has answered for a while",
-                "see that the brokers of kafka.bootstrap_servers are up and can be reached from \
-                 here: kafka-broker-api-versions.sh --bootstrap-server {brokers}",
+                "nothing is lost, and it goes on by itself; see that the brokers of \
+                 kafka.bootstrap_servers are up and can be reached from here: kafka-broker-api-versions.sh --bootstrap-server {brokers}",
             ),
             case_remedy(
                 Case::ReplicasSilent,
                 "records are not acknowledged",
-                "see that every broker is up, and which partitions lack replicas: kafka-topics.sh \
+                "nothing is lost, and it goes on by itself; see that every broker is up, and which partitions lack replicas: kafka-topics.sh \
                  --bootstrap-server {brokers} --describe --under-replicated-partitions",
             ),
             case_remedy(
@@ -56,15 +57,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   name would become a topic. It waits, asks again, and continues when the topic \
                   exists.",
         remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} \
-                 --partitions 6 --replication-factor {replication_factor}, or set \
-                 kafka.create_topics and restart; a topic that existed before needs its former \
-                 number of partitions, else keys move",
+                 --partitions 6 --replication-factor {replication_factor}; or set \
+                 kafka.create_topics and restart; if the topic existed before: first see whether \
+                 kafka.bootstrap_servers leads to the former cluster; a topic that is made again \
+                 needs its former number of partitions, else keys move, and the events that the \
+                 former one had are sent again by {replay_rows}",
         cases: &[case_remedy(
             Case::StateTopicMissing,
             "it is the state topic",
             "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
              1{replication_option} --config cleanup.policy=compact --config segment.bytes=4194304 \
-             --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1",
+             --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1; but if it existed \
+             before, first see whether kafka.bootstrap_servers leads to the former cluster: in \
+             another one the acknowledged events are missing, too (K021)",
         )],
     },
     Explanation {
@@ -157,11 +162,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicShrunk.as_str(),
         title: "a topic has fewer partitions than before",
         meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. \
-                  The router replays what is not confirmed; when this happens for the third time \
+                  What was acknowledged in the former one is gone with it. The router replays \
+                  what is not confirmed; when this happens for the third time \
                   at one position, its state is failed, and it tries again every 30 s.",
         remedy: "see how many it had (/status.json, or the message) and has: kafka-topics.sh \
                  --bootstrap-server {brokers} --describe --topic {topic}; to keep each key in its \
-                 partition, create it again with the former number",
+                 partition, create it again with the former number; the events that the former \
+                 topic had are sent again by {replay_rows}",
         cases: &[],
     },
     Explanation {
@@ -235,8 +242,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   Consumers of this one would miss them; the router stops until a person accepts \
                   that.",
         remedy: "first see whether kafka.bootstrap_servers leads to the right cluster, and accept \
-                 nothing before that; if the cluster was really replaced, see that the events \
-                 were copied to it, then {accept}",
+                 nothing before that; if the cluster was really replaced: {accept}; then, unless \
+                 the events were copied to it, {replay} sends the rows that the tables still have",
         cases: &[],
     },
     Explanation {

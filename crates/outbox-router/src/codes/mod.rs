@@ -27,7 +27,7 @@ use relay::{Case, Class, Code, ErrorClass, Failure, Names};
 pub use doctor::Advice;
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
 pub use explanation::{CaseRemedy, Explanation};
-pub use template::ADMIN;
+pub use template::{ADMIN, REPLAY_ALL};
 
 /// The tables, in the order in which they are documented.
 const TABLES: [&[Explanation]; 11] = [
@@ -59,6 +59,11 @@ pub fn explanation(code: &str) -> Option<&'static Explanation> {
 /// # Errors
 /// There is no such code; the message lists all.
 pub fn typed_code(text: &str) -> Result<&'static Explanation, String> {
+    if text.starts_with("Outbox") {
+        return Err("that is an alert; its annotation runbook_url leads to its page, and \
+             outbox-router status names the code behind it"
+            .to_owned());
+    }
     let code = text.split('@').next().unwrap_or(text).to_ascii_uppercase();
     explanation(&code).ok_or_else(|| {
         let codes: Vec<&str> = explanations().map(|explanation| explanation.code).collect();
@@ -126,8 +131,9 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     );
     let class = ErrorClass::of(failure.code).filter(|_| may_be_one)?;
     Some(format!(
-        "or, so that the events of other keys go on: {{setup}} --dead-letters, then set on_error.{} \
-         = \"dead_letter\" and restart",
+        "or, so that the events of other keys go on: {{setup}} --dead-letters, then write {} = \
+         \"dead_letter\" under [on_error] and restart (the topic dead_letters.topic has to exist, or \
+         to be \"\")",
         class.as_str()
     ))
 }
@@ -141,7 +147,7 @@ fn skip_option(failure: &Failure) -> Option<String> {
         ErrorClass::Rejected => false,
     };
     let lsn = failure.lsn.filter(|_| is_row)?;
-    let id = if failure.code == Code::IdIsNull { "" } else { " --id ID" };
+    let id = if failure.code == Code::IdIsNull { "" } else { " --id {row_id}" };
     // The option before it says how the tables are made, which both need.
     Some(format!(
         "or, after the same setup, give up this one row: outbox-router skip --lsn {lsn}{id} {{admin}}"

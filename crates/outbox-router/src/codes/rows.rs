@@ -66,9 +66,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a column that the configuration needs is not in the table",
         meaning: "The configuration or the preset names a column that the row's table does not \
                   have. The router stops at the table's first row and tries it again every 30 s.",
-        remedy: "in the table's [[outbox]] block, map the role, for example columns.aggregate_id = \
-                 [\"old_name\", \"new_name\"], or correct where, topic, extra_headers or envelope \
-                 (missing_columns = \"ignore\" leaves out a header or a member without its \
+        remedy: "in the table's [[outbox]] block, correct what names a column that the table \
+                 lacks: where, topic, extra_headers or envelope; or map the role, for example columns.aggregate_id = \
+                 [\"old_name\", \"new_name\"] (missing_columns = \"ignore\" leaves out a header or a member without its \
                  column), and restart; the roles are {roles}",
         cases: &[],
     },

@@ -22,7 +22,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "PostgreSQL refuses the router, or the router the server",
         meaning: "The role, the password, the database or the certificate is not accepted. The \
                   router tries again every 30 s, so it continues by itself when the cause is gone.",
-        remedy: "check user and password, and the lines for this host in pg_hba.conf",
+        remedy: "check user and password, and the lines for this host in pg_hba.conf; a role that \
+                 does not exist yet is made by {setup} --role NAME",
         cases: &[
             case_remedy(
                 Case::TlsRefused,
@@ -88,7 +89,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::DatabaseMissing,
                 "the database does not exist",
-                "check the database name in postgres.url",
+                "check the database name in postgres.url; if it is right: create database DATABASE",
             ),
             case_remedy(
                 Case::UrlUnreadable,
@@ -100,6 +101,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "a privilege is missing",
                 "grant the privilege that the message names to the role; for connecting: grant \
                  connect on database DATABASE to ROLE",
+            ),
+            case_remedy(
+                Case::CatalogDenied,
+                "a view or a function of the system catalog may not be used",
+                "{statements} to {role} (as a superuser): PostgreSQL lets everybody use it, unless \
+                 that was revoked",
             ),
             case_remedy(
                 Case::CommandDenied,

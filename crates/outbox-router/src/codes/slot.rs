@@ -46,8 +46,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::SlotUnsuitable.as_str(),
         title: "the slot was created for something else",
         meaning: "It is physical, temporary, two-phase, of another plug-in or of another database.",
-        remedy: "if nothing else uses it: select pg_drop_replication_slot('{slot}'); else name \
-                 another slot in postgres.slot and restart; then {setup}",
+        remedy: "if postgres.url names the wrong database, correct it; else name another slot in \
+                 postgres.slot and restart, or, only if nothing else uses this one: select \
+                 pg_drop_replication_slot('{slot}'); then {setup}",
         cases: &[
             case_remedy(
                 Case::OtherDatabase,

@@ -10,8 +10,12 @@ const ROLES: &str = "roles";
 /// Where to connect for what the router's role may not do.
 pub const ADMIN: &str = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
 
+/// What sends again every row that the tables have.
+pub const REPLAY_ALL: &str =
+    "outbox-router replay --all --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 6] = [
+const SHARED: [(&str, &str); 8] = [
     ("admin", ADMIN),
     (
         "make_room",
@@ -23,6 +27,12 @@ const SHARED: [(&str, &str); 6] = [
         "recover",
         "outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the missing \
          rows and closes the gap (docs/recover.md)",
+    ),
+    ("replay", REPLAY_ALL),
+    (
+        "replay_rows",
+        "outbox-router replay --where SQL --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
+         (docs/replay.md)",
     ),
     ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
@@ -75,6 +85,7 @@ fn unknown(name: &str) -> String {
         Some(Name::AddAgain) => statements::add_again_placeholder(),
         Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),
         Some(Name::EndTransactions) => "select pg_terminate_backend(PID)".to_owned(),
+        Some(Name::RowId) => "ID".to_owned(),
         Some(Name::QuotedTable) => "TABLE".to_owned(),
         Some(Name::Presets) => PRESETS.map(|preset| preset.name).join(" or "),
         Some(_) | None => name.to_ascii_uppercase(),

@@ -80,9 +80,27 @@ fn names_are_filled_in() {
     assert_eq!(
         hint(&failure).unwrap(),
         "kafka-topics.sh --bootstrap-server kafka:9092 --create --topic orders --partitions 6 \
-         --replication-factor 1, or set kafka.create_topics and restart; a topic that existed \
-         before needs its former number of partitions, else keys move"
+         --replication-factor 1; or set kafka.create_topics and restart; if the topic existed \
+         before: first see whether kafka.bootstrap_servers leads to the former cluster; a topic \
+         that is made again needs its former number of partitions, else keys move, and the events \
+         that the former one had are sent again by outbox-router replay --where SQL --admin-url \
+         postgres://ADMIN@HOST:PORT/DATABASE (docs/replay.md)"
     );
+}
+
+/// A topic that is made again has nothing of what the former one had, and the slot does not send
+/// that again; neither does another cluster have it.
+#[test]
+fn who_lost_acknowledged_records_is_told_of_replay() {
+    for code in [Code::TopicMissing, Code::TopicShrunk, Code::ClusterChanged] {
+        let hint = hint(&Failure::new(code, "gone")).unwrap();
+        assert!(hint.contains("outbox-router replay "), "{code}: {hint}");
+    }
+    let changed = hint_of_open(&gap(Failure::new(Code::ClusterChanged, "x")).failure, "K021@0/5");
+    let order = "outbox-router accept --gap K021@0/5; then, unless the events were copied to it, \
+                 outbox-router replay --all ";
+    assert!(changed.as_ref().unwrap().contains(order), "{changed:?}");
+    assert!(!changed.unwrap().contains("recover"), "recover cannot close it");
 }
 
 #[test]
@@ -92,7 +110,8 @@ fn unknown_names_are_left_as_placeholders() {
     let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
                     --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
                     outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
-                    --dead-letters, then set on_error.too_large = \"dead_letter\" and restart";
+                    --dead-letters, then write too_large = \"dead_letter\" under [on_error] and \
+                    restart (the topic dead_letters.topic has to exist, or to be \"\")";
     assert!(hint.ends_with(expected), "{hint}");
 }
 
@@ -104,11 +123,13 @@ fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
     let admin = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
     for code in [Code::KeyIsNull, Code::TopicIllegal, Code::RowTooLarge, Code::NotJson] {
         let hint = at(code);
-        let first =
-            format!("outbox-router setup --apply {admin} --dead-letters, then set on_error.");
+        let first = format!("outbox-router setup --apply {admin} --dead-letters, then write ");
         assert!(hint.contains(&first), "{hint}");
         assert!(hint.ends_with(&format!("{skip} --id ID {admin}")), "{hint}");
     }
+    let named = Failure::new(Code::KeyIsNull, "wrong").at(Lsn::from_u64(0x16B_3748));
+    let named = hint(&named.naming(relay::Name::RowId, "e-101")).unwrap();
+    assert!(named.ends_with(&format!("{skip} --id e-101 {admin}")), "{named}");
     assert!(at(Code::IdIsNull).ends_with(&format!("{skip} {admin}")), "there is no id to name");
     // The broker may be who refuses it, and a gap is no row.
     for code in [Code::RecordTooLarge, Code::RecordRefused, Code::SlotMissing] {

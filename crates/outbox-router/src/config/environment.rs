@@ -42,6 +42,11 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Whether any variable sets a key.
+    pub fn sets_keys(&self) -> bool {
+        self.0.iter().any(|(name, _)| name.starts_with(PREFIX))
+    }
+
     /// The variables that set a key, with the tables of a list in their order.
     pub(super) fn overrides(&self) -> Vec<Override> {
         let mut overrides: Vec<Override> = self

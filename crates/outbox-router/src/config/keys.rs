@@ -22,8 +22,8 @@ use super::{
     entry::KeyEntry,
     kinds::{
         Kind, Named, choice, connection, count, count_because, count_or_broker_default, duration,
-        envelope, extra_headers, filter, group, inline, optional_text, properties, section,
-        sections, size, switch, text, tombstones,
+        envelope, extra_headers, filter, group, inline, optional_duration, optional_text,
+        properties, section, sections, size, switch, text, tombstones,
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
@@ -35,6 +35,7 @@ use super::{
     table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
 };
+use crate::tap::TapShows;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -102,6 +103,8 @@ const fn named(policy: OnError) -> (&'static str, OnError) {
 }
 const BACKLOGS: &[(&str, BacklogFrom)] =
     &[("sql", BacklogFrom::Sql), ("stream", BacklogFrom::Stream)];
+const TAP_SHOWS: &[(&str, TapShows)] =
+    &[("metadata", TapShows::Metadata), ("content", TapShows::Content)];
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
@@ -330,6 +333,15 @@ tables! {
         /// while no router runs, and a restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
             text("a topic's name, or \"\"", parse::state_topic, parse::print_optional_topic);
+        // librdkafka's timer has a resolution of one second.
+        /// How often librdkafka's statistics of each broker are taken: its connection, round-trip
+        /// times, requests that wait, errors, retries and time-outs, as outbox_kafka_broker_* in
+        /// /metrics. They cost CPU, the more the more topics and partitions there are.
+        statistics: Option<Duration> = None, optional_duration(
+            SECOND..=HOUR,
+            "no statistics are taken, and there are no outbox_kafka_broker_* metrics",
+            Duration::from_secs(10)
+        );
         /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
         /// fixed, and refused here).
         properties: Properties = Properties::default(), properties(&[
@@ -424,12 +436,22 @@ tables! {
     }
 
     /// `[admin]`
-    #[derive(Copy)]
     pub struct AdminSection {
-        /// /metrics /livez /readyz /startupz /status.json. Read-only and without authentication:
-        /// keep it on loopback or a private network.
+        /// / (a page for people) /metrics /livez /readyz /startupz /status.json. Read-only and
+        /// without authentication: keep it on loopback or a private network.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8788)),
             text("an address with a port", parse::address, ToString::to_string);
+        /// What `outbox-router tap` (/tap) shows of events as they are routed. metadata: table,
+        /// topic, partition, LSN, types and sizes, but nothing of their content. content: also
+        /// keys (up to 1 KiB), values (up to 4 KiB) and headers (up to 32, with 4 KiB of values);
+        /// then everybody who reaches listen can read events.
+        tap: TapShows = TapShows::Metadata, choice(TAP_SHOWS);
+        /// Names by which browsers and other clients may ask for / and /status.json, separated by
+        /// commas: "router.example.org, router.shop.svc". By an IP address and as localhost they
+        /// may in any case, and /metrics and the probes are answered under every name. Any other
+        /// name is refused, since a web page could be behind it (DNS rebinding).
+        hosts: Vec<String> = Vec::new(),
+            text("names of hosts, separated by commas", parse::hosts, |hosts| hosts.join(", "));
     }
 
     /// `[log]`

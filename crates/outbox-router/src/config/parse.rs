@@ -98,6 +98,20 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Rejection> {
     })
 }
 
+/// Names of hosts, without ports.
+pub(super) fn hosts(text: &str) -> Result<Vec<String>, Rejection> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let names: Vec<String> = match text.trim() {
+        "" => Vec::new(),
+        text => text.split(',').map(|name| name.trim().trim_end_matches('.').to_owned()).collect(),
+    };
+    if names.iter().all(|name| !name.is_empty() && name.chars().all(legal)) {
+        return Ok(names);
+    }
+    Err(Rejection::value("is no list of hosts")
+        .hint("names without ports, as in \"router.example.org, router.shop.svc\""))
+}
+
 /// A filter as `tracing` reads it.
 pub(super) fn log_filter(text: &str) -> Result<String, Rejection> {
     tracing_subscriber::EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|_| {

@@ -19,10 +19,26 @@ pub enum Health<'h> {
 /// The client's errors since Kafka last answered.
 #[derive(Debug, Default)]
 pub(super) struct ClientErrors {
-    /// The most informative error: refused credentials explain an unreachable cluster, and not the
-    /// reverse.
-    reason: Option<Failure>,
+    /// The latest of the most informative errors.
+    reason: Option<(Tells, Failure)>,
     reach: Reach,
+}
+
+/// How much an error explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tells {
+    /// That nobody answers.
+    Silence,
+    /// What happened to a connection. It explains why nobody answers, and not the reverse.
+    Connection,
+    /// Who refuses the credentials, which explains an unreachable cluster.
+    Credentials,
+}
+
+impl Tells {
+    fn of(failure: &Failure, otherwise: Self) -> Self {
+        if failure.code == Code::KafkaAuthentication { Self::Credentials } else { otherwise }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,16 +51,17 @@ enum Reach {
 impl ClientErrors {
     /// Records an error event of the client.
     pub(super) fn add(&mut self, error: RDKafkaErrorCode, failure: Failure) {
-        if error == RDKafkaErrorCode::AllBrokersDown {
+        let is_silence = error == RDKafkaErrorCode::AllBrokersDown;
+        if is_silence {
             self.reach = Reach::None;
         }
-        self.explain(failure);
+        self.explain(if is_silence { Tells::Silence } else { Tells::Connection }, failure);
     }
 
     /// Records that a request was not answered.
     pub(super) fn unanswered(&mut self, failure: Failure) {
         self.reach = Reach::None;
-        self.explain(failure);
+        self.explain(Tells::Silence, failure);
     }
 
     /// Records that Kafka answered a request or acknowledged a record.
@@ -56,15 +73,14 @@ impl ClientErrors {
         match (&self.reason, self.reach) {
             (None, _) => Health::Well,
             (Some(_), Reach::Some) => Health::Suspect,
-            (Some(reason), Reach::None) => Health::Down(reason),
+            (Some((_, reason)), Reach::None) => Health::Down(reason),
         }
     }
 
-    fn explain(&mut self, failure: Failure) {
-        let explained =
-            self.reason.as_ref().is_some_and(|known| known.code == Code::KafkaAuthentication);
-        if !explained || failure.code == Code::KafkaAuthentication {
-            self.reason = Some(failure);
+    fn explain(&mut self, otherwise: Tells, failure: Failure) {
+        let tells = Tells::of(&failure, otherwise);
+        if self.reason.as_ref().is_none_or(|(known, _)| *known <= tells) {
+            self.reason = Some((tells, failure));
         }
     }
 }
@@ -92,6 +108,21 @@ mod tests {
         client_errors.add(RDKafkaErrorCode::Authentication, failure(Code::KafkaAuthentication));
         client_errors.add(RDKafkaErrorCode::AllBrokersDown, failure(Code::KafkaUnreachable));
         assert_eq!(client_errors.health(), Health::Down(&failure(Code::KafkaAuthentication)));
+    }
+
+    /// The count that librdkafka gives includes the bootstrap address, and a request only says that
+    /// it was not answered.
+    #[test]
+    fn the_last_connection_error_is_the_reason_and_not_that_nobody_answers() {
+        let mut client_errors = ClientErrors::default();
+        let said = |what: &str| Failure::new(Code::KafkaUnreachable, what);
+        client_errors.add(RDKafkaErrorCode::AllBrokersDown, said("0/2 brokers are down"));
+        assert_eq!(client_errors.health(), Health::Down(&said("0/2 brokers are down")));
+        client_errors.add(RDKafkaErrorCode::BrokerTransportFailure, said("reset"));
+        client_errors.add(RDKafkaErrorCode::BrokerTransportFailure, said("Connection refused"));
+        client_errors.add(RDKafkaErrorCode::AllBrokersDown, said("2/2 brokers are down"));
+        client_errors.unanswered(said("BrokerTransportFailure"));
+        assert_eq!(client_errors.health(), Health::Down(&said("Connection refused")));
     }
 
     #[test]

@@ -31,8 +31,7 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let failed =
         |reason: &str| failed_start(settings, format!("the producer cannot start: {reason}"));
     let producer = Producer::open(&config).map_err(|error| failed(&reason(&error)))?;
-    KafkaSink::new(producer, cluster, settings.batch_bytes())
-        .map_err(|error| failed(&error.to_string()))
+    KafkaSink::new(producer, cluster, settings).map_err(|error| failed(&error.to_string()))
 }
 
 /// Makes the clients that `run` makes, a producer and a reader of the state topic, but without

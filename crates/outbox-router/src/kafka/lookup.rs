@@ -1,6 +1,8 @@
 //! Looks topics up for a command, which has no sink.
 
-use relay::{Case, Failure, TopicName};
+use relay::{Case, Code, Failure, TopicName};
+
+use crate::codes::hint;
 
 use super::{
     errors::Cluster,
@@ -35,4 +37,10 @@ pub fn look_up_topics(
         (name, found)
     };
     Ok(names.into_iter().map(look_up).collect())
+}
+
+/// The command that creates a topic, with the brokers of these settings.
+pub fn topic_command(settings: &KafkaSettings, name: &TopicName) -> Option<String> {
+    let cluster = Cluster::new(&settings.bootstrap_servers);
+    hint(&cluster.named(Failure::new(Code::TopicMissing, ""), Some(name.as_str())))
 }

@@ -19,6 +19,7 @@ mod overrides;
 mod settings;
 mod sink;
 mod state;
+mod statistics;
 mod timestamps;
 mod topic_reader;
 mod topics;
@@ -28,12 +29,16 @@ pub use ffi::{Operation, Operations, TopicUuid};
 pub use health::Health;
 pub use inspection::{Inspection, PartitionLayout, StateTopicInspected, TopicInspected};
 pub use lifecycle::{open, try_open};
-pub use lookup::{TopicLookedUp, look_up_topics};
+pub use lookup::{TopicLookedUp, look_up_topics, topic_command};
 pub use overrides::SettingRefused;
 pub use settings::{KafkaSettings, TopicCreation};
 pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
     Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
+};
+pub use statistics::{
+    BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,
+    Waiting,
 };
 pub use topic_reader::{Extent, PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
 pub use topics::{Retention, TopicClient, TopicDescription, TopicLookup, TopicReading};

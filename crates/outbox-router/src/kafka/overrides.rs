@@ -62,9 +62,10 @@ const MECHANISMS: &[&str] = if cfg!(feature = "gssapi") {
 } else {
     &["plain", "scram-sha-256", "scram-sha-512"]
 };
-const OTHER_MECHANISM: &str = "OAUTHBEARER needs a token that nothing here fetches, and GSSAPI is in \
-     binaries built with the feature gssapi alone; set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or \
-     use a client certificate (ssl.certificate.location, ssl.key.location)";
+const OAUTHBEARER: &str = "sasl.oauthbearer.";
+const OTHER_MECHANISM: &str = "OAUTHBEARER is not supported, since it needs a token that nothing \
+     here fetches, and GSSAPI is in binaries built with the feature gssapi alone; set PLAIN, \
+     SCRAM-SHA-256 or SCRAM-SHA-512, or use a client certificate (ssl.certificate.location, ssl.key.location)";
 
 /// By canonical name, with the reason. A property that is not listed is accepted.
 const RULES: &[(&str, Rule, &str)] = &[
@@ -119,7 +120,7 @@ const RULES: &[(&str, Rule, &str)] = &[
     ("retries", Rule::Only(&["2147483647"]), ORDER_OR_LOSS),
     ("ssl.endpoint.identification.algorithm", Rule::Only(&["https"]), CERTIFICATE),
     ("sasl.mechanisms", Rule::Among(MECHANISMS), OTHER_MECHANISM),
-    ("statistics.interval.ms", Rule::Only(&["0"]), "nobody reads librdkafka's statistics"),
+    ("statistics.interval.ms", Rule::Never, "set kafka.statistics, such as \"10s\""),
     ("sticky.partitioning.linger.ms", Rule::Never, "the router computes partitions itself"),
     ("test.mock.broker.rtt", Rule::Never, "it is for tests of librdkafka"),
     ("test.mock.num.brokers", Rule::Never, "events would go to a broker that keeps nothing"),
@@ -135,7 +136,7 @@ pub(super) fn accept(
     let mut accepted = BTreeMap::new();
     for (key, value) in properties {
         let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |a| a.1);
-        if name.starts_with("sasl.oauthbearer.") {
+        if name.starts_with(OAUTHBEARER) {
             return Err(refused(key, OTHER_MECHANISM));
         }
         if let Some((_, rule, why)) = RULES.iter().find(|(ruled, ..)| *ruled == name)
@@ -151,6 +152,18 @@ pub(super) fn accept(
     refuse_unnamed_mechanism(&accepted)?;
     refuse_secrets_in_the_open(&accepted, bootstrap_servers)?;
     Ok(accepted)
+}
+
+/// Leaves a refused property out, so that the next check finds what else is wrong; `false` where it
+/// was not set. What would only follow from it is not found: another mechanism takes the place of
+/// one that is refused, and the properties of OAUTHBEARER go with it.
+pub(super) fn leave_out(properties: &mut BTreeMap<String, String>, key: &str) -> bool {
+    let was_set = properties.remove(key).is_some();
+    if was_set && ["sasl.mechanism", "sasl.mechanisms"].contains(&key) {
+        properties.retain(|name, _| !name.starts_with(OAUTHBEARER));
+        properties.insert("sasl.mechanisms".to_owned(), "SCRAM-SHA-256".to_owned());
+    }
+    was_set
 }
 
 /// The user's spelling of a canonical name, where the user has set an alias.
@@ -280,6 +293,7 @@ mod tests {
             ("plugin.library.paths", "/lib/x.so"),
             ("test.mock.num.brokers", "3"),
             ("statistics.interval.ms", "1000"),
+            ("statistics.interval.ms", "0"),
             ("compression.codec", "zstd"),
             ("compression.type", "brotli"),
             ("sasl.mechanism", "OAUTHBEARER"),
@@ -316,7 +330,7 @@ mod tests {
     fn a_mechanism_that_cannot_log_in_is_refused_with_those_that_can() {
         let refused = accept_one("sasl.mechanism", "OAUTHBEARER").unwrap_err();
         let text = refused.to_string();
-        assert!(text.contains("sasl.mechanism refused: OAUTHBEARER needs a token"), "{text}");
+        assert!(text.contains("sasl.mechanism refused: OAUTHBEARER is not supported"), "{text}");
         assert!(text.contains("set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"), "{text}");
         if !cfg!(feature = "gssapi") {
             assert!(accept_one("sasl.mechanism", "GSSAPI").is_err());

@@ -28,8 +28,9 @@ impl Lag {
         }
         let confirmed = slot.confirmed_flush_lsn.unwrap_or(snapshot.confirmed);
         // Before the first frame of a session, nothing past the slot's own position has been
-        // received.
-        let received = snapshot.received.max(confirmed);
+        // received. What was received since the slot was read is no part of what it was behind.
+        let end = slot.current_wal_lsn.max(confirmed);
+        let received = snapshot.received.max(confirmed).min(end);
         let settled = snapshot.settled.max(confirmed).min(received);
         Some(Self {
             unread: bytes_between(received, slot.current_wal_lsn),
@@ -61,6 +62,14 @@ const ACK_OVERDUE: Duration = Duration::from_secs(2);
 const UNSENT_MIN: u64 = 1 << 20;
 
 impl Blame {
+    /// Every part.
+    const ALL: [Self; 5] = [Self::Nobody, Self::Postgres, Self::Router, Self::Kafka, Self::Holder];
+
+    /// The part with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|blame| blame.as_str() == word)
+    }
+
     /// The word in `/status.json` and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -140,6 +149,18 @@ mod tests {
         let lag = Lag::split(&snapshot(State::Streaming), &slot()).unwrap();
         assert_eq!(lag, Lag { unread: 20 << 20, unacked: 30 << 20, unconfirmed: 10 << 20 });
         assert_eq!(lag.unread + lag.unacked + lag.unconfirmed, slot().bytes_behind());
+    }
+
+    /// The router's positions are of now, and the slot was read seconds ago.
+    #[test]
+    fn what_was_received_since_the_slot_was_read_waits_for_nobody() {
+        let mut snapshot = snapshot(State::Streaming);
+        snapshot.unacked_events = 0;
+        (snapshot.received, snapshot.settled) = (Lsn::from_u64(90 << 20), Lsn::from_u64(90 << 20));
+        let slot = SlotHealth { current_wal_lsn: Lsn::from_u64((40 << 20) + 100), ..slot() };
+        let lag = Lag::split(&snapshot, &slot).unwrap();
+        assert_eq!(lag, Lag { unread: 0, unacked: 0, unconfirmed: 100 });
+        assert_eq!(Blame::find(&snapshot, Some(lag), LIMITS), Blame::Nobody);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod rates;
 pub mod report;
 pub mod server;
 pub mod slot;
+pub mod tables;
 pub mod task;
 pub mod threshold;
 pub mod watch;

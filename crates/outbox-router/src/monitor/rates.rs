@@ -76,9 +76,14 @@ impl SlotRates {
     }
 
     /// How long until the slot is in danger at the present pace, in seconds: infinite while it does
-    /// not fall behind, `None` where no limit is set or there are no rates yet.
+    /// not fall behind, zero when the limit is passed, however fast the slot grows, `None` where no
+    /// limit is set or there are no rates yet.
     pub fn seconds_to_limit(&self, slot: &SlotHealth) -> Option<f64> {
-        let safe = number(slot.safe_wal_bytes?);
+        let safe = slot.safe_wal_bytes?;
+        if safe == 0 {
+            return Some(0.0);
+        }
+        let safe = number(safe);
         let growth = self.rates?.retained;
         Some(if growth > 0.0 { safe / growth } else { f64::INFINITY })
     }
@@ -133,6 +138,15 @@ mod tests {
         assert_eq!(pace.seconds_to_limit(&slot(0, 0, Some(1))), None);
         pace.observe(&slot(9, 0, None), start + Duration::from_secs(1));
         assert_eq!(pace.seconds_to_limit(&slot(9, 0, None)), None);
+    }
+
+    #[test]
+    fn a_limit_that_is_passed_leaves_no_time_although_nothing_is_written() {
+        let (mut pace, start) = (SlotRates::default(), Instant::now());
+        assert_eq!(pace.seconds_to_limit(&slot(0, 0, Some(0))), Some(0.0), "before the rates");
+        pace.observe(&slot(1_000, 0, None), start);
+        pace.observe(&slot(1_000, 0, None), start + Duration::from_secs(1));
+        assert_eq!(pace.seconds_to_limit(&slot(1_000, 0, Some(0))), Some(0.0));
     }
 
     #[test]

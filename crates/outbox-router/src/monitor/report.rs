@@ -7,7 +7,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use super::{pins::WalPin, polled::Polled, rates::Rates, watch::SlotWatch};
+use super::{pins::WalPin, polled::Polled, rates::Rates, tables::TableSize, watch::SlotWatch};
 
 /// What the streaming task publishes: the core's snapshot, and when it was taken. The task renews
 /// the report every half second, in every state: a report that is not renewed means that the task
@@ -27,7 +27,8 @@ pub struct RelayReport {
 pub struct MonitorReport {
     /// When the monitor's loop last completed a round, whether or not PostgreSQL answered.
     pub ticked_at: Instant,
-    /// When PostgreSQL last answered; `None` before the first answer.
+    /// When the slot was last read; `None` before the first answer. An answer of another server
+    /// than the stream's (P033) is none.
     pub polled_at: Option<Polled>,
     /// The slot, as the last round read it.
     pub slot: ObservedSlot,
@@ -46,11 +47,13 @@ pub struct MonitorReport {
     /// its cause is gone, because what was missed is still missing. It ends when a person accepts
     /// it, or when another router has begun a session since.
     pub gap: Option<Gap>,
-    /// What keeps WAL from being removed, when it is not the router.
+    /// What keeps WAL from being removed, when it is not the router; by what was read last.
     pub pin: Option<WalPin>,
-    /// Decided dead letters that only the router keeps from leaving; `None` where they could not be
-    /// counted.
+    /// Decided dead letters that only the router keeps from leaving, as they were counted last;
+    /// `None` before they could be counted.
     pub decided: Option<u64>,
+    /// The sizes of the outbox tables, as they were read last; empty before that.
+    pub tables: Vec<TableSize>,
     /// How fast WAL is written and how fast the slot falls behind; `None` until the slot was read
     /// twice.
     pub rates: Option<Rates>,
@@ -63,10 +66,11 @@ pub struct MonitorReport {
 }
 
 /// The slot as the last round read it. It is [`ObservedSlot::Unknown`] while PostgreSQL does not
-/// answer: figures from before must not pass for present ones.
+/// answer, or another server than the stream's does: figures from before must not pass for present
+/// ones.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObservedSlot {
-    /// PostgreSQL did not answer.
+    /// The server from which the stream comes did not answer.
     Unknown,
     /// PostgreSQL answered that there is no such slot.
     Missing,
@@ -98,6 +102,7 @@ impl MonitorReport {
             gap: None,
             pin: None,
             decided: None,
+            tables: Vec::new(),
             rates: None,
             seconds_to_limit: None,
             watch: SlotWatch::default(),

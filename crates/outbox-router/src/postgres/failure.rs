@@ -55,7 +55,19 @@ pub fn command_failure(error: CommandError) -> Failure {
             (Code::ServerUnreachable, None)
         }
     };
-    Failure::from_error(code, error).with_case(case)
+    let grant = match &error {
+        CommandError::Server { message, .. } => message.grant_on_catalog(),
+        CommandError::Protocol { .. } | CommandError::Io { .. } => None,
+    };
+    on_catalog(Failure::from_error(code, error).with_case(case), grant)
+}
+
+/// The failure, with what would grant the use of the system catalog.
+fn on_catalog(failure: Failure, grant: Option<String>) -> Failure {
+    match grant {
+        Some(grant) => failure.with_case(Case::CatalogDenied).naming(Name::Statements, grant),
+        None => failure,
+    }
 }
 
 /// The failure of a stream that the server ended with an error.
@@ -92,7 +104,7 @@ fn of_server(server: &ServerMessage, message: String) -> Failure {
         (ServerErrorKind::Other, Some(hint)) => {
             failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
         }
-        _ => failure,
+        _ => on_catalog(failure, server.grant_on_catalog()),
     }
 }
 

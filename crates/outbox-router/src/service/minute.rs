@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{
     admin::{AdminSettings, Sources, view::View},
-    telemetry, wording,
+    telemetry,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -27,17 +27,19 @@ pub(super) async fn log(settings: &AdminSettings, sources: &Sources) -> Infallib
     }
 }
 
+/// The verdict is that of `/status.json`, in the same words.
 pub(super) fn write(view: &View<'_>, events: u64) {
+    let verdict = view.verdict(&view.facts());
+    let word = verdict.word.as_str();
     let state = view.relay.snapshot.condition.state.as_str();
     let behind_bytes = view.monitor.slot.health().map(|slot| slot.bytes_behind());
-    let behind = behind_bytes.map_or_else(
-        || "how far behind is not known".to_owned(),
-        |it| format!("{} behind", wording::bytes(it)),
-    );
     tracing::info!(
+        verdict = word,
         state,
+        code = verdict.code,
         events,
         behind_bytes,
-        "{state}, {behind}, {events} events acknowledged in the last minute"
+        "{word}: {}; {events} events acknowledged in the last minute",
+        verdict.sentence
     );
 }

@@ -1,6 +1,6 @@
-//! How the router fares, told at intervals: a line a minute in the log, and more to the service
-//! manager (systemd, `Type=notify`) where one listens: that the start is over, how the router
-//! fares, that its tasks tick, and that it stops.
+//! How the router fares, told at intervals: a line a minute in the log, one where decisions took
+//! effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the
+//! start is over, how the router fares, that its tasks tick, and that it stops.
 //!
 //! The messages follow the probes: READY when `/startupz` passes, WATCHDOG only while `/livez`
 //! does. So a router whose streaming task hangs is restarted, and one that waits for PostgreSQL,
@@ -9,6 +9,7 @@
 //! Without NOTIFY_SOCKET nothing is sent. A message that cannot be sent stops nothing: systemd then
 //! finds out by itself what it was not told.
 
+mod decisions;
 mod minute;
 mod progress;
 
@@ -44,6 +45,7 @@ pub(crate) async fn run(
 ) -> Infallible {
     tokio::select! {
         never = minute::log(&settings, &sources) => never,
+        never = decisions::log(&sources) => never,
         never = notify(&settings, &sources, shutdown) => never,
     }
 }

@@ -1,13 +1,14 @@
-//! How the router fares, in one line: "streaming, 3.1 MiB behind, 1240 events/s".
+//! How the router fares, in one line: "ok: rows flow, 3.1 MiB behind, 1240 events/s". Word and
+//! sentence are the verdict's, as in `/status.json`.
 
 use std::fmt::Write as _;
 
 use tokio::time::Instant;
 
-use crate::{admin::view::View, wording::bytes};
+use crate::{admin::view::View, status::Word, wording::bytes};
 
-/// Longest reason that is shown. The line is for a glance; `outbox-router status` has the rest.
-const REASON_MAX: usize = 160;
+/// Longest sentence that is shown. The line is for a glance; `outbox-router status` has the rest.
+const SENTENCE_MAX: usize = 160;
 
 /// Counts events between two lines.
 #[derive(Debug, Default)]
@@ -18,17 +19,19 @@ pub(super) struct Progress {
 impl Progress {
     /// The line of this moment, with the rate since the last one.
     pub(super) fn line(&mut self, view: &View<'_>) -> String {
-        let snapshot = &view.relay.snapshot;
-        let mut line = snapshot.condition.state.as_str().to_owned();
-        // Writing to a string does not fail.
-        if let Some(reason) = &snapshot.condition.reason {
-            let reason = one_line(&format!("{} {}", reason.code.as_str(), reason.message));
-            let _written = write!(line, " ({reason})");
+        let verdict = view.verdict(&view.facts());
+        let mut line = format!("{}: {}", verdict.word.as_str(), one_line(&verdict.sentence));
+        // A sentence that is cut has lost the code, which stands at its end.
+        if verdict.sentence.chars().count() > SENTENCE_MAX {
+            let code = verdict.code.map(|code| format!(" ({code})")).unwrap_or_default();
+            // Writing to a string does not fail.
+            let _written = write!(line, "…{code}");
         }
-        if let Some(slot) = view.monitor.slot.health() {
+        // The verdict of rows that flow names no distance.
+        if let Some(slot) = view.monitor.slot.health().filter(|_| verdict.word == Word::Ok) {
             let _written = write!(line, ", {} behind", bytes(slot.bytes_behind()));
         }
-        if let Some(rate) = self.rate(view.now, snapshot.events_acked()) {
+        if let Some(rate) = self.rate(view.now, view.relay.snapshot.events_acked()) {
             let _written = write!(line, ", {rate} events/s");
         }
         line
@@ -44,7 +47,7 @@ impl Progress {
 
 /// A text without line ends, each of which would begin another message to the service manager.
 fn one_line(text: &str) -> String {
-    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON_MAX);
+    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SENTENCE_MAX);
     shown.collect()
 }
 
@@ -53,9 +56,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_cannot_begin_another_message() {
+    fn a_sentence_cannot_begin_another_message() {
         assert_eq!(one_line("P001 no\nREADY=1\r"), "P001 no READY=1 ");
-        assert_eq!(one_line(&"x".repeat(1_000)).len(), REASON_MAX);
+        assert_eq!(one_line(&"x".repeat(1_000)).len(), SENTENCE_MAX);
     }
 
     #[tokio::test(start_paused = true)]

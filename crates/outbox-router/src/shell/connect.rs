@@ -4,7 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use relay::{
-    BacklogFrom, Case, Code, Failure, Lsn, Outboxes,
+    BacklogFrom, Case, Code, Failure, Lsn, Name, Outboxes,
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
@@ -19,7 +19,7 @@ use crate::{
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
         TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
-        quote_literal, sql_failure,
+        quote_identifier, quote_literal, sql_failure,
     },
 };
 
@@ -109,7 +109,13 @@ impl Endpoint {
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         match tokio::time::timeout(STEP_TIMEOUT, step).await {
-            Ok(done) => done,
+            // The grant on a view is of use only with the role.
+            Ok(done) => done.map_err(|failure| match failure.case {
+                Some(Case::CatalogDenied) => {
+                    failure.naming(Name::Role, quote_identifier(&self.conninfo.user))
+                }
+                _ => failure,
+            }),
             Err(_) => Err(Failure::new(
                 Code::ServerUnreachable,
                 format!(

@@ -51,8 +51,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         }
         let now = self.clock.now();
-        if let Some(sink) = &mut self.sink {
+        let Some(sink) = &mut self.sink else { return };
+        self.tap.refresh();
+        if self.tap.is_idle() {
             self.relay.release(now, sink);
+        } else {
+            self.tap.release(&mut self.relay, now, sink);
         }
     }
 }

@@ -80,6 +80,7 @@ use crate::{
     kafka::{DeliveryFailure, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::{ReplicationStream, WAL_SENDER_TIMEOUT},
+    tap::Tap,
     warning::warn,
 };
 
@@ -119,6 +120,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     monitor: mpsc::Receiver<MonitorEvent>,
     reports: watch::Sender<RelayReport>,
     shutdown: watch::Receiver<Running>,
+    tap: Tap,
     acks: Acks,
     coalesce: Coalesce,
     /// Since when nothing of a backlog that is read by SQL is taken.
@@ -157,6 +159,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             monitor: parts.monitor,
             reports: parts.reports,
             shutdown: parts.shutdown,
+            tap: parts.tap,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
             backlog_waits_since: None,

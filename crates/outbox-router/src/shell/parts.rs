@@ -4,7 +4,10 @@ use relay::{Relay, TopicName, witness::WitnessKey};
 use tokio::sync::{mpsc, watch};
 
 use super::{Clock, ports::Postgres};
-use crate::monitor::{MonitorEvent, RelayReport};
+use crate::{
+    monitor::{MonitorEvent, RelayReport},
+    tap::Tap,
+};
 
 /// Everything that [`super::Shell::new`] takes.
 pub struct Parts<P: Postgres, K> {
@@ -24,6 +27,8 @@ pub struct Parts<P: Postgres, K> {
     pub monitor: mpsc::Receiver<MonitorEvent>,
     /// Where the core's state is reported.
     pub reports: watch::Sender<RelayReport>,
+    /// Who is shown what is routed.
+    pub tap: Tap,
     /// Changes to [`Running::Stopping`] when the process is to stop.
     pub shutdown: watch::Receiver<Running>,
     /// The clock that the core was started with.

@@ -107,18 +107,29 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn offer_some(&mut self) -> Option<PassEnd> {
         let now = self.clock.now();
         // Without a producer the core has no session, and takes no frames.
-        let Self { relay, stream: Some(stream), sink: Some(sink), .. } = self else {
+        let Self { relay, stream: Some(stream), sink: Some(sink), tap, .. } = self else {
             return None;
         };
+        tap.refresh();
         for _ in 0..FRAMES_PER_TIME_CHECK {
             if !relay.wants_wal() {
                 return None;
             }
             let outcome = match stream.peek() {
                 Ok(None) => return None,
-                Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
+                Ok(Some(Incoming::Frame(payload))) => {
+                    let outcome = relay.frame(payload, now, sink);
+                    if !tap.is_idle() && outcome == FrameOutcome::Taken {
+                        tap.taken(relay, payload);
+                    }
+                    outcome
+                }
                 Ok(Some(Incoming::Oversized { announced, prefix })) => {
-                    relay.oversized(announced, prefix, now, sink)
+                    let outcome = relay.oversized(announced, prefix, now, sink);
+                    if !tap.is_idle() && outcome == FrameOutcome::Taken {
+                        tap.taken(relay, prefix);
+                    }
+                    outcome
                 }
                 Ok(Some(Incoming::Notice(notice))) => {
                     relay.handle(Input::Notice(&translate::notice(notice)), now);

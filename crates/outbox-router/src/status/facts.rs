@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use relay::{Failure, HeldLimits, PgTimestamp, Snapshot, State, Window};
 use tokio::time::Instant;
 
-use crate::monitor::{Blame, Gap, Lag, MonitorReport, RelayReport, Thresholds};
+use crate::monitor::{
+    Blame, Gap, Lag, MonitorReport, RelayReport, Thresholds, watch::figures::StandbySlot,
+};
 
 /// Age at which the streaming task's report counts as stale. The task publishes a report every half
 /// second; calls into librdkafka that block may delay it by seconds.
@@ -40,8 +42,11 @@ pub struct Facts<'a> {
     /// What the slot is behind, by what it waits for; `None` when the slot was not read now, or
     /// another router holds it.
     pub lag: Option<Lag>,
-    /// Who has to act.
+    /// At which part of the pipeline it stands.
     pub blame: Blame,
+    /// The slots of standbys that keep the walsender from sending what lies past `received`; empty
+    /// where nothing is unread.
+    pub held_by_standbys: Vec<&'a StandbySlot>,
     /// What the slot is behind, as it was read last, however long ago.
     pub bytes_behind: Option<u64>,
     /// The age of the oldest event that is not acknowledged, by this machine's clock.
@@ -60,6 +65,11 @@ impl<'a> Facts<'a> {
         let lag = monitor.slot.health().and_then(|slot| Lag::split(snapshot, slot));
         let last = monitor.watch.last.as_ref().and_then(|last| last.slot.as_ref());
         let seen = monitor.slot.health().or(last);
+        let held_by_standbys = held_by_standbys(snapshot, monitor, lag);
+        let blame = match held_by_standbys.is_empty() {
+            true => Blame::find(snapshot, lag, limits.window),
+            false => Blame::Postgres,
+        };
         Self {
             snapshot,
             monitor,
@@ -67,7 +77,8 @@ impl<'a> Facts<'a> {
             stale_task: stale_task(relay, monitor, now),
             gap: gap(snapshot, monitor),
             lag,
-            blame: Blame::find(snapshot, lag, limits.window),
+            blame,
+            held_by_standbys,
             bytes_behind: seen.map(|slot| slot.bytes_behind()),
             oldest_unacked: snapshot.oldest_unacked.map(|at| age(at, SystemTime::now())),
         }
@@ -97,6 +108,23 @@ pub fn is_relay_stale(relay: &RelayReport, now: Instant) -> bool {
 /// Whether the monitor has published nothing for too long.
 pub fn is_monitor_stale(monitor: &MonitorReport, now: Instant) -> bool {
     now.duration_since(monitor.ticked_at) > MONITOR_STALE_AFTER
+}
+
+/// A walsender sends nothing that a standby named in `synchronized_standby_slots` has not
+/// confirmed. While nothing is unread, it has nothing to wait with.
+fn held_by_standbys<'a>(
+    snapshot: &Snapshot,
+    monitor: &'a MonitorReport,
+    lag: Option<Lag>,
+) -> Vec<&'a StandbySlot> {
+    let is_unread = snapshot.condition.state == State::Streaming
+        && snapshot.has_session
+        && lag.is_some_and(|lag| lag.unread > 0);
+    let standbys = monitor.watch.figures.as_ref().and_then(|figures| figures.standbys.as_ref());
+    match standbys.filter(|_| is_unread) {
+        Some(standbys) => standbys.blocking().collect(),
+        None => Vec::new(),
+    }
 }
 
 fn stale_task(relay: &RelayReport, monitor: &MonitorReport, now: Instant) -> Option<&'static str> {

@@ -10,10 +10,15 @@
 pub mod facts;
 pub mod observer;
 pub mod progress;
+pub mod reserve;
 pub mod timeline;
+pub mod to_do;
+pub mod trend;
 pub mod verdict;
 
 pub use facts::{Facts, Limits};
 pub use observer::Observed;
 pub use timeline::{Change, Timeline};
-pub use verdict::{ToDo, Verdict, Word};
+pub use to_do::ToDo;
+pub use trend::{Point, Trend};
+pub use verdict::{Verdict, Word};

@@ -1,5 +1,6 @@
 //! The task that remembers what one look cannot show: since when the verdict holds, which verdicts
-//! came before, and when a position last moved. It decides nothing, and nobody waits for it.
+//! came before, when a position last moved, and the figures of the last hour. It decides nothing,
+//! and nobody waits for it.
 
 use std::{
     sync::Arc,
@@ -11,7 +12,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{Facts, Limits, Timeline, Verdict, Word, progress::Progress};
+use super::{Facts, Limits, Timeline, Trend, Verdict, Word, progress::Progress};
 use crate::monitor::{MonitorReport, RelayReport};
 
 /// Between two looks.
@@ -24,12 +25,14 @@ pub struct Observed {
     pub progress: Progress,
     /// The verdicts until now.
     pub timeline: Arc<Timeline>,
+    /// The figures of the last hour.
+    pub trend: Trend,
 }
 
 impl Observed {
     /// Before the first look.
     pub fn begin(now: Instant) -> Self {
-        Self { progress: Progress::begin(now), timeline: Arc::default() }
+        Self { progress: Progress::begin(now), timeline: Arc::default(), trend: Trend::begin(now) }
     }
 
     /// Since when this verdict holds; a new one begins at `now`.
@@ -62,6 +65,7 @@ pub async fn run(limits: Limits, channels: Channels) {
             let (relay, monitor) = (relay.borrow(), monitor.borrow());
             let facts = Facts::of(&relay, &monitor, limits, now);
             memory.progress.observe(&facts, now);
+            memory.trend.observe(&facts, now);
             Verdict::of(&facts, memory.progress.without(now))
         };
         if memory.timeline.since(&verdict).is_none() {

@@ -58,7 +58,8 @@ mod tests {
 
     fn verdict(word: Word, sentence: &str) -> Verdict {
         let sentence = sentence.to_owned();
-        Verdict { word, sentence, code: None, blame: Blame::Nobody, to_do: Vec::new() }
+        let (blame, to_do) = (Blame::Nobody, Vec::new());
+        Verdict { word, sentence, code: None, blame, needs_person: false, to_do }
     }
 
     #[test]

@@ -15,6 +15,13 @@ pub(crate) struct Case {
     pub(crate) checks: &'static [Check],
 }
 
+impl Case {
+    /// Whether it takes days, which promtool would evaluate for minutes.
+    pub(crate) fn is_long(&self) -> bool {
+        self.interval == "5m"
+    }
+}
+
 /// What an alert does at a time.
 pub(crate) struct Check {
     pub(crate) at: &'static str,
@@ -34,13 +41,17 @@ pub(crate) const fn quiet(at: &'static str, alert: &'static str) -> Check {
     Check { at, alert, fired: &[] }
 }
 
-/// A test file of promtool. The rules are evaluated as often as the series have values, so all
-/// cases have the same interval. What an alert's description says and where its page is follow from
-/// the table; labels and summary are what the case says.
-pub(crate) fn promtool_file(rule_file: &str, rules: &Rules<'_>, cases: &[&Case]) -> String {
-    let interval = cases.first().expect("a case").interval;
+/// A test file of promtool. The rules are evaluated every 15 s, also where the series have a value
+/// a minute: whoever scrapes once a minute may evaluate more often. What an alert's description
+/// says and where its page is follow from the table; labels and summary are what the case says.
+pub(crate) fn promtool_file(
+    rule_file: &str,
+    evaluation: &str,
+    rules: &Rules<'_>,
+    cases: &[&Case],
+) -> String {
     let mut file =
-        format!("rule_files: [{rule_file:?}]\nevaluation_interval: {interval}\ntests:\n");
+        format!("rule_files: [{rule_file:?}]\nevaluation_interval: {evaluation}\ntests:\n");
     for Case { name, interval, series, checks } in cases {
         write!(file, "  - name: {name:?}\n    interval: {interval}\n    input_series:\n").unwrap();
         for (series, values) in *series {

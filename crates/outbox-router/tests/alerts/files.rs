@@ -13,6 +13,9 @@ const PROMETHEUS: &str = "\
 # Alerts on what the router exports, for every pipeline that one Prometheus scrapes. No rule needs editing: the limits on
 # bytes_behind come from the router's own configuration ([monitor] bytes_behind). `outbox-router alerts` prints the rules
 # of one configuration, which also fire when its pipeline was never scraped; load one or the other, and not both.
+# They hold for scrape and evaluation intervals of up to one minute, which is Prometheus' default, and also when a scrape is
+# lost: 15s is better, since an alert comes one or two intervals later than the times in `for` say. At more than one
+# minute the ranges of the rules hold too few samples, and alerts flap.
 # The label `pipeline` is the configuration's `name` alone: routers of different slots or databases need different names.
 # Generated from crates/outbox-router/src/alerts; what each alert means and what to do: docs/runbook.
 ";

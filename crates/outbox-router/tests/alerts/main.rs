@@ -8,6 +8,7 @@ mod admin_fixture;
 mod case;
 mod cases;
 mod command;
+mod dashboard;
 mod files;
 
 use std::{
@@ -54,16 +55,14 @@ fn rules(scope: &Scope) -> Rules<'_> {
     Rules { scope, pace: Pace::AS_SHIPPED, runbook: DEFAULT_RUNBOOK }
 }
 
-/// Runs cases against the rules of a scope. Each value of a series is evaluated.
+/// Runs cases against the rules of a scope.
 fn assert_hold(scope: &Scope, cases: &[&Case]) {
     let folder = tempfile::tempdir().unwrap();
     let rules = rules(scope);
     std::fs::write(folder.path().join("rules.yml"), rules.print(Form::Prometheus)).unwrap();
-    let intervals: BTreeSet<&str> = cases.iter().map(|case| case.interval).collect();
-    for interval in intervals {
-        let of_interval: Vec<&Case> =
-            cases.iter().copied().filter(|case| case.interval == interval).collect();
-        let file = promtool_file("rules.yml", &rules, &of_interval);
+    let (long, short): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.is_long());
+    for (evaluation, cases) in [("15s", short), ("5m", long)] {
+        let file = promtool_file("rules.yml", evaluation, &rules, &cases);
         std::fs::write(folder.path().join("test.yml"), file).unwrap();
         accepted(&promtool(&["test", "rules", "test.yml"], folder.path(), ""));
     }

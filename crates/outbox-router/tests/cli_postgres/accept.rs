@@ -116,6 +116,36 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
     assert!(again.out.starts_with("nothing is open: everything before "), "{}", again.out);
 }
 
+/// `recover` cannot compare with another cluster's records, so nobody is sent there and back.
+#[tokio::test]
+async fn another_kafka_is_accepted_and_then_the_rows_are_sent_again() {
+    const REPLAY: &str =
+        "outbox-router replay --all --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    let fixture = Fixture::with(&stopped(vec![gap(Code::ClusterChanged, 5)])).await;
+    // So that nothing else is open.
+    let position = fixture.confirmed();
+    let record = Witness { position, ..stopped(vec![gap(Code::ClusterChanged, 5)]) };
+    fixture.kafka.put("router", &record).await;
+    let line = fixture.kafka.with(&["recover", "--since", "2h", "--yes"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let refused =
+        run_command_for(Audience::Machine, &fixture.server.url("postgres"), &line, "").await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    for expected in ["outbox-router accept --gap K021@0/5; then", REPLAY] {
+        assert!(refused.err.contains(expected), "{expected} in {}", refused.err);
+    }
+    let accepted = fixture.accept(&["--yes"]).await;
+    assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
+    assert!(accepted.out.contains(REPLAY), "{}", accepted.out);
+    assert!(!accepted.out.contains("outbox-router recover"), "{}", accepted.out);
+
+    let gaps = vec![gap(Code::SlotMissing, 5)];
+    fixture.kafka.put("router", &Witness { generation: 9, ..stopped(gaps) }).await;
+    let lost = fixture.accept(&[]).await;
+    assert!(lost.out.contains("outbox-router recover sends what is missing"), "{}", lost.out);
+    assert!(!lost.out.contains(REPLAY), "{}", lost.out);
+}
+
 #[tokio::test]
 async fn one_gap_can_be_accepted_alone() {
     let record = stopped(vec![gap(Code::SlotMissing, 5), gap(Code::SlotMoved, 6)]);

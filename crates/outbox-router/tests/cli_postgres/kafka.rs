@@ -95,5 +95,6 @@ fn settings(bootstrap: &str) -> KafkaSettings {
         create_topics: None,
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
+        statistics: None,
     }
 }

@@ -195,8 +195,16 @@ impl Server {
 
     /// A reader that holds a slot.
     pub(crate) fn read_slot(&self, slot: &str, publication: &str) -> Running {
+        self.read_slot_as("pg_recvlogical", slot, publication)
+    }
+
+    /// As somebody with this `application_name`.
+    pub(crate) fn read_slot_as(&self, name: &str, slot: &str, publication: &str) -> Running {
         let mut process = Process::new(programs().join("pg_recvlogical"));
-        process.args(["--start", "-f", "/dev/null", "-S", slot, "-d", &self.url("postgres")]);
+        let url = self.url("postgres");
+        let joint = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{joint}application_name={name}");
+        process.args(["--start", "-f", "/dev/null", "-S", slot, "-d", &url]);
         process.args(["-o", "proto_version=1", "-o", &format!("publication_names={publication}")]);
         let running = Running(process.stderr(Stdio::null()).spawn().expect("pg_recvlogical"));
         self.wait_until(&format!(

@@ -1,6 +1,9 @@
 use outbox_router::cli::Exit;
 
-use crate::server::{Server, run_command_at};
+use crate::{
+    kafka::StateCluster,
+    server::{Server, run_command_at},
+};
 
 const APPLY: [&str; 3] = ["setup", "--apply", "--create-table"];
 
@@ -132,6 +135,51 @@ async fn the_printed_tables_of_dead_letters_are_those_of_apply() {
     let applied = [&["setup", "--apply", "--dead-letters"], &line[3..]].concat();
     assert_eq!(server.run_command(&applied).await.exit, Exit::Done);
     assert_eq!(server.sql(columns), made);
+}
+
+/// Otherwise the first dead letter would find it missing.
+#[tokio::test]
+async fn setup_says_what_makes_the_topic_of_dead_letters() {
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    let run = async |line: &[&str]| {
+        let line = kafka.without_state(line);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        server.run_command(&line).await
+    };
+    let configured = [
+        "--dead-letters",
+        "--set",
+        "on_error.too_large=dead_letter",
+        "--set",
+        "dead_letters.topic=shop.dead",
+    ];
+    let line = [&APPLY[..], &configured].concat();
+    let create = "kafka-topics.sh --bootstrap-server 127.0.0.1:";
+    let made = run(&line).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let missing = format!("topic shop.dead, of dead letters: does not exist\n  hint: {create}");
+    assert!(made.out.contains(&missing), "{made:?}");
+    assert!(made.out.contains(" --create --topic shop.dead --partitions "), "{made:?}");
+
+    let created = ["--set", "kafka.create_topics.partitions=3"];
+    let created = [&created[..], &["--set", "kafka.create_topics.replication_factor=1"]].concat();
+    let made = run(&[&line[..], &created].concat()).await;
+    assert!(made.out.contains("shop.dead, of dead letters: the router makes it"), "{made:?}");
+
+    let printed = [&["setup"], &configured[..]].concat();
+    let printed = run(&printed).await;
+    let command = "-- kafka-topics.sh --bootstrap-server 127.0.0.1:";
+    assert!(printed.out.contains(command) && printed.out.contains("shop.dead"), "{printed:?}");
+
+    kafka.create_topic("shop.dead", 1);
+    let made = run(&line).await;
+    let exists = "topic shop.dead, of dead letters: exists already\n";
+    assert!(made.out.contains(exists), "{made:?}");
+    let skipped = [&line[..], &["--skip-kafka"]].concat();
+    let made = server.run_command(&skipped).await;
+    assert!(made.out.contains("topic shop.dead, of dead letters: not looked up\n"), "{made:?}");
+    let off = server.run_command(&APPLY).await;
+    assert!(!off.out.contains("of dead letters"), "{off:?}");
 }
 
 #[tokio::test]

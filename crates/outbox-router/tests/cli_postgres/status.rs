@@ -78,12 +78,53 @@ async fn a_slot_that_is_read_and_keeps_up_is_fine() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
     let pid = server.sql("select active_pid from pg_replication_slots");
-    let status = server.run_command(&["status", "--set", &no_router()]).await;
+    let (address, _request) = router(r#"{"state":"streaming"}"#);
+    let listen = format!("admin.listen={address}");
+    let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Done, "{status:?}");
     assert!(status.out.contains("to blame  nobody: it keeps up\n"), "{}", status.out);
     assert!(status.out.contains("to do     nothing\n"), "{}", status.out);
     assert!(status.out.contains(&format!("read by   pid {pid}, pg_recvlogical\n")));
     assert!(status.out.contains("limit     1.0 GiB of WAL more"), "{}", status.out);
+}
+
+/// What it reads may go nowhere.
+#[tokio::test]
+async fn without_a_router_that_answers_a_slot_that_is_read_is_never_ok() {
+    let server = set_up("").await;
+    let reader = server.read_slot("outbox_router", "outbox_router");
+    let pid = server.sql("select active_pid from pg_replication_slots");
+    let no_router = no_router();
+    let line = ["status", "--set", &*no_router];
+    let status = server.run_command(&line).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+    let address = no_router.strip_prefix("admin.listen=").unwrap();
+    let verdict = format!(
+        "verdict   UNKNOWN: no router answers at http://{address}, and pid {pid}, pg_recvlogical, \
+         which is no router of this pipeline by its name, reads the slot outbox_router\n"
+    );
+    assert!(status.out.starts_with(&verdict), "{}", status.out);
+    let hint = format!("then select pg_terminate_backend({pid})\n");
+    assert!(status.out.contains(&hint), "{}", status.out);
+    assert!(!status.out.contains("OK") && !status.out.contains("keeps up"), "{}", status.out);
+    let json = server.run_command(&[&line[..], &["--json"]].concat()).await;
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&report["verdict"], &report["blame"]), (&"unknown".into(), &"unknown".into()));
+    assert_eq!(report["findings"].as_array().unwrap().len(), 1, "{report}");
+    drop(reader);
+
+    // A router on another host, or one that hangs.
+    server.wait_until("select not active from pg_replication_slots");
+    let named = server.read_slot_as("outbox-router", "outbox_router", "outbox_router");
+    let status = server.run_command(&line).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+    assert!(
+        status.out.contains(", a router by its name (outbox-router), reads the slot"),
+        "{}",
+        status.out
+    );
+    assert!(status.out.contains("outbox-router status on the host of the router"));
+    drop(named);
 }
 
 #[tokio::test]
@@ -98,7 +139,7 @@ async fn what_the_router_reports_is_passed_on() {
     assert!(request.join().unwrap().starts_with("GET /status.json HTTP/1.0\r\n"));
     assert_eq!(status.exit, Exit::Failure);
     let blocked = "the router is blocked: topic t does not exist\n";
-    assert!(status.out.contains(&format!("to blame  Kafka: {blocked}")), "{}", status.out);
+    assert!(status.out.contains("to blame  Kafka\n"), "{}", status.out);
     assert!(status.out.contains(&format!("to do     K010: {blocked}          make it\n")));
     assert!(status.out.contains(&format!("router    blocked, at http://{address}\n")));
 }
@@ -127,14 +168,92 @@ async fn what_is_held_has_a_line_with_the_command_that_shows_it() {
 }
 
 #[tokio::test]
-async fn a_router_of_another_slot_is_ignored() {
+async fn a_router_of_another_pipeline_slot_or_database_is_not_shown_as_this_one() {
     let server = set_up("").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let (address, _request) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
+    for (answer, other) in [
+        (r#"{"state":"streaming","slot":{"name":"theirs"}}"#, "slot theirs"),
+        (
+            r#"{"state":"streaming","name":"theirs","slot_name":"outbox_router","slot":null,
+                "verdict":{"word":"ok","sentence":"rows flow","blame":"nobody","since":1.0}}"#,
+            "pipeline theirs, slot outbox_router",
+        ),
+        (
+            r#"{"state":"streaming","slot_name":"outbox_router","slot":{"database":"shop"}}"#,
+            "slot outbox_router, database shop",
+        ),
+    ] {
+        let (address, _request) = router(answer);
+        let listen = format!("admin.listen={address}");
+        let status = server.run_command(&["status", "--set", &listen]).await;
+        assert_eq!(status.exit, Exit::Failure, "{status:?}");
+        let said = format!("another router answers at http://{address} ({other}), and pid ");
+        assert!(status.out.starts_with(&format!("verdict   UNKNOWN: {said}")), "{}", status.out);
+        let line = format!("router    does not answer; at http://{address} is another: {other}\n");
+        assert!(status.out.contains(&line), "{}", status.out);
+    }
+    let (address, _request) = router(
+        r#"{"state":"streaming","slot_name":"outbox_router","slot":{"database":"postgres"}}"#,
+    );
     let listen = format!("admin.listen={address}");
     let status = server.run_command(&["status", "--set", &listen]).await;
     assert_eq!(status.exit, Exit::Done, "{status:?}");
-    assert!(status.out.contains("router    does not answer at "), "{}", status.out);
+}
+
+/// Everything but the figures of PostgreSQL is the router's own.
+#[tokio::test]
+async fn blame_limit_and_what_to_do_are_those_of_the_router_that_answers() {
+    let server = set_up("max_slot_wal_keep_size = 1GB").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let (address, _request) = router(
+        r#"{"state":"failed","blame":"router","reason":{"code":"R003","message":"id is null"},
+            "verdict":{"word":"failed","sentence":"id is null (R003)","code":"R003","since":1.0,
+            "blame":"router","acts":"person","to_do":[
+            {"code":"R003","message":"id is null","hint":"outbox-router skip"},
+            {"code":null,"message":"the slot is near its limit","hint":"make room"},
+            {"code":null,"message":"events of 1 key are held behind dead letters",
+                "hint":"outbox-router dead-letters list"}]},
+            "slot":{"seconds_to_limit":7300.5,"limited_by":"max_slot_wal_keep_size"}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.run_command(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+    for line in [
+        "\nto blame  a person: it does not go on by itself\n",
+        "of WAL more: in 2 h at this pace\n",
+        "\nto do     R003: outbox-router skip\n",
+        "\nto do     the slot is near its limit\n          make room\n",
+    ] {
+        assert!(status.out.contains(line), "{line} in {}", status.out);
+    }
+    assert_eq!(status.out.matches("id is null").count(), 1, "{}", status.out);
+    assert!(!status.out.contains("dead-letters list"), "{}", status.out);
+
+    // The verdict counts, although the router names nothing to do.
+    let (address, _request) = router(
+        r#"{"state":"streaming","verdict":{"word":"failed","sentence":"the streaming task hangs",
+            "code":null,"since":1.0,"blame":"nobody","acts":"person","to_do":[]}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.run_command(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+}
+
+/// The router looks every 30 s, and its sentence is of the last look.
+#[tokio::test]
+async fn a_slot_that_was_made_again_is_not_said_to_be_missing() {
+    let server = set_up("").await;
+    let (address, _request) = router(
+        r#"{"state":"starting","verdict":{"word":"blocked","sentence":"no slot (P010)",
+            "code":"P010","since":1.0,"blame":"postgresql","acts":"person","to_do":[
+            {"code":"P010","message":"no slot","hint":"setup"}]}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &listen]);
+    let status = run_command(&server, &line).await;
+    let sentence =
+        "no slot (P010); PostgreSQL has one now, and the router looks again within 30 s\n";
+    assert!(status.out.contains(sentence), "{}", status.out);
 }
 
 #[tokio::test]
@@ -196,12 +315,45 @@ async fn a_lost_slot_is_reported_with_the_position_from_which_rows_may_be_missin
     server.wait_until("select wal_status = 'lost' from pg_replication_slots");
     let status = server.run_command(&["status", "--set", &no_router()]).await;
     assert_eq!(status.exit, Exit::Failure);
+    let limit = "\nlimit     passed: PostgreSQL has invalidated the slot (max_slot_wal_keep_size is \
+                 1.0 MiB)\n";
+    assert!(status.out.contains(limit), "{}", status.out);
+    assert!(status.out.contains("to blame  a person: "), "{}", status.out);
+    assert!(status.out.contains(": max_slot_wal_keep_size is 1.0 MiB, and the slot was "));
+    assert!(status.out.contains("MB', then select pg_reload_conf()"), "{}", status.out);
     // From PostgreSQL 17 on with the reason between the two.
     let finding = format!(": rows after {confirmed} may be missing");
     assert!(status.out.contains("P011: the slot outbox_router is lost"), "{}", status.out);
     assert!(status.out.contains(&finding), "{}", status.out);
     let setup = server.run_command(&["setup", "--apply"]).await;
     assert!(setup.err.starts_with("error: P011: the slot outbox_router is lost"), "{}", setup.err);
+}
+
+#[tokio::test]
+async fn a_slot_that_the_next_checkpoint_takes_gets_a_limit_with_a_size() {
+    let server = set_up("max_slot_wal_keep_size = 1MB\nmax_wal_size = 1GB").await;
+    for _ in 0..3 {
+        server.sql("select pg_switch_wal()");
+        server.sql(WRITE);
+    }
+    server.wait_until("select wal_status = 'unreserved' from pg_replication_slots");
+    let status = server.run_command(&["status", "--set", &no_router()]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    assert!(
+        status
+            .out
+            .contains("\nlimit     passed: the slot is past max_slot_wal_keep_size (1.0 MiB)")
+    );
+    let to_do = "\nto do     D013: PostgreSQL invalidates the slot at its next checkpoint";
+    assert!(status.out.contains(to_do), "{}", status.out);
+    let (_, hint) = status.out.split_once("set max_slot_wal_keep_size = '").expect("a size");
+    let size: u64 = hint.split_once("MB'").unwrap().0.parse().expect("a number");
+    assert!((64..=512).contains(&size), "twice what is retained: {size}");
+    assert!(!status.out.contains("= -1") && status.out.contains("disk of pg_wal has "));
+    let json = server.run_command(&["status", "--json", "--set", &no_router()]).await;
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(report["slot"]["seconds_to_limit"], 0, "{report}");
+    assert_eq!(report["slot"]["limited_by"], "max_slot_wal_keep_size");
 }
 
 async fn run_command(server: &Server, line: &[String]) -> CommandOutput {
@@ -334,7 +486,9 @@ async fn what_a_recovery_has_closed_is_shown_with_its_rows_once() {
 async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     let _reader = server.read_slot("outbox_router", "outbox_router");
-    let line = kafka::with("127.0.0.1:1", &["status", "--set", &no_router()]);
+    let (address, _request) = router(r#"{"state":"streaming"}"#);
+    let listen = format!("admin.listen={address}");
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &listen]);
     let started = std::time::SystemTime::now();
     let status = run_command(&server, &line).await;
     let waited = started.elapsed().unwrap();

@@ -37,6 +37,7 @@ pub(crate) fn settings(kafka: &KafkaCluster) -> KafkaSettings {
         timestamp: Timestamp::Commit,
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
+        statistics: None,
     }
 }
 

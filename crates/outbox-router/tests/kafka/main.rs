@@ -5,4 +5,5 @@
 mod broker;
 mod incremental_reading;
 mod state;
+mod statistics;
 mod topics;

@@ -64,7 +64,11 @@ fn give(sink: &mut KafkaSink, topic: TopicId) -> Result<(), Refusal> {
 }
 
 /// Produces a record of 400 bytes, with a ticket that says so.
-fn give_at(sink: &mut KafkaSink, topic: TopicId, timestamp_ms: i64) -> Result<(), Refusal> {
+pub(crate) fn give_at(
+    sink: &mut KafkaSink,
+    topic: TopicId,
+    timestamp_ms: i64,
+) -> Result<(), Refusal> {
     let row = RowHeaders::new();
     let record = Record {
         topic,
@@ -79,7 +83,7 @@ fn give_at(sink: &mut KafkaSink, topic: TopicId, timestamp_ms: i64) -> Result<()
 }
 
 /// Polls until the acknowledgements are so many.
-async fn acked(sink: &mut KafkaSink, acks: &mut Acks, count: u32) {
+pub(crate) async fn acked(sink: &mut KafkaSink, acks: &mut Acks, count: u32) {
     let so_far = |acks: &Acks| acks.runs().iter().map(|run| run.records).sum::<u32>();
     loop {
         assert_eq!(sink.poll_acks(acks, 1_000), None);

@@ -2,7 +2,7 @@
 //! interval at risk.
 
 use outbox_router::codes::hint;
-use outbox_router::monitor::MonitorReport;
+use outbox_router::monitor::{MonitorReport, ObservedSlot};
 use relay::{Code, Outboxes, State};
 
 use crate::{
@@ -249,10 +249,17 @@ async fn a_monitor_that_reaches_another_server_reports_that_and_nothing_else() {
     baseline.server.history.timeline = 7;
     fixture.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
     let elsewhere = |finding: &relay::Failure| finding.code == Code::MonitorElsewhere;
-    fixture.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
+    let found = fixture.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
     client.batch_execute("drop publication p_x").await.unwrap();
     fixture.rounds(3).await;
     fixture.assert_no_event();
+    // What is known of the slot grows old, and is not mixed with what the other server shows.
+    let report = fixture.report.borrow().clone();
+    assert!(report.ticked_at > found.ticked_at);
+    assert_eq!(report.slot, ObservedSlot::Unknown);
+    let read = report.watch.last.as_ref().map(|last| last.read);
+    assert!(read.is_some() && report.polled_at == read, "{report:?}");
+    assert_eq!((report.polled_at, report.watch), (found.polled_at, found.watch));
 }
 
 #[tokio::test]

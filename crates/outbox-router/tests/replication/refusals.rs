@@ -1,11 +1,13 @@
 //! Everything a server can object to before the first row, told apart.
 
 use outbox_router::{codes::hint, postgres::connect_failure};
+use relay::Case;
 use std::net::TcpListener;
 use std::time::Duration;
 
 use outbox_router::postgres::{
     ConnInfo, ConnectError, ConnectErrorKind, Options, ReplicationConnection, ServerErrorKind,
+    TextQuery,
 };
 
 use crate::cluster::{Cluster, sql, value};
@@ -30,6 +32,24 @@ async fn a_role_without_replication_is_reported() {
     let expected = ConnectErrorKind::Server(ServerErrorKind::NoReplicationPrivilege);
     assert_eq!(error.kind(), expected, "{error}");
     assert!(hint(&connect_failure(error)).unwrap().contains("alter role ROLE replication"));
+}
+
+/// The name of the view has the word replication in it; the role has what that word means.
+#[tokio::test]
+async fn a_view_that_may_not_be_read_is_named_with_its_grant() {
+    let cluster = Cluster::shared();
+    let admin = cluster.info("postgres");
+    sql(&admin, "CREATE ROLE blind LOGIN REPLICATION").await;
+    sql(&admin, "CREATE DATABASE unseen").await;
+    let unseen = cluster.info_with("postgres", "dbname=unseen");
+    sql(&unseen, "REVOKE SELECT ON pg_catalog.pg_replication_slots FROM public").await;
+    let mut connection = connect(&cluster.info_with("blind", "dbname=unseen")).await.unwrap();
+    let query = "SELECT slot_name FROM pg_replication_slots";
+    let failure = connection.rows("the slots", query).await.map(|_| ()).unwrap_err();
+    assert_eq!(failure.case, Some(Case::CatalogDenied), "{failure}");
+    assert!(failure.message_with_causes().contains("pg_replication_slots"), "{failure}");
+    let hint = hint(&failure).unwrap();
+    assert!(hint.starts_with("grant select on pg_catalog.pg_replication_slots to "), "{hint}");
 }
 
 #[tokio::test]

@@ -59,6 +59,8 @@ cases! {
     UrlUnreadable = "url_unreadable" of AuthenticationFailed,
     /// A privilege other than REPLICATION is missing.
     PermissionDenied = "permission_denied" of AuthenticationFailed,
+    /// The role may not use a view or a function of the system catalog.
+    CatalogDenied = "catalog_denied" of AuthenticationFailed,
     /// The role of a command lacks a privilege.
     CommandDenied = "command_denied" of AuthenticationFailed,
     /// The role of a command lacks privileges that statements grant.

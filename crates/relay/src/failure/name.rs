@@ -57,6 +57,8 @@ names! {
     ServerHint = "server_hint",
     /// Statements for a person to run.
     Statements = "statements",
+    /// The id of the row concerned, where messages may show it.
+    RowId = "row_id",
     /// A topic.
     Topic = "topic",
     /// The argument of `--bootstrap-server`.

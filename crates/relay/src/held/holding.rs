@@ -200,6 +200,21 @@ impl Holding {
         self.skipped.push(SkippedRow { id, table, event_id });
     }
 
+    /// The code of the dead letter that this event has just become, if it has.
+    pub(crate) fn letter_of(&self, id: EventId) -> Option<Code> {
+        self.letters.last().filter(|letter| letter.id == id).map(|letter| letter.code)
+    }
+
+    /// Whether this event was skipped just now.
+    pub(crate) fn is_skipped(&self, id: EventId) -> bool {
+        self.skipped.last().is_some_and(|row| row.id == id)
+    }
+
+    /// Whether this event is the last on its way into the table.
+    pub(crate) fn is_queued(&self, id: EventId) -> bool {
+        self.queue.last().is_some_and(|event| event.id == id)
+    }
+
     /// The skipped rows since the last call.
     pub(crate) fn take_skipped(&mut self) -> Vec<SkippedRow> {
         std::mem::take(&mut self.skipped)

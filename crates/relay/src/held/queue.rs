@@ -33,6 +33,11 @@ impl Queue {
         self.len() == 0
     }
 
+    /// The event that came last, if it waits to be written.
+    pub(crate) fn last(&self) -> Option<&HeldEvent> {
+        self.waiting.back().map(|(event, _)| event)
+    }
+
     /// Those events.
     pub(crate) fn events(&self) -> impl Iterator<Item = &HeldEvent> {
         let writing = self.writing.iter().flat_map(|(events, _)| events.iter());

@@ -251,6 +251,7 @@ impl Relay {
         let release = &mut self.held.release;
         let row = rows.route_held(&insert, event.committed_at, &mut self.topics, |record, size| {
             let ticket = release.issue(size.held_bytes());
+            sink.releasing(event);
             sink.produce(record, ticket).map_err(|Refusal { reason, .. }| reason)?;
             Ok(record.topic)
         });

@@ -222,16 +222,8 @@ impl Relay {
                 }
             };
             self.topics.acknowledged(run.topic, run.records);
-            let index = run.topic.index();
-            if self.totals.topics.len() <= index {
-                self.totals.topics.resize_with(index + 1, Default::default);
-            }
-            if let Some((acked, latencies)) = self.totals.topics.get_mut(index) {
-                *acked += u64::from(run.records);
-                if let Some(since) = since {
-                    latencies.count(now.wall.micros_since(since), run.records);
-                }
-            }
+            let micros = since.map(|since| now.wall.micros_since(since));
+            self.totals.topics.count(run.topic, run.records, micros);
         }
         if let Phase::Streaming(session) = &mut self.phase
             && !acks.is_empty()

@@ -25,7 +25,7 @@
 //! * `held`: how events get into the table of held events and out of it.
 //! * `sink`: when a producer is replaced.
 //! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
-//! * `report`: state and numbers.
+//! * `report`, `topic_counters`: state and numbers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -46,7 +46,7 @@ use crate::{
     routing::{record::TopicId, topic::TopicName, topics::Topics},
     session::{Session, SessionSettings, Surroundings, WaitReason},
     source::{Baseline, Gap},
-    telemetry::{Latencies, NewLetter, Reconnects, RowsIgnored, SkippedRow},
+    telemetry::{NewLetter, Reconnects, RowsIgnored, SkippedRow},
     witness::Keeper,
 };
 use attempt::Attempt;
@@ -54,6 +54,9 @@ use back_pressure::BackPressure;
 use failure_history::FailureHistory;
 use lost_stream::Leaving;
 use sink::SinkState;
+use topic_counters::TopicCounters;
+
+pub use topic_counters::TOPICS_COUNTED;
 
 mod attempt;
 mod back_pressure;
@@ -72,6 +75,7 @@ mod proceed;
 mod refused_release;
 mod report;
 mod sink;
+mod topic_counters;
 mod witness_writes;
 
 enum Phase {
@@ -188,7 +192,7 @@ struct Pinned {
 
 #[derive(Debug, Default)]
 struct Totals {
-    topics: Vec<(u64, Latencies)>,
+    topics: TopicCounters,
     transactions: u64,
     rows_ignored: RowsIgnored,
     rows_filtered: u64,

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use pgoutput::Oid;
+
 use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
     progress::Unacked,
-    session::{Session, SessionPhase, WaitReason},
+    routing::{record::TopicId, topic::TopicName},
+    session::{Onlooker, Session, SessionPhase, WaitReason},
     state::{Condition, State},
-    telemetry::{RowsIgnored, Snapshot, TopicTotals, WitnessReport},
+    telemetry::{RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
@@ -43,6 +46,31 @@ impl Relay {
             }
             Phase::Streaming(session) => self.condition_of(session, at),
         }
+    }
+
+    /// Tells of the row in a frame that [`Relay::frame`] or [`Relay::oversized`] has taken a moment
+    /// ago, and what became of it; nothing of a frame without a row of an outbox.
+    #[cold]
+    #[inline(never)]
+    pub fn last_row(&mut self, payload: &[u8], onlooker: &mut Onlooker<'_>) {
+        if let Phase::Streaming(session) = &mut self.phase {
+            session.last_row(payload, &mut self.topics, &self.held, onlooker);
+        }
+    }
+
+    /// Whether [`Relay::last_row`] would tell of a whole row: it costs little.
+    pub fn has_row(&self, payload: &[u8]) -> bool {
+        self.phase.session().is_some_and(|session| session.has_row(payload))
+    }
+
+    /// The name of a table that is an outbox in this session.
+    pub fn table_name(&self, table: Oid) -> Option<String> {
+        self.phase.session().and_then(|session| session.table_name(table))
+    }
+
+    /// The name of a topic.
+    pub fn topic_name(&self, topic: TopicId) -> Option<&TopicName> {
+        self.topics.name(topic)
     }
 
     fn condition_of(&self, session: &Session, at: Moment) -> Condition {
@@ -183,7 +211,6 @@ impl Relay {
             .map_or(self.confirmed, |session| session.ledger.confirmed().max(self.confirmed));
         let (window_events, window_bytes) =
             session.map_or((0, 0), |session| session.ledger.window());
-        let totals = self.totals.topics.iter();
         Snapshot {
             condition: self.condition(at),
             received: session.map_or(self.confirmed, |session| session.received),
@@ -195,16 +222,8 @@ impl Relay {
             waiting_for_ack: self.waiting_for_ack(at),
             oldest_unacked: self.oldest_unacked().map(|unacked| unacked.since),
             paused: self.back_pressure.totals(at),
-            topics: self
-                .topics
-                .names()
-                .zip(totals)
-                .map(|(name, (acked, latencies))| TopicTotals {
-                    name: name.clone(),
-                    acked: *acked,
-                    latencies: latencies.clone(),
-                })
-                .collect(),
+            topics: self.totals.topics.own(self.topics.names()),
+            other_topics: self.totals.topics.other(),
             transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
             rows_ignored: self.rows_ignored(session.map(|session| session.rows_ignored)),
             rows_filtered: self.totals.rows_filtered + session.map_or(0, |s| s.rows_filtered),

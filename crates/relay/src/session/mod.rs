@@ -30,6 +30,7 @@ use crate::{
 };
 pub(crate) use covered::Covered;
 pub(crate) use held::Surroundings;
+pub use last_row::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub(crate) use letters::LetterRecord;
 use pace::Traffic;
 use rows::RefusedRow;
@@ -39,6 +40,7 @@ mod covered;
 mod covered_frames;
 mod held;
 mod held_row;
+mod last_row;
 mod letters;
 mod oversized;
 mod pace;

@@ -11,7 +11,7 @@ use crate::{
         columns::{Event, Value},
         mapping::MappedRow,
         record::{Record, Size, TopicId},
-        route::{Arrived, FormatHeaders, Original, Scratch, TableRouter, name_of_row},
+        route::{Arrived, FormatHeaders, Original, Scratch, TableRouter, name_of_row, naming_row},
         table::{OnUpdate, Outboxes, Role},
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
@@ -264,7 +264,7 @@ impl Rows {
                         router.table().name
                     ),
                 );
-                Some(failure.naming(Name::Bytes, announced))
+                Some(naming_row(failure.naming(Name::Bytes, announced), &event))
             }
             Binding::Broken(_, failure) => Some(failure.clone()),
         })
@@ -323,13 +323,14 @@ fn no_such_partition(
 ) -> Failure {
     let name = topics.name(topic).map_or("", TopicName::as_str);
     let (row, partitions) = (name_of_row(event), facts.partitions);
-    Failure::new(
+    let failure = Failure::new(
         Code::PartitionUnusable,
         format!(
             "{row} names partition {partition} of topic {name}, which has {partitions} partitions"
         ),
     )
-    .naming(Name::Topic, name)
+    .naming(Name::Topic, name);
+    naming_row(failure, event)
 }
 
 #[cold]

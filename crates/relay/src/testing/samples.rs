@@ -12,7 +12,7 @@ use crate::{
     routing::{OutboxTable, Outboxes, TableName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
-    telemetry::{HeldReport, Reconnects, RowsIgnored, Snapshot, WitnessReport},
+    telemetry::{HeldReport, OtherTopics, Reconnects, RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// One table, `public.outbox`, without a state topic, within the limits that the product has by
@@ -73,6 +73,7 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         oldest_unacked: None,
         paused: Default::default(),
         topics: Vec::new(),
+        other_topics: OtherTopics::default(),
         transactions: 0,
         rows_ignored: RowsIgnored::default(),
         rows_filtered: 0,

@@ -20,11 +20,11 @@ use anyhow::Context;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 
-use self::proc::descendants_of;
 pub use self::proc::{
     cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes, thread_cpu_time,
     written_bytes,
 };
+use self::proc::{descendants_of, has_stopped};
 use crate::wait::eventually;
 
 /// Sends a signal to a command that was started. Does nothing if its end was waited for already.
@@ -207,8 +207,7 @@ impl Process {
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         // As long as the child is not reaped, no other process can have its id.
         if self.child.try_wait()?.is_none() {
-            kill_process(self.pid, signal)
-                .with_context(|| format!("cannot signal process {}", self.pid()))?;
+            send(self.pid, signal)?;
         }
         Ok(())
     }
@@ -224,12 +223,9 @@ impl Process {
             return Ok(());
         }
         // First, so that a stopped one starts no further child.
-        kill_process(self.pid, signal)?;
+        send(self.pid, signal)?;
         for pid in descendants_of(self.pid)? {
-            match kill_process(pid, signal) {
-                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(error).context("cannot signal a child process"),
-            }
+            send(pid, signal)?;
         }
         Ok(())
     }
@@ -280,15 +276,37 @@ impl Process {
         }
         kill_process(self.pid, Signal::STOP)?;
         let descendants = descendants_of(self.pid)?;
-        kill_process(self.pid, Signal::KILL)?;
+        send(self.pid, Signal::KILL)?;
         for pid in &descendants {
-            match kill_process(*pid, Signal::KILL) {
-                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(error).context("cannot kill a child process"),
-            }
+            send(*pid, Signal::KILL)?;
         }
         Ok(descendants)
     }
+}
+
+/// Sends a signal to a process; one that has ended meanwhile needs none. After SIGSTOP it returns
+/// when the process has really stopped: the signal takes effect when one thread handles it, and on
+/// a busy machine the others run on until then.
+fn send(pid: Pid, signal: Signal) -> anyhow::Result<()> {
+    /// Half a minute, at least.
+    const LOOKS_MAX: u32 = 30_000;
+    match kill_process(pid, signal) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot signal process {}", raw(pid)));
+        }
+    }
+    if signal != Signal::STOP {
+        return Ok(());
+    }
+    for _ in 0..LOOKS_MAX {
+        if has_stopped(raw(pid)) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    anyhow::bail!("process {} does not stop", raw(pid))
 }
 
 fn raw(pid: Pid) -> u32 {
@@ -332,6 +350,16 @@ mod tests {
         process.kill9().await.unwrap();
         assert!(has_ended(raw(child)));
         assert_eq!(process.try_wait().unwrap().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn a_process_has_stopped_when_the_signal_is_sent_and_runs_on_afterwards() {
+        let (mut process, _dir) = shell("while :; do :; done");
+        assert!(!has_stopped(process.pid()));
+        process.signal(Signal::STOP).unwrap();
+        assert!(has_stopped(process.pid()));
+        process.signal(Signal::CONT).unwrap();
+        assert!(!has_stopped(process.pid()));
     }
 
     #[tokio::test]

@@ -49,6 +49,15 @@ pub fn has_ended(pid: u32) -> bool {
     process(pid).and_then(|process| Ok(process.stat()?)).map_or(true, |stat| stat.state == 'Z')
 }
 
+/// Whether no thread of a process runs: each is stopped, traced or dead. A process that is gone
+/// runs none.
+pub(super) fn has_stopped(pid: u32) -> bool {
+    let Ok(tasks) = process(pid).and_then(|process| Ok(process.tasks()?)) else { return true };
+    tasks
+        .flatten()
+        .all(|task| task.stat().map_or(true, |stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X')))
+}
+
 /// CPU time used so far by any process, user and system.
 ///
 /// # Errors

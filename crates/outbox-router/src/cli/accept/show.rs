@@ -3,7 +3,7 @@
 use std::io;
 
 use relay::{
-    Case, Failure, TopicName,
+    Case, Code, Failure, TopicName,
     source::Gap,
     witness::{OpenFinding, Witness},
 };
@@ -11,6 +11,7 @@ use relay::{
 use super::rows::{Counted, Rows};
 use crate::{
     cli::{GapName, witness},
+    codes::REPLAY_ALL,
     config::Config,
 };
 
@@ -78,9 +79,26 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     writeln!(
         out,
         "\nThe router continues from {}, where the slot stands. What was committed before that and\n\
-         is not in Kafka, it will not send. outbox-router recover sends it, and closes the gap itself.",
+         is not in Kafka, it will not send.",
         next.position
     )?;
+    // What the table has, another command sends; which one, depends on what was lost.
+    if gaps().any(witness::is_recoverable) {
+        let names: Vec<String> =
+            gaps().filter(|gap| witness::is_recoverable(gap)).map(Gap::name).collect();
+        writeln!(
+            out,
+            "Instead of accepting {}: outbox-router recover sends what is missing, and closes it.",
+            names.join(" and ")
+        )?;
+    }
+    if gaps().any(|gap| gap.failure.code == Code::ClusterChanged) {
+        writeln!(
+            out,
+            "This Kafka has only what was copied to it. If the events were not: after this,\n\
+             {REPLAY_ALL} sends the rows that the tables still have."
+        )?;
+    }
     if gaps().any(Gap::leaves_rows_out) {
         writeln!(
             out,

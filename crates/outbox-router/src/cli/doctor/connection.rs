@@ -62,11 +62,10 @@ fn connects(postgres: &Part<PostgresFacts>) -> Vec<Finding> {
     facts.refused.as_ref().or(source).map(Finding::of).into_iter().collect()
 }
 
-/// Whether another check says why `run` cannot read its source. A view that may not be read is
-/// refused on a replication connection as a slot is.
+/// Whether another check says why `run` cannot read its source.
 fn is_explained(failure: &Failure, facts: &PostgresFacts) -> bool {
     let needs_a_view =
-        failure.case == Some(Case::PermissionDenied) || failure.code == Code::RoleLacksReplication;
+        [Case::PermissionDenied, Case::CatalogDenied].map(Some).contains(&failure.case);
     (needs_a_view && facts.denied.iter().any(|view| view.is_needed))
         || failure.code == Code::HeldTable
 }

@@ -26,6 +26,18 @@ pub(super) struct Facts {
     pub(super) kafka: Part<KafkaFacts>,
     /// The pipeline's witness; `None` where none is kept.
     pub(super) witness: Option<Part<WitnessFacts>>,
+    /// What a running router says; `None` where none of this slot answers.
+    pub(super) router: Option<RouterFacts>,
+}
+
+/// What a running router says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RouterFacts {
+    pub(super) state: String,
+    /// Why it is in this state.
+    pub(super) code: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
 impl Facts {

@@ -1,8 +1,8 @@
 //! Every check, in the order in which they are run and documented.
 
 use super::{
-    check::Group, cluster, configuration, connection, publication, slot, table, topics, versions,
-    wal, witness,
+    check::Group, cluster, configuration, connection, publication, router, slot, table, topics,
+    versions, wal, witness,
 };
 
 /// See the module's header.
@@ -16,6 +16,7 @@ pub const GROUPS: &[Group] = &[
     Group { title: "Outbox tables", checks: table::CHECKS },
     Group { title: "Kafka", checks: cluster::CHECKS },
     Group { title: "Topics", checks: topics::CHECKS },
+    Group { title: "Running router", checks: router::CHECKS },
     Group { title: WITNESS, checks: witness::CHECKS },
 ];
 

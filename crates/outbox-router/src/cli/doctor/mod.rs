@@ -1,6 +1,7 @@
 //! `doctor`: reads both servers and says what is wrong, or soon will be, with the statement or
-//! command that mends it. It writes nothing, needs no row and no running router, and does not let
-//! one server that is down hide what is wrong with the other.
+//! command that mends it. It writes nothing, needs no row and no running router (one that
+//! answers is asked, too), and does not let one server that is down hide what is wrong with the
+//! other.
 //!
 //! Facts and judgement are apart: [`read`] asks, everything else is a plain function of [`facts`].
 //! What `run`, the monitor or `setup` refuse is found by the same functions and has the same code;
@@ -20,6 +21,7 @@ mod publication;
 mod read;
 mod render;
 mod report;
+mod router;
 #[cfg(test)]
 mod samples;
 mod slot;

@@ -1,7 +1,7 @@
 //! The witness: what is open in it, and what a router that continues from it would find.
 
 use relay::{
-    Code, Failure,
+    Case, Code, Failure,
     source::{Expectations, PositionCheck, Present, gaps_since},
     witness::{OpenFinding, Witness},
 };
@@ -59,14 +59,17 @@ fn missing(facts: &Facts) -> Judged {
         let open = witness.open_findings();
         open.iter().any(|open| matches!(open, OpenFinding::Beginning(_)))
     };
-    let what = match &records.witness {
-        None => "there is no witness of this pipeline in the state topic",
-        Some(witness) if beginning(witness) => {
-            "the pipeline began without a witness, and nobody has accepted that"
+    Ok(match &records.witness {
+        None => {
+            let what = "there is no witness of this pipeline in the state topic";
+            vec![Finding::of(&Failure::of(Case::NoWitness, what))]
         }
-        Some(_) => return Ok(Vec::new()),
-    };
-    Ok(vec![Finding::of(&Failure::new(Code::WitnessMissing, what))])
+        Some(witness) if beginning(witness) => {
+            let what = "the pipeline began without a witness, and nobody has accepted that";
+            vec![Finding::of(&Failure::new(Code::WitnessMissing, what))]
+        }
+        Some(_) => Vec::new(),
+    })
 }
 
 /// What stands in the witness, under the name by which it is accepted; then what a router would
@@ -152,6 +155,7 @@ mod tests {
     fn facts(witness: Option<Witness>) -> Facts {
         let silent = |code| Failure::new(code, "nobody answers");
         Facts {
+            router: None,
             configuration: configuration(),
             postgres: Err(silent(Code::ServerUnreachable)),
             kafka: Err(silent(Code::KafkaUnreachable)),

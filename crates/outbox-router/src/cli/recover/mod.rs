@@ -51,7 +51,7 @@ use super::{
     witness::{self, Records},
 };
 use crate::{config::Config, prepare, republish::journal};
-use recovery::{COMMAND, Recovery, others_open};
+use recovery::{COMMAND, Recovery, others_open, print_others};
 
 /// Compares, asks, sends, and closes the gaps.
 pub(super) async fn recover(
@@ -76,7 +76,7 @@ pub(super) async fn recover(
         let gaps = witness::recoverable_gaps(&facts.witness);
         let others = others_open(&facts.witness, &gaps);
         if gaps.is_empty() {
-            report::others(&others, terminal.err)?;
+            print_others(&others, terminal.err)?;
             if others.is_empty() {
                 report::nothing(&facts.witness, args, terminal.out)?;
             }

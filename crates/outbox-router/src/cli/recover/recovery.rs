@@ -1,12 +1,19 @@
 //! What the parts of the command share.
 
-use relay::{TableName, source::Gap, witness::Witness};
+use std::io;
+
+use relay::{
+    Code, TableName,
+    source::Gap,
+    witness::{OpenFinding, Witness},
+};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::args::RecoverArgs;
 use crate::{
     cli::{connect::Access, witness::Records},
+    codes::REPLAY_ALL,
     config::Config,
     shell::Source,
 };
@@ -33,10 +40,35 @@ pub(super) struct Recovery<'a> {
 }
 
 /// What else is open.
-pub(super) fn others_open(witness: &Witness, gaps: &[Gap]) -> Vec<String> {
+pub(super) fn others_open(witness: &Witness, gaps: &[Gap]) -> Vec<OpenFinding> {
     let known = names(gaps);
-    let open = witness.open_findings().into_iter().map(|open| open.name());
-    open.filter(|name| !known.contains(name)).collect()
+    let open = witness.open_findings().into_iter();
+    open.filter(|open| !known.contains(&open.name())).collect()
+}
+
+/// Prints what else is open, and what closes that.
+pub(super) fn print_others(
+    open: &[OpenFinding],
+    err: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    for open in open {
+        let (name, way_out) = (open.name(), way_out(open));
+        writeln!(err, "note: {name} is open, and no comparison of rows closes it: {way_out}")?;
+    }
+    Ok(())
+}
+
+/// What a person types about a gap that this command cannot close.
+fn way_out(open: &OpenFinding) -> String {
+    let accept = format!("outbox-router accept --gap {}", open.name());
+    // The one of these gaps whose rows are in the tables.
+    if open.code() != Code::ClusterChanged {
+        return accept;
+    }
+    format!(
+        "{accept}; then, unless the events were copied to this Kafka, {REPLAY_ALL} sends the rows \
+         that the tables still have"
+    )
 }
 
 /// How people name them.

@@ -287,7 +287,11 @@ impl OfTable {
             (RecoveredRows::All, _) => writeln!(out, "{table}: {of}")?,
         }
         if *decided > 0 {
-            writeln!(out, "  held or skipped, and left out: {decided}")?;
+            write!(out, "  held or skipped, and left out: {decided}")?;
+            if let (RecoveredRows::Missing, None) = (found.selected, &self.sent) {
+                write!(out, "; to send: {}", missing.saturating_sub(*decided))?;
+            }
+            writeln!(out)?;
         }
         if let Some(without_row @ 1..) = self.without_row {
             writeln!(out, "  ids of records that have no such row any more: {without_row}")?;
@@ -380,15 +384,4 @@ pub(super) fn interrupted(how: &str, err: Out<'_>) -> io::Result<()> {
         "{how}: the gaps stay open, and PostgreSQL keeps WAL for the new slot; the same command \
          goes on, and finds in the topics what was sent"
     )
-}
-
-/// Prints what is open besides.
-pub(super) fn others(open: &[String], err: Out<'_>) -> io::Result<()> {
-    for name in open {
-        writeln!(
-            err,
-            "note: {name} is open, and no row of a table closes it: outbox-router accept --gap {name}"
-        )?;
-    }
-    Ok(())
 }

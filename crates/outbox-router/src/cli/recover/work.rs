@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     args::RecoveredRows,
-    recovery::{COMMAND, Recovery, names, others_open},
+    recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
     report::{self, Found, OfTable, Plan, Scope},
     send::Sending,
@@ -225,7 +225,7 @@ impl Recovery<'_> {
         }
         noted?;
         let others = others_open(self.witness, self.gaps);
-        report::others(&others, terminal.err)?;
+        print_others(&others, terminal.err)?;
         Ok(Exit::Done)
     }
 

@@ -15,6 +15,7 @@ mod args;
 mod backfill;
 mod dead_letters;
 mod first;
+mod letter_topic;
 mod partitions;
 mod preflight;
 mod print;
@@ -153,6 +154,7 @@ async fn apply(
     let made = first::Slot { origin, holder: pid };
     let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
     drop(holder);
+    letter_topic::report(args.record, config, out).await?;
     let unused = args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters();
     if unused {
         writeln!(

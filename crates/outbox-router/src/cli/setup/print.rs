@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::{dead_letters, partitions};
+use super::{dead_letters, letter_topic, partitions};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -64,6 +64,7 @@ pub(super) fn print(
         writeln!(out, "-- and of a slot that is older than it, outbox-router accept closes K022")?;
         writeln!(out, "-- {command}\n")?;
     }
+    letter_topic::print(config, out)?;
     writeln!(
         out,
         "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"

@@ -39,9 +39,6 @@ use standing::Standing;
 /// How many bytes of an id are shown to people.
 const ID_SHOWN_MAX: usize = 80;
 
-/// How many bytes of what the router says are shown.
-const SAYS_SHOWN_MAX: usize = 500;
-
 const CONSEQUENCE: &str = "\
 The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
 event is needed, insert a corrected row under a new id.";
@@ -78,7 +75,8 @@ pub(super) async fn skip(
     if let Some(decided) = before? {
         return report(args, &standing, &Ending::Before(decided), terminal);
     }
-    if let Some((why, hint)) = useless(args, &standing) {
+    if let Standing::Useless(useless) = &standing {
+        let (why, hint) = (useless.why(&row(args), args.lsn), useless.hint());
         writeln!(terminal.err, "error: nothing was decided: {why}\n  hint: {hint}")?;
         return Ok(Exit::Failure);
     }
@@ -103,33 +101,9 @@ pub(super) async fn skip(
     report(args, &standing, &ending, terminal)
 }
 
-/// Why a decision would do nothing, and what to type instead.
-fn useless(args: &SkipArgs, standing: &Standing) -> Option<(String, &'static str)> {
-    let shown = |says: &str| shown_bytes::text(says.as_bytes(), SAYS_SHOWN_MAX);
-    match standing {
-        Standing::AnotherRow { row: other, says } => Some((
-            format!("the router stands at {other}, and not at {}: {}", row(args), shown(says)),
-            "the value of that row's id column after --id; none, no --id",
-        )),
-        Standing::AnotherTransaction(says) => Some((
-            format!("the router does not stand at {}, but at {}", args.lsn, shown(says)),
-            "the position that the router names after --lsn, and that row's id after --id",
-        )),
-        Standing::Refused(says) => Some((
-            format!(
-                "a record that the broker refuses cannot be skipped, since the router has to \
-                 produce it to know which one that is: {}",
-                shown(says)
-            ),
-            "set on_error.rejected = \"dead_letter\", restart the router, and drop the dead letter",
-        )),
-        Standing::There(_) | Standing::Elsewhere(_) | Standing::Unknown => None,
-    }
-}
-
 fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     writeln!(out, "skip {} of the transaction that commits at {}", row(args), args.lsn)?;
-    writeln!(out, "{}\n", standing.text(args.lsn))?;
+    writeln!(out, "{}\n", standing.text(&row(args), args.lsn))?;
     writeln!(out, "{CONSEQUENCE}")
 }
 
@@ -165,11 +139,7 @@ fn report_text(
             Standing::There(_) => {
                 writeln!(out, "decided: the router skips {} within seconds", row(args))
             }
-            Standing::AnotherRow { .. }
-            | Standing::AnotherTransaction(_)
-            | Standing::Refused(_)
-            | Standing::Elsewhere(_)
-            | Standing::Unknown => {
+            Standing::Useless(_) | Standing::Elsewhere(_) | Standing::Unknown => {
                 writeln!(out, "recorded: the router skips {} when it stands there", row(args))?;
                 writeln!(
                     out,

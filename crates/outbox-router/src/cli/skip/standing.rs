@@ -5,12 +5,28 @@ use std::fmt;
 use relay::{Class, Code, Lsn, State};
 use serde_json::{Value, json};
 
+use crate::cli::shown_bytes;
+
+/// How many bytes of what the router says are shown.
+const SAYS_SHOWN_MAX: usize = 500;
+
 /// What the running router says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It stands at a row of the transaction that may be this one, and says why.
     There(String),
-    /// It stands at another row of the transaction.
+    /// It does something else, and says what.
+    Elsewhere(String),
+    /// No router of this slot answers.
+    Unknown,
+    /// A decision would do nothing.
+    Useless(Useless),
+}
+
+/// Why a decision would do nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Useless {
+    /// The router stands at another row of the transaction.
     AnotherRow {
         /// How the router names that row.
         row: String,
@@ -20,10 +36,50 @@ pub(super) enum Standing {
     AnotherTransaction(String),
     /// The broker refuses the record, and no row can be skipped for that.
     Refused(String),
-    /// It does something else, and says what.
-    Elsewhere(String),
-    /// No router of this slot answers.
-    Unknown,
+}
+
+impl Useless {
+    /// What is wrong with deciding on `row` of the transaction that commits at `lsn`.
+    pub(super) fn why(&self, row: &str, lsn: Lsn) -> String {
+        let shown = |says: &str| shown_bytes::text(says.as_bytes(), SAYS_SHOWN_MAX);
+        match self {
+            Self::AnotherRow { row: other, says } => {
+                format!("the router stands at {other}, and not at {row}: {}", shown(says))
+            }
+            Self::AnotherTransaction(says) => {
+                format!("the router does not stand at {lsn}, but at {}", shown(says))
+            }
+            Self::Refused(says) => format!(
+                "a record that the broker refuses cannot be skipped, since the router has to \
+                 produce it to know which one that is: {}",
+                shown(says)
+            ),
+        }
+    }
+
+    /// What to type instead.
+    pub(super) const fn hint(&self) -> &'static str {
+        match self {
+            Self::AnotherRow { .. } => {
+                "the value of that row's id column after --id; none, no --id"
+            }
+            Self::AnotherTransaction(_) => {
+                "the position that the router names after --lsn, and that row's id after --id"
+            }
+            Self::Refused(_) => {
+                "set on_error.rejected = \"dead_letter\", restart the router, and drop the dead \
+                 letter"
+            }
+        }
+    }
+
+    fn says(&self) -> &String {
+        match self {
+            Self::AnotherRow { says, .. }
+            | Self::AnotherTransaction(says)
+            | Self::Refused(says) => says,
+        }
+    }
 }
 
 impl Standing {
@@ -41,18 +97,20 @@ impl Standing {
         let says = format!("{code}: {message}");
         let code = Code::parse(&code);
         if code == Some(Code::RecordRefused) && lsn.is_none_or(|lsn| lsn == commit_lsn) {
-            return Self::Refused(says);
+            return Self::Useless(Useless::Refused(says));
         }
         // A gap has a position, too, and no row.
         let is_of_row = code.is_some_and(|code| code.class() == Class::Mendable);
         if state == State::Failed.as_str() && is_of_row {
             match (lsn, RowName::of(&message)) {
                 (Some(lsn), Some(row)) if lsn == commit_lsn && !row.may_be(id) => {
-                    return Self::AnotherRow { row: row.to_string(), says };
+                    let row = row.to_string();
+                    return Self::Useless(Useless::AnotherRow { row, says });
                 }
                 (Some(lsn), _) if lsn == commit_lsn => return Self::There(says),
                 (Some(lsn), Some(row)) => {
-                    return Self::AnotherTransaction(format!("{row} at {lsn}: {says}"));
+                    let says = format!("{row} at {lsn}: {says}");
+                    return Self::Useless(Useless::AnotherTransaction(says));
                 }
                 (Some(_) | None, _) => {}
             }
@@ -61,37 +119,26 @@ impl Standing {
         Self::Elsewhere(format!("{state}{at}: {says}"))
     }
 
-    /// For people.
-    pub(super) fn text(&self, commit_lsn: Lsn) -> String {
+    /// For people, about `row` of the transaction that commits at `lsn`.
+    pub(super) fn text(&self, row: &str, lsn: Lsn) -> String {
         let anyway = "the skip counts if the router comes to stand there";
         match self {
             Self::There(why) => format!("the router stands there: {why}"),
-            Self::AnotherRow { says, .. } => {
-                format!("the router stands at another row of this transaction: {says}")
-            }
-            Self::AnotherTransaction(says) => {
-                format!("the router stands at another transaction: {says}")
-            }
-            Self::Refused(says) => format!("the broker refuses the record: {says}"),
             Self::Elsewhere(doing) => {
-                format!(
-                    "note: the router does not stand at {commit_lsn}, it is {doing}\n      {anyway}"
-                )
+                format!("note: the router does not stand at {lsn}, it is {doing}\n      {anyway}")
             }
             Self::Unknown => {
                 format!("note: no router of this slot answers at admin.listen\n      {anyway}")
             }
+            Self::Useless(useless) => useless.why(row, lsn),
         }
     }
 
     /// For programs.
     pub(super) fn json(&self) -> Value {
         let says = match self {
-            Self::There(says)
-            | Self::AnotherRow { says, .. }
-            | Self::AnotherTransaction(says)
-            | Self::Refused(says)
-            | Self::Elsewhere(says) => Some(says),
+            Self::There(says) | Self::Elsewhere(says) => Some(says),
+            Self::Useless(useless) => Some(useless.says()),
             Self::Unknown => None,
         };
         json!({ "stands_there": matches!(self, Self::There(_)), "says": says })
@@ -171,23 +218,31 @@ mod tests {
     #[test]
     fn a_person_reads_where_the_router_stands() {
         let at = |id| Standing::of(Some(&failed("R009", "0/16B3748")), LSN, id);
-        assert!(at(Some("e-101")).text(LSN).starts_with("the router stands there: R009: "));
+        let row = "the row with id e-10";
+        let there = at(Some("e-101")).text(row, LSN);
+        assert!(there.starts_with("the router stands there: R009: "), "{there}");
         for id in [Some("e-10"), Some("e-1011"), Some("101"), None] {
-            let text = at(id).text(LSN);
-            assert!(text.starts_with("the router stands at another row of this "), "{text}");
+            let Standing::Useless(useless) = at(id) else { panic!("{id:?}") };
+            let why = useless.why(row, LSN);
+            let expected = "the router stands at the row with id e-101, and not at the row with id \
+                            e-10: R009: ";
+            assert!(why.starts_with(expected), "{why}");
+            assert_eq!(at(id).text(row, LSN), why, "there is one wording");
         }
         let elsewhere = Standing::Elsewhere("streaming".to_owned());
-        let text = elsewhere.text(LSN);
+        let text = elsewhere.text(row, LSN);
         assert!(
             text.starts_with("note: the router does not stand at 0/16B3748, it is streaming\n")
         );
-        assert!(Standing::Unknown.text(LSN).starts_with("note: no router of this slot "));
+        assert!(Standing::Unknown.text(row, LSN).starts_with("note: no router of this slot "));
     }
 
     #[test]
     fn a_mistyped_position_is_another_transaction_where_the_router_names_its_row() {
         let other = Standing::of(Some(&failed("R009", "0/16B3749")), LSN, Some("e-101"));
-        let Standing::AnotherTransaction(says) = other else { panic!("{other:?}") };
+        let Standing::Useless(Useless::AnotherTransaction(says)) = other else {
+            panic!("{other:?}")
+        };
         let expected = "the row with id e-101 at 0/16B3749: R009: the row with id e-101 of ";
         assert!(says.starts_with(expected), "{says}");
         // It waits for a person, and stands at no row.
@@ -203,7 +258,8 @@ mod tests {
                 let reason = json!({"code": "K013", "message": "refused", "lsn": lsn});
                 let status = json!({"state": state, "reason": reason});
                 let standing = Standing::of(Some(&status), LSN, Some("e-101"));
-                assert_eq!(standing, Standing::Refused("K013: refused".to_owned()));
+                let refused = Useless::Refused("K013: refused".to_owned());
+                assert_eq!(standing, Standing::Useless(refused));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use relay::Failure;
 
-use crate::codes::hint;
+use crate::{codes::hint, status::ToDo};
 
 /// Something that is wrong, or that a person should know.
 pub(super) struct Finding {
@@ -10,6 +10,8 @@ pub(super) struct Finding {
     pub(super) message: String,
     /// What to type.
     pub(super) hint: Option<String>,
+    /// Whether events stand still for it; what only threatens does not stop them.
+    pub(super) stops: bool,
 }
 
 impl Finding {
@@ -18,6 +20,13 @@ impl Finding {
             code: Some(failure.code.to_string()),
             message: failure.message_with_causes(),
             hint: hint(failure),
+            stops: true,
         }
+    }
+
+    /// What threatens, while events flow.
+    pub(super) fn of_threat(to_do: ToDo) -> Self {
+        let ToDo { code, message, hint } = to_do;
+        Self { code: code.map(str::to_owned), message, hint, stops: false }
     }
 }

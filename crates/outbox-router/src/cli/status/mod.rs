@@ -1,8 +1,11 @@
 //! `status`: how far behind the slot is, who is to blame, how long until PostgreSQL invalidates the
 //! slot, and what to type. PostgreSQL is always asked, so that the command works while the router
-//! is down; a router that answers adds its state and reason.
+//! is down. Where a router answers, verdict, blame, what to do and the limit are its own, so that
+//! the two never disagree; where none answers, nothing shows that rows flow, and it is never OK.
 
+mod blame;
 mod finding;
+mod limit;
 mod overall;
 mod reading;
 mod recorded;
@@ -92,5 +95,6 @@ fn show(
         Form::Json => writeln!(terminal.out, "{}", render::json(status, &verdict, config))?,
     }
     terminal.out.flush()?;
-    Ok(if verdict.findings.is_empty() { Exit::Done } else { Exit::Failure })
+    let is_well = verdict.findings.is_empty() && overall::overall(status, &verdict).is_well();
+    Ok(if is_well { Exit::Done } else { Exit::Failure })
 }

@@ -1,63 +1,97 @@
 //! One word and one sentence for a reading: those of the router that answers, so that the command
-//! and the router never disagree; where none answers, what PostgreSQL shows of the slot.
+//! and the router never disagree; where none answers, what PostgreSQL shows of the slot. That never
+//! is OK: a reader of the slot may throw away what it reads.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use relay::Code;
 use serde_json::Value;
 
-use super::{
-    reading::StatusReading,
-    sample::SlotSample,
-    verdict::{KEEPS_UP_BYTES, Verdict},
-};
-use crate::{status::Word, wording};
+use super::{finding::Finding, reading::StatusReading, sample::is_lost, verdict::Verdict};
+use crate::status::Word;
 
 /// See the module's documentation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overall {
-    pub(super) word: Word,
+    /// `None`: nobody says whether rows flow.
+    word: Option<Word>,
     pub(super) sentence: String,
     /// For how long the verdict has held; `None` where no router answers.
     pub(super) held_for: Option<Duration>,
 }
 
-/// Judges a reading.
-pub(super) fn overall(status: &StatusReading, verdict: &Verdict) -> Overall {
-    of_router(status.router.as_ref()).unwrap_or_else(|| without_router(status, verdict))
+impl Overall {
+    /// The word for people.
+    pub(super) fn title(&self) -> &'static str {
+        self.word.map_or("UNKNOWN", Word::title)
+    }
+
+    /// The word in the JSON output.
+    pub(super) fn as_str(&self) -> &'static str {
+        self.word.map_or("unknown", Word::as_str)
+    }
+
+    /// Whether nobody has to do anything.
+    pub(super) fn is_well(&self) -> bool {
+        matches!(self.word, Some(Word::Ok | Word::CatchingUp | Word::Standby))
+    }
+
+    /// Whether the sentence says what the finding does.
+    pub(super) fn says(&self, finding: &Finding) -> bool {
+        self.held_for.is_some() && self.sentence.contains(&finding.message)
+    }
 }
 
-fn of_router(router: Option<&Value>) -> Option<Overall> {
-    let verdict = router?.get("verdict")?;
+/// Judges a reading.
+pub(super) fn overall(status: &StatusReading, verdict: &Verdict) -> Overall {
+    of_router(status).unwrap_or_else(|| without_verdict(status, verdict))
+}
+
+fn of_router(status: &StatusReading) -> Option<Overall> {
+    let verdict = status.router.as_ref()?.get("verdict")?;
     let text = |key: &str| verdict.get(key)?.as_str();
     let since = verdict.get("since")?.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut sentence = text("sentence")?.to_owned();
+    if text("code") == Some(Code::SlotMissing.as_str()) {
+        sentence.push_str(made_again(status));
+    }
     Some(Overall {
-        word: Word::parse(text("word")?)?,
-        sentence: text("sentence")?.to_owned(),
+        word: Some(Word::parse(text("word")?)?),
+        sentence,
         held_for: since.map(|since| now.saturating_sub(since)),
     })
 }
 
-/// Whoever holds the slot is a router that listens elsewhere.
-fn without_router(status: &StatusReading, verdict: &Verdict) -> Overall {
+/// The router's sentence is of its last look.
+fn made_again(status: &StatusReading) -> &'static str {
     let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
-    let (word, sentence) = match (verdict.findings.first(), slot) {
-        (Some(finding), _) => {
-            let code = finding.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
-            (Word::Failed, format!("{}{code}", finding.message))
+    match slot {
+        Some(slot) if !is_lost(slot) && status.record.open().is_empty() => {
+            "; PostgreSQL has one now, and the router looks again within 30 s"
         }
-        (None, Some(slot)) => held_by_other(slot),
-        (None, None) => (Word::Failed, "nothing is known of the slot".to_owned()),
+        Some(_) => "; the one of this name that PostgreSQL has now was made later",
+        None => "",
+    }
+}
+
+/// A router without a verdict says why it has stopped, and then that is a finding.
+fn without_verdict(status: &StatusReading, verdict: &Verdict) -> Overall {
+    let named = |finding: &Finding| {
+        let code = finding.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+        format!("{}{code}", finding.message)
+    };
+    let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
+    let state = status.router.as_ref().and_then(router_state);
+    let (word, sentence) = match (verdict.findings.first(), &verdict.unanswered, slot, state) {
+        (Some(finding), ..) => (Some(Word::Failed), named(finding)),
+        (None, Some(silence), ..) => (None, silence.message.clone()),
+        (None, None, Some(_), Some(state)) => (Some(Word::Ok), format!("the router is {state}")),
+        (None, None, ..) => (None, "nothing is known of the slot".to_owned()),
     };
     Overall { word, sentence, held_for: None }
 }
 
-fn held_by_other(slot: &SlotSample) -> (Word, String) {
-    let by = slot.holder.as_ref().map_or_else(
-        || "nobody reads the slot".to_owned(),
-        |holder| format!("pid {} reads the slot", holder.pid),
-    );
-    let behind = wording::bytes(slot.bytes_behind);
-    let word = if slot.bytes_behind < KEEPS_UP_BYTES { Word::Ok } else { Word::CatchingUp };
-    (word, format!("{by}, {behind} behind"))
+fn router_state(router: &Value) -> Option<&str> {
+    router.get("state")?.as_str()
 }

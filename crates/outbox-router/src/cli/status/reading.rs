@@ -12,7 +12,7 @@ use crate::{
         TaskError,
         connect::{Access, with_connection},
         open_events::{AllOpen, OpenEvents},
-        router_status,
+        router_status::{self, Answer, Other},
     },
     config::Config,
 };
@@ -23,6 +23,8 @@ pub(super) struct StatusReading {
     pub(super) sample: Result<Sample, Box<Failure>>,
     /// The router's own `/status.json`; `None` where no router of this slot answers.
     pub(super) router: Option<Value>,
+    /// Who answers in its place.
+    pub(super) other: Option<Other>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
     /// What is held, as the table has it; of the own pipeline nothing where a router answers, which
@@ -36,11 +38,16 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
     let from_router = async {
-        let router = router_status::read(config).await;
+        let database = access.endpoint("status").ok().map(|endpoint| endpoint.conninfo.dbname);
+        let (router, other) = match router_status::ask(config, database.as_deref()).await {
+            Answer::Nobody => (None, None),
+            Answer::Own(router) => (Some(router), None),
+            Answer::Other(other) => (None, Some(other)),
+        };
         let record = Box::pin(recorded::find(config, access, router.as_ref())).await;
-        (router, record)
+        (router, other, record)
     };
-    let (sample, (router, record)) = tokio::join!(Box::pin(sampled), from_router);
+    let (sample, (router, other, record)) = tokio::join!(Box::pin(sampled), from_router);
     let sample = match sample {
         Ok(sample) => Ok(sample),
         Err(TaskError::Failure(failure)) => Err(failure),
@@ -60,5 +67,5 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
             Box::pin(read).await.unwrap_or_default()
         }
     };
-    Ok(StatusReading { sample, router, record, held })
+    Ok(StatusReading { sample, router, other, record, held })
 }

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     finding::Finding,
+    limit,
     overall::{Overall, overall},
     reading::StatusReading,
     router,
-    sample::SlotSample,
     verdict::Verdict,
 };
 use crate::{
@@ -26,36 +26,30 @@ pub(super) fn text(
     out: &mut (dyn io::Write + Send),
 ) -> io::Result<()> {
     let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
-    let Overall { word, sentence, held_for } = overall(status, verdict);
+    let overall = overall(status, verdict);
+    let held_for = overall.held_for.filter(|time| *time >= Duration::from_secs(1));
     let held_for = held_for.map(|time| format!(" for {}", wording::roughly(time)));
-    writeln!(out, "verdict   {}{}: {sentence}", word.title(), held_for.unwrap_or_default())?;
+    let (title, held_for) = (overall.title(), held_for.unwrap_or_default());
+    writeln!(out, "verdict   {title}{held_for}: {}", overall.sentence)?;
     match slot {
         Some(slot) => writeln!(out, "behind    {}", wording::bytes(slot.bytes_behind))?,
         None => writeln!(out, "behind    unknown")?,
     }
     writeln!(out, "to blame  {}", verdict.blame)?;
     if let Some(slot) = slot {
-        writeln!(out, "limit     {}", limit(slot))?;
+        writeln!(out, "limit     {}", limit::limit(slot, status.router.as_ref()))?;
     }
     let AllOpen { own, others } = &status.held;
     let counted = own.as_ref().map(OpenEvents::counted);
     let list = |counted: String| format!("{counted}: outbox-router dead-letters list");
     let held = router::held(status.router.as_ref()).or_else(|| counted.map(list));
-    if verdict.findings.is_empty() && held.is_some() {
+    if held.is_some() && verdict.all().next().is_none() {
         // The router does not say whether somebody has decided; the list does.
         writeln!(out, "to do     outbox-router dead-letters list")?;
-    } else if verdict.findings.is_empty() && verdict.notes.is_empty() {
+    } else if verdict.all().next().is_none() && verdict.notes.is_empty() {
         writeln!(out, "to do     nothing")?;
     }
-    let findings = verdict.findings.iter().map(|finding| ("to do     ", finding));
-    let notes = verdict.notes.iter().map(|note| ("note      ", note));
-    for (label, finding) in findings.chain(notes) {
-        let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-        writeln!(out, "{label}{code}{}", finding.message)?;
-        if let Some(hint) = &finding.hint {
-            writeln!(out, "          {hint}")?;
-        }
-    }
+    to_do(verdict, &overall, out)?;
     writeln!(out)?;
     if let (Some(slot), Ok(sample)) = (slot, &status.sample) {
         let confirmed = slot.confirmed_flush_lsn.as_deref().unwrap_or("nothing");
@@ -74,9 +68,17 @@ pub(super) fn text(
         }
     }
     let state = status.router.as_ref().and_then(|router| router.get("state")?.as_str());
-    match state {
-        Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen)?,
-        None => writeln!(out, "router    does not answer at http://{}", config.admin.listen)?,
+    let listen = config.admin.listen;
+    match (state, &status.other) {
+        (Some(state), _) => writeln!(out, "router    {state}, at http://{listen}")?,
+        (None, None) => writeln!(out, "router    does not answer at http://{listen}")?,
+        (None, Some(other)) => {
+            writeln!(
+                out,
+                "router    does not answer; at http://{listen} is another: {}",
+                other.is
+            )?;
+        }
     }
     if let Some(held) = held {
         writeln!(out, "held      {held}")?;
@@ -87,37 +89,38 @@ pub(super) fn text(
     status.record.text(config, out)
 }
 
-/// How long until PostgreSQL invalidates the slot.
-fn limit(slot: &SlotSample) -> String {
-    let Some(safe) = slot.safe_wal_bytes else {
-        return "none: max_slot_wal_keep_size is not set, WAL grows until the disk is full"
-            .to_owned();
-    };
-    let room = wording::bytes(safe);
-    match seconds_to_limit(slot) {
-        Some(seconds) => {
-            let time = wording::roughly(Duration::from_secs(seconds));
-            format!("{room} of WAL more: in {time} if nothing is confirmed until then")
+/// What is to do, and what a person should know.
+fn to_do(verdict: &Verdict, overall: &Overall, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    let findings = verdict.all().map(|finding| ("to do     ", finding));
+    let notes = verdict.notes.iter().map(|note| ("note      ", note));
+    for (label, finding) in findings.chain(notes) {
+        let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+        if overall.says(finding) {
+            let hint = finding.hint.as_deref().unwrap_or("nothing; it goes on by itself");
+            writeln!(out, "{label}{code}{hint}")?;
+            continue;
         }
-        None => format!("{room} of WAL more; no WAL is being written"),
+        writeln!(out, "{label}{code}{}", finding.message)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "          {hint}")?;
+        }
     }
-}
-
-fn seconds_to_limit(slot: &SlotSample) -> Option<u64> {
-    slot.safe_wal_bytes?.checked_div(slot.wal_rate?)
+    Ok(())
 }
 
 /// The JSON output: one object.
 pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -> Value {
     let sample = status.sample.as_ref().ok();
     let slot = sample.and_then(|sample| sample.slot.as_ref()).map(|slot| {
+        let (seconds_to_limit, limited_by) = limit::first(slot, status.router.as_ref());
         json!({
             "name": config.postgres.slot.as_str(),
             "bytes_behind": slot.bytes_behind,
             "retained_bytes": slot.retained_bytes,
             "safe_wal_bytes": slot.safe_wal_bytes,
             "wal_bytes_per_second": slot.wal_rate,
-            "seconds_to_limit": seconds_to_limit(slot),
+            "seconds_to_limit": seconds_to_limit,
+            "limited_by": limited_by,
             "wal_status": slot.wal_status,
             "invalidation_reason": slot.invalidation_reason,
             "confirmed_flush_lsn": slot.confirmed_flush_lsn,
@@ -128,26 +131,32 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
         })
     });
     let others: Vec<Value> = status.held.others.iter().map(OpenEvents::other_json).collect();
-    let Overall { word, sentence, held_for } = overall(status, verdict);
+    let overall = overall(status, verdict);
+    let word = overall.as_str();
+    let Overall { sentence, held_for, .. } = overall;
+    let findings: Vec<&Finding> = verdict.all().collect();
+    let notes: Vec<&Finding> = verdict.notes.iter().collect();
     json!({
-        "verdict": word.as_str(),
+        "verdict": word,
         "sentence": sentence,
         "verdict_seconds": held_for.map(|time| time.as_secs()),
         "name": config.name,
         "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
         "slot": slot,
         "blame": verdict.blame.who.as_str(),
+        "needs_person": verdict.blame.needs_person,
         "why": verdict.blame.why,
-        "findings": list(&verdict.findings),
-        "notes": list(&verdict.notes),
+        "findings": list(&findings),
+        "notes": list(&notes),
         "record": status.record.json(),
         "router": status.router,
+        "other_router": status.other.as_ref().map(|other| &other.is),
         "held": status.held.own.as_ref().map(OpenEvents::own_json),
         "other_pipelines": others,
     })
 }
 
-fn list(findings: &[Finding]) -> Vec<Value> {
-    let one = |finding: &Finding| json!({ "code": finding.code, "message": finding.message, "hint": finding.hint });
+fn list(findings: &[&Finding]) -> Vec<Value> {
+    let one = |finding: &&Finding| json!({ "code": finding.code, "message": finding.message, "hint": finding.hint });
     findings.iter().map(one).collect()
 }

@@ -7,7 +7,7 @@ use relay::{Class, Code, State};
 use serde_json::Value;
 
 use super::finding::Finding;
-use crate::wording;
+use crate::{codes::Advice, status::Word, wording};
 
 /// Why the router does not continue; `None` unless its state is blocked or failed.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
@@ -20,7 +20,29 @@ pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
     let message = reason.as_ref().map_or("it does not say why", |reason| &reason.message);
     let message = format!("the router is {state}: {message}");
     let (code, hint) = reason.map_or((None, None), |reason| (reason.code, reason.hint));
-    Some(Finding { code, message, hint })
+    Some(Finding { code, message, hint, stops: true })
+}
+
+/// What the router says is to do, without what is held, which has a line of its own; `None` where
+/// no router with a verdict answers.
+pub(super) fn to_do(router: Option<&Value>) -> Option<Vec<Finding>> {
+    let verdict = router?.get("verdict")?;
+    let stands = verdict
+        .get("word")?
+        .as_str()
+        .and_then(Word::parse)
+        .is_some_and(|word| matches!(word, Word::Blocked | Word::Stalled | Word::Failed));
+    let of_held = |finding: &Finding| {
+        finding.code.is_none() && finding.hint.as_deref() == Some("outbox-router dead-letters list")
+    };
+    let listed = verdict.get("to_do")?.as_array()?;
+    let mut list: Vec<Finding> = listed.iter().filter_map(finding).collect();
+    list.retain(|finding| !of_held(finding));
+    for finding in &mut list {
+        let threatens = Some(Advice::SlotUnreserved.as_str());
+        finding.stops = stands && finding.code.as_deref() != threatens;
+    }
+    Some(list)
 }
 
 /// The router's state, with its reason if there is one.
@@ -28,7 +50,7 @@ pub(super) fn doing(router: Option<&Value>) -> Option<Finding> {
     let router = router?;
     let state = state(router)?;
     let Some(reason) = router.get("reason").and_then(finding) else {
-        return Some(Finding { code: None, message: state.to_owned(), hint: None });
+        return Some(Finding { code: None, message: state.to_owned(), hint: None, stops: true });
     };
     Some(Finding { message: format!("{state}: {}", reason.message), ..reason })
 }
@@ -80,7 +102,7 @@ fn of_monitor(router: Option<&Value>, key: &str) -> Vec<Finding> {
 
 fn finding(reason: &Value) -> Option<Finding> {
     let text = |key: &str| Some(reason.get(key)?.as_str()?.to_owned());
-    Some(Finding { code: text("code"), message: text("message")?, hint: text("hint") })
+    Some(Finding { code: text("code"), message: text("message")?, hint: text("hint"), stops: true })
 }
 
 fn is_note_only(finding: &Finding) -> bool {

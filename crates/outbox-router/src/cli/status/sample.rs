@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use relay::source::WalStatus;
 use tokio_postgres::{Client, Row};
 
-use crate::cli::TaskError;
+use crate::{cli::TaskError, monitor::watch::limit::SlotLimit, status::reserve::Reserve};
 
 /// One reading of the server.
 #[derive(Debug, Clone)]
@@ -34,6 +35,61 @@ pub(super) struct SlotSample {
     pub(super) holder: Option<Holder>,
     /// Bytes of WAL written in a second; measured only where a limit is set.
     pub(super) wal_rate: Option<u64>,
+    /// `max_slot_wal_keep_size`; `None`: not set.
+    pub(super) wal_keep_bytes: Option<u64>,
+    /// `idle_replication_slot_timeout`, in seconds, from PostgreSQL 18 on; `None`: off.
+    pub(super) idle_timeout: Option<f64>,
+    /// For how many seconds nobody has streamed, from PostgreSQL 17 on.
+    pub(super) idle_for: Option<f64>,
+}
+
+impl SlotSample {
+    /// What limits the slot, in the terms of the router's own verdict.
+    pub(super) fn reserve(&self) -> Reserve {
+        // While somebody confirms, a second of WAL says nothing about what is retained later.
+        let (wal, idle) = match self.holder {
+            Some(_) => (None, None),
+            None => (self.seconds_of_wal(), self.idle_seconds_left()),
+        };
+        let wal = wal.map(|seconds| (seconds, SlotLimit::WalKeepSize));
+        let idle = idle.map(|seconds| (seconds, SlotLimit::IdleTimeout));
+        let first = [wal, idle].into_iter().flatten().min_by_key(|(seconds, _)| *seconds);
+        let is_lost = is_lost(self);
+        Reserve {
+            wal_status: match is_lost {
+                true => WalStatus::Lost,
+                false => WalStatus::parse(self.wal_status.as_deref()),
+            },
+            invalidated_by: self.invalidation_reason.clone(),
+            retained: self.retained_bytes.unwrap_or(0).max(self.bytes_behind),
+            safe: self.safe_wal_bytes,
+            keep: self.wal_keep_bytes,
+            idle_timeout: self
+                .idle_timeout
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            time: first.map(|(seconds, _)| Duration::from_secs(seconds)),
+            by: first.map(|(_, limit)| limit),
+        }
+    }
+
+    /// In how many seconds the safe WAL is written; `None` where none is being written.
+    pub(super) fn seconds_of_wal(&self) -> Option<u64> {
+        self.safe_wal_bytes?.checked_div(self.wal_rate?)
+    }
+
+    /// In how many seconds the slot has been idle for too long; `None` while somebody streams.
+    pub(super) fn idle_seconds_left(&self) -> Option<u64> {
+        if self.holder.is_some() {
+            return None;
+        }
+        let left = (self.idle_timeout? - self.idle_for?).max(0.0);
+        Duration::try_from_secs_f64(left).ok().map(|left| left.as_secs())
+    }
+}
+
+/// Whether the slot is lost or invalidated.
+pub(super) fn is_lost(slot: &SlotSample) -> bool {
+    slot.wal_status.as_deref() == Some("lost") || slot.invalidation_reason.is_some()
 }
 
 /// The walsender that streams from the slot.
@@ -54,7 +110,13 @@ const QUERY: &str = "\
       pg_wal_lsn_diff(wal.lsn, s.restart_lsn)::int8, s.safe_wal_size::int8, s.wal_status, \
       coalesce(to_jsonb(s) ->> 'invalidation_reason', \
         case when to_jsonb(s) ->> 'conflicting' = 'true' then 'conflicting' end), \
-      s.active_pid, nullif(a.application_name, ''), pg_wal_lsn_diff(wal.lsn, r.sent_lsn)::int8 \
+      s.active_pid, nullif(coalesce(r.application_name, a.application_name), ''), \
+      pg_wal_lsn_diff(wal.lsn, r.sent_lsn)::int8, \
+      nullif(pg_size_bytes(current_setting('max_slot_wal_keep_size')), -1)::int8, \
+      nullif(extract(epoch from \
+        current_setting('idle_replication_slot_timeout', true)::interval)::float8, 0), \
+      extract(epoch from \
+        clock_timestamp() - (to_jsonb(s) ->> 'inactive_since')::timestamptz)::float8 \
     from wal left join pg_replication_slots s on s.slot_name = $1 \
       left join pg_stat_activity a on a.pid = s.active_pid \
       left join pg_stat_replication r on r.pid = s.active_pid";
@@ -99,6 +161,9 @@ fn read(row: &Row) -> Result<Sample, TaskError> {
             invalidation_reason: row.try_get(7)?,
             holder,
             wal_rate: None,
+            wal_keep_bytes: bytes(11)?,
+            idle_timeout: row.try_get(12)?,
+            idle_for: row.try_get(13)?,
         })
     } else {
         None

@@ -4,11 +4,7 @@
 use relay::{Class, Code};
 
 use super::{
-    finding::Finding,
-    reading::read,
-    recorded::AtRisk,
-    router,
-    verdict::{is_lost, judge},
+    finding::Finding, reading::read, recorded::AtRisk, router, sample::is_lost, verdict::judge,
 };
 use crate::{
     cli::{TaskError, connect::Access},
@@ -48,7 +44,7 @@ pub(in crate::cli) struct Why {
 
 impl Why {
     fn of(finding: &Finding) -> Self {
-        let Finding { code, message, hint } = finding;
+        let Finding { code, message, hint, stops: _ } = finding;
         Self { code: code.clone(), message: message.clone(), hint: hint.clone() }
     }
 }
@@ -97,7 +93,9 @@ pub(in crate::cli) async fn summary(
     };
     let class = |finding: &Finding| finding.code.as_deref().and_then(Code::parse).map(Code::class);
     // Without a witness events flow; only what was before it is not known.
-    let stops = |finding: &&Finding| finding.code.as_deref() != Some(Code::WitnessMissing.as_str());
+    let stops = |finding: &&Finding| {
+        finding.stops && finding.code.as_deref() != Some(Code::WitnessMissing.as_str())
+    };
     let leaves_out = |finding: &&Finding| class(finding) == Some(Class::Gap);
     let first = verdict.findings.iter().find(stops).map(Why::of);
     let left_out = verdict.findings.iter().find(leaves_out).map(Why::of);

@@ -1,16 +1,15 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use std::fmt;
-
 use relay::{Code, Failure, Lsn, Name};
 
 use super::{
+    blame::{self, BlameLine, Who},
     finding::Finding,
     reading::StatusReading,
     recorded::{OpenEntry, Recorded},
     router,
-    sample::SlotSample,
+    sample::{SlotSample, is_lost},
 };
 use crate::{config::Config, wording};
 
@@ -18,96 +17,73 @@ use crate::{config::Config, wording};
 pub(super) struct Verdict {
     /// Who has to act.
     pub(super) blame: BlameLine,
+    /// Why nothing shows whether rows flow; `None` where a router answers, or a finding says that
+    /// they do not.
+    pub(super) unanswered: Option<Finding>,
     /// What is wrong; empty when all is well.
     pub(super) findings: Vec<Finding>,
     /// What a person should know, although it stops nothing.
     pub(super) notes: Vec<Finding>,
 }
 
-/// Who has to act, and why.
-pub(super) struct BlameLine {
-    pub(super) who: Who,
-    /// The reason, for a message.
-    pub(super) why: String,
-}
-
-/// Who has to act, in the words of the router's own `/status.json`. That document also has
-/// `holder`, which only a standby reports, and it has no `unknown`: a router always has an answer.
-#[derive(Clone, Copy)]
-pub(super) enum Who {
-    Nobody,
-    Postgres,
-    Router,
-    Kafka,
-    Unknown,
-}
-
-impl Who {
-    /// The word in the JSON output.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nobody => "nobody",
-            Self::Postgres => "postgresql",
-            Self::Router => "router",
-            Self::Kafka => "kafka",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// The name in the text output.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Nobody => "nobody",
-            Self::Postgres => "PostgreSQL",
-            Self::Router => "the router",
-            Self::Kafka => "Kafka",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn because(self, why: impl Into<String>) -> BlameLine {
-        BlameLine { who: self, why: why.into() }
-    }
-}
-
-impl fmt::Display for BlameLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.who.name(), self.why)
+impl Verdict {
+    /// What is wrong, and that nobody says whether rows flow.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Finding> {
+        self.unanswered.iter().chain(&self.findings)
     }
 }
 
 /// Makes the verdict on one reading.
 pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
-    let mut findings = Vec::new();
     let router = status.router.as_ref();
-    let stuck = router::stuck(router);
+    let said = router::to_do(router);
+    // A router that has a verdict says there why it has stopped.
+    let stuck = router::stuck(router).filter(|_| said.is_none());
     let moved = moved(status, config);
-    let slot_name = &config.postgres.slot;
-    let blame = match &status.sample {
+    let mut findings = Vec::new();
+    let mut unanswered = None;
+    let seen = match &status.sample {
         Err(failure) => {
             findings.push(Finding::of(failure));
             Who::Unknown.because("PostgreSQL cannot be asked")
         }
         Ok(sample) => match &sample.slot {
             None => {
-                let what = format!("the slot {slot_name} does not exist");
+                let what = format!("the slot {} does not exist", config.postgres.slot);
                 findings.push(Finding::of(&Failure::new(Code::SlotMissing, what)));
-                Who::Unknown.because("there is no slot")
+                blame::without_slot()
             }
             Some(slot) => {
+                let is_explained =
+                    stuck.is_some() || said.as_ref().is_some_and(|said| !said.is_empty());
                 // The reason why a router that answers has stopped is added below.
-                if slot.holder.is_none() && !is_lost(slot) && stuck.is_none() {
+                if slot.holder.is_none() && !is_lost(slot) && !is_explained {
                     findings.push(unread(status, moved.as_ref(), config));
                 }
                 slot_findings(slot, config, &mut findings);
-                blame(slot, stuck.as_ref(), status)
+                // A router that has a verdict says itself what threatens the slot.
+                let threat = slot.reserve().to_do().filter(|_| said.is_none());
+                findings.extend(threat.map(Finding::of_threat));
+                unanswered = silence(slot, status, config);
+                blame::by_slot(slot, stuck.as_ref(), status)
             }
         },
     };
-    findings.extend(stuck);
-    findings.extend(moved);
-    for defect in router::defects(router) {
-        if !findings.iter().any(|finding| finding.code == defect.code) {
+    let blame = blame::of_router(status).unwrap_or(seen);
+    let defects = match said {
+        Some(said) => {
+            let own = std::mem::replace(&mut findings, said);
+            own.into_iter().chain(moved).collect()
+        }
+        None => {
+            findings.extend(stuck);
+            findings.extend(moved);
+            router::defects(router)
+        }
+    };
+    for defect in defects {
+        let is_known = |finding: &Finding| defect.code.is_some() && finding.code == defect.code;
+        if !findings.iter().any(is_known) {
             findings.push(defect);
         }
     }
@@ -116,13 +92,41 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
     let findings = open.iter().map(open_finding).chain(findings).collect();
-    Verdict { blame, findings, notes: router::notes(router) }
+    Verdict { blame, unanswered, findings, notes: router::notes(router) }
+}
+
+/// The finding that somebody reads the slot, and no router says what becomes of it: whoever reads
+/// may throw it away, and a router that hangs holds its slot, too.
+fn silence(slot: &SlotSample, status: &StatusReading, config: &Config) -> Option<Finding> {
+    let holder = slot.holder.as_ref().filter(|_| status.router.is_none())?;
+    let (pid, listen) = (holder.pid, config.admin.listen);
+    let answers = match &status.other {
+        None => format!("no router answers at http://{listen}"),
+        Some(other) => format!("another router answers at http://{listen} ({})", other.is),
+    };
+    let here =
+        "outbox-router status on the host of the router, or with --set admin.listen=HOST:PORT";
+    let (who, hint) = match holder.application.as_deref() {
+        Some(name) if name == config.name => {
+            (format!("pid {pid}, a router by its name ({name})"), here.to_owned())
+        }
+        Some(name) => (
+            format!("pid {pid}, {name}, which is no router of this pipeline by its name"),
+            format!(
+                "what it confirms is never sent to Kafka: stop that program, then select \
+                 pg_terminate_backend({pid})"
+            ),
+        ),
+        None => (format!("pid {pid}, whose name this role may not see"), here.to_owned()),
+    };
+    let message = format!("{answers}, and {who}, reads the slot {}", config.postgres.slot);
+    Some(Finding { code: None, message, hint: Some(hint), stops: false })
 }
 
 /// The finding of an open gap.
 fn open_finding(open: &OpenEntry) -> Finding {
     let (code, message) = (Some(open.code().to_owned()), open.message.clone());
-    Finding { code, message, hint: open.hint.clone() }
+    Finding { code, message, hint: open.hint.clone(), stops: true }
 }
 
 /// The finding that the slot, held by nobody, stands past the witness; a router would find it at
@@ -163,9 +167,10 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
     } else {
         "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
     };
-    Finding { code: None, message: unread, hint: Some(hint.to_owned()) }
+    Finding { code: None, message: unread, hint: Some(hint.to_owned()), stops: true }
 }
 
+/// What PostgreSQL shows of the slot.
 fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>) {
     let name = &config.postgres.slot;
     if is_lost(slot) {
@@ -176,15 +181,6 @@ fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>
         let lost = Failure::new(Code::SlotLost, what).naming(Name::Slot, name);
         findings.push(Finding::of(&lost));
         return;
-    }
-    if slot.wal_status.as_deref() == Some("unreserved") {
-        findings.push(Finding {
-            code: None,
-            message: format!("PostgreSQL invalidates the slot {name} at its next checkpoint"),
-            hint: Some(
-                "alter system set max_slot_wal_keep_size = -1; select pg_reload_conf()".to_owned(),
-            ),
-        });
     }
     let limits = &config.monitor.bytes_behind;
     let level = match slot.bytes_behind {
@@ -201,55 +197,7 @@ fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>
                 wording::bytes(limit)
             ),
             hint: None,
+            stops: true,
         });
     }
-}
-
-/// Whether the slot is lost or invalidated.
-pub(super) fn is_lost(slot: &SlotSample) -> bool {
-    slot.wal_status.as_deref() == Some("lost") || slot.invalidation_reason.is_some()
-}
-
-/// Bytes behind below which the router keeps up: so much is always under way.
-pub(super) const KEEPS_UP_BYTES: u64 = 1 << 20;
-
-/// Who has to act, as the router itself reports it.
-fn router_blame(status: &StatusReading) -> Option<Who> {
-    let word = status.router.as_ref()?.get("blame")?.as_str()?;
-    [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
-}
-
-fn blame(slot: &SlotSample, stuck: Option<&Finding>, status: &StatusReading) -> BlameLine {
-    let router = router_blame(status);
-    if is_lost(slot) {
-        return Who::Postgres.because("it removed WAL that the slot needed");
-    }
-    if let Some(finding) = stuck {
-        // A code `K…` concerns Kafka; whatever else stops a router is the router's to report.
-        let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
-        let who = if kafka { Who::Kafka } else { Who::Router };
-        return router.unwrap_or(who).because(&finding.message);
-    }
-    let Some(holder) = &slot.holder else {
-        let state = status.router.as_ref().and_then(router::state);
-        let why = state.map(|state| format!("it is {state}"));
-        return Who::Router.because(
-            why.unwrap_or_else(|| "it is not running, or cannot reach PostgreSQL".to_owned()),
-        );
-    };
-    if slot.bytes_behind < KEEPS_UP_BYTES {
-        return Who::Nobody.because("it keeps up");
-    }
-    let Some(unsent) = holder.unsent_bytes else {
-        let who = router.unwrap_or(Who::Unknown);
-        return who.because("this role may not see how much was sent");
-    };
-    if unsent.saturating_mul(2) >= slot.bytes_behind {
-        // A router whose window is full does not read, and then the walsender cannot send.
-        let unsent = wording::bytes(unsent);
-        return router.unwrap_or(Who::Postgres).because(format!("{unsent} not yet sent"));
-    }
-    let sent = wording::bytes(slot.bytes_behind.saturating_sub(unsent));
-    let why = format!("{sent} sent and not yet acknowledged by Kafka");
-    router.unwrap_or(Who::Unknown).because(why)
 }

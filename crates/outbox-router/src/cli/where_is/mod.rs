@@ -19,7 +19,7 @@
 //!    "complete": true}]}
 //! ```
 //! where `state` is one of `acknowledged`, `deleted`, `in_flight`, `waiting`, `not_committed`,
-//! `before_slot`, `missing`, `expired`, `held`, `dead_lettered`, `dropped`, `skipped`, `filtered`,
+//! `before_topic`, `missing`, `expired`, `held`, `dead_lettered`, `dropped`, `skipped`, `filtered`,
 //! `gap` and `unknown`. `where --key KEY --json` prints `{"key": "…", "events": […], …}` with the
 //! members up to `skipped` for each event, and the others once.
 

@@ -47,4 +47,12 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
                  \"ssl.ca.location\" to the file of the brokers' authority",
         cases: &[],
     },
+    Explanation {
+        code: Advice::RouterStuck.as_str(),
+        title: "the router that runs does not deliver",
+        meaning: "Its state is blocked or failed. Both servers may be as they should be: a row \
+                  that cannot be routed, for example, stops it all the same.",
+        remedy: "outbox-router status",
+        cases: &[],
+    },
 ];

@@ -114,6 +114,8 @@ advice! {
     ServerUnverified = "D043";
     /// Kafka's credentials travel in clear text.
     KafkaCleartext = "D044";
+    /// The running router does not deliver.
+    RouterStuck = "D045";
 }
 
 impl fmt::Display for Advice {

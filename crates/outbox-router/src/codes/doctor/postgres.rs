@@ -99,8 +99,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the next checkpoint may remove WAL that the slot needs",
         meaning: "The slot is past max_slot_wal_keep_size. It is lost at the next checkpoint, \
                   unless what it keeps is confirmed before.",
-        remedy: "if the disk has room: alter system set max_slot_wal_keep_size = -1; select \
-                 pg_reload_conf(); then outbox-router run",
+        remedy: "outbox-router run; if that is not enough, a larger limit that the disk of pg_wal \
+                 has room for, as twice what the slot keeps (outbox-router status names it): alter \
+                 system set max_slot_wal_keep_size = 'SIZE', then select pg_reload_conf()",
         cases: &[],
     },
     Explanation {
@@ -151,8 +152,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the publication has more tables than the outboxes",
         meaning: "The server decodes and sends every insert into every one of its tables, and the \
                   router throws them away.",
-        remedy: "alter publication {publication} drop table TABLE; a publication FOR ALL TABLES or \
-                 of a schema has to be replaced, together with the slot: {teardown}, then {setup}",
+        remedy: "if one of them is the outbox, correct table in [[outbox]]; else alter \
+                 publication {publication} drop table TABLE; a publication FOR ALL TABLES or of a \
+                 schema has to be replaced, together with the slot: {teardown}, then {setup}",
         cases: &[],
     },
     Explanation {

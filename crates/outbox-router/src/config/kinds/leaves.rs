@@ -199,6 +199,23 @@ pub(in super::super) fn duration(range: RangeInclusive<u64>) -> Leaf<Duration> {
     })
 }
 
+/// The same where it need not be set; `unset` says what applies then.
+pub(in super::super) fn optional_duration(
+    range: RangeInclusive<u64>,
+    unset: &'static str,
+    example: Duration,
+) -> Leaf<Option<Duration>> {
+    let Leaf { take, print, takes, secrecy, .. } = duration(range);
+    Leaf {
+        example: print(&example),
+        take: Box::new(move |key, from, problems| take(key, from, problems).map(Some)),
+        print: Box::new(move |value| value.as_ref().and_then(&print)),
+        takes,
+        unset: Some(unset),
+        secrecy,
+    }
+}
+
 /// A connection string, shown without its password.
 pub(in super::super) fn connection(
     unset: &'static str,

@@ -186,9 +186,12 @@ impl Cluster {
     pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
         let meaning =
             MEANINGS.iter().find(|meaning| meaning.errors.contains(&error)).unwrap_or(&OTHERWISE);
-        let reason = match detail {
-            "" => error.to_string(),
-            detail => detail.to_owned(),
+        let reason = match (error, detail) {
+            // librdkafka's count includes the addresses that it began with, so "0/2 brokers are
+            // down" may be said of a cluster whose only broker is down.
+            (E::AllBrokersDown, _) => "no broker is connected".to_owned(),
+            (_, "") => error.to_string(),
+            (_, detail) => without_times(detail).to_owned(),
         };
         let message = meaning
             .message
@@ -220,6 +223,12 @@ impl Cluster {
         );
         self.named(Failure::new(Code::AckWithoutOffset, message), topic)
     }
+}
+
+/// Without what differs at each attempt, so that the same error is the same text: librdkafka ends
+/// it with `(after 3ms in state CONNECT, 2 identical error(s) suppressed)`.
+fn without_times(detail: &str) -> &str {
+    detail.rsplit_once(" (after ").map_or(detail, |(before, _)| before)
 }
 
 #[cfg(test)]

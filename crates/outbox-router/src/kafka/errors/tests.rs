@@ -262,3 +262,16 @@ fn an_unlisted_error_is_a_failed_delivery_with_its_reason() {
     assert_eq!(failure.code, Code::DeliveryFailed);
     assert!(failure.message.ends_with("disk on fire"), "{failure}");
 }
+
+#[test]
+fn a_connection_error_is_told_without_what_differs_at_each_attempt() {
+    let cluster = Cluster::new("k:1");
+    let said = "k:1/bootstrap: Connect to ipv4#10.0.0.1:1 failed: Connection refused (after 3ms in \
+                state CONNECT, 2 identical error(s) suppressed)";
+    let failure = cluster.failure(E::BrokerTransportFailure, None, said);
+    assert!(failure.message.ends_with("failed: Connection refused"), "{failure}");
+    let down = cluster.failure(E::AllBrokersDown, None, "0/2 brokers are down");
+    assert!(down.message.ends_with("no broker is connected"), "{down}");
+    let hint = hint(&down).unwrap();
+    assert!(hint.starts_with("nothing is lost, and it goes on by itself"), "{hint}");
+}

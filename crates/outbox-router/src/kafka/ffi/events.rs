@@ -1,4 +1,4 @@
-//! Native events as Rust values: delivery reports, errors of the client, log lines.
+//! Native events as Rust values: delivery reports, errors of the client, log lines, statistics.
 
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -75,6 +75,8 @@ pub(in super::super) trait Events {
     fn report(&mut self, report: Report);
     fn client_error(&mut self, error: ClientError);
     fn log(&mut self, level: i32, facility: &str, text: &str);
+    /// A document of librdkafka's statistics, in JSON. Only the router's own producer gets any.
+    fn statistics(&mut self, _document: &[u8]) {}
 }
 
 /// An event that was taken from a queue. Dropping it destroys it, even when an implementation of
@@ -134,6 +136,15 @@ impl NativeEvent {
             // SAFETY: as above; on success both are set.
             let (facility, text) = unsafe { (text_of(facility), text_of(text)) };
             events.log(level, facility.trim(), text.trim());
+        }
+    }
+
+    pub(super) fn statistics(&self, events: &mut impl Events) {
+        // SAFETY: the event is alive; null, or a text that lives as long as it does.
+        let document = unsafe { sys::rd_kafka_event_stats(self.0.as_ptr()) };
+        if !document.is_null() {
+            // SAFETY: as above; it ends with NUL.
+            events.statistics(unsafe { CStr::from_ptr(document) }.to_bytes());
         }
     }
 }

@@ -45,9 +45,13 @@ pub(in super::super) enum Served {
 
 impl Producer {
     /// Makes the native client, which connects in the background.
+    /// Statistics come only where `statistics.interval.ms` is not 0.
     pub(in super::super) fn open(config: &ClientConfig) -> KafkaResult<Arc<Self>> {
         let native = config.create_native_config()?;
-        let events = sys::RD_KAFKA_EVENT_DR | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_LOG;
+        let events = sys::RD_KAFKA_EVENT_DR
+            | sys::RD_KAFKA_EVENT_ERROR
+            | sys::RD_KAFKA_EVENT_LOG
+            | sys::RD_KAFKA_EVENT_STATS;
         // SAFETY: `native` holds a configuration that is not yet given away.
         unsafe { sys::rd_kafka_conf_set_events(native.ptr(), events) };
         let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, NoCallbacks)?;
@@ -157,6 +161,7 @@ impl Producer {
             }
             sys::RD_KAFKA_EVENT_ERROR => events.client_error(event.client_error()),
             sys::RD_KAFKA_EVENT_LOG => event.log(events),
+            sys::RD_KAFKA_EVENT_STATS => event.statistics(events),
             _ => {}
         }
         Served::One

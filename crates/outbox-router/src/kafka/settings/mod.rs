@@ -14,7 +14,10 @@ use rdkafka::{
 
 use relay::Timestamp;
 
-use super::overrides::{self, SettingRefused};
+use super::{
+    overrides::{self, SettingRefused},
+    statistics::StatisticsFeed,
+};
 
 /// The configuration of everything that connects to Kafka.
 #[derive(Clone)]
@@ -33,6 +36,8 @@ pub struct KafkaSettings {
     pub window_bytes: usize,
     /// `limits.row_bytes`: the largest row.
     pub row_bytes: usize,
+    /// `kafka.statistics`; `None` where it is off, and of every client but the router's own.
+    pub statistics: Option<StatisticsFeed>,
 }
 
 /// How a topic is created.
@@ -44,8 +49,8 @@ pub struct TopicCreation {
     pub replication_factor: i32,
 }
 
-/// These cannot be changed: a guarantee of the router depends on each but the last, which only
-/// saves work.
+/// These cannot be changed: a guarantee of the router depends on each but the last, which
+/// `kafka.statistics` sets.
 const REQUIRED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),
@@ -125,6 +130,11 @@ impl KafkaSettings {
             .any(|codec| codec != "none")
     }
 
+    /// Leaves a refused property out, and what follows from it; `false` where it was not set.
+    pub fn leave_out(&mut self, key: &str) -> bool {
+        overrides::leave_out(&mut self.properties, key)
+    }
+
     /// The largest batch that these settings allow, apart from a topic's own limit.
     pub fn batch_bytes(&self) -> usize {
         let given = self.properties.get("batch.size");
@@ -147,6 +157,9 @@ impl KafkaSettings {
         properties.extend(REQUIRED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
         properties.insert("client.id".into(), self.client_id.clone());
+        if let Some(statistics) = &self.statistics {
+            properties.insert("statistics.interval.ms".into(), statistics.interval_ms());
+        }
         Ok(properties)
     }
 
@@ -226,6 +239,7 @@ impl fmt::Debug for KafkaSettings {
             .field("timestamp", &self.timestamp)
             .field("window_bytes", &self.window_bytes)
             .field("row_bytes", &self.row_bytes)
+            .field("statistics", &self.statistics.is_some())
             .finish()
     }
 }
@@ -244,6 +258,7 @@ mod tests {
             timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 16 << 20,
+            statistics: None,
         }
     }
 
@@ -260,6 +275,19 @@ mod tests {
         }
         assert_eq!(in_force("client.id"), "outbox-router");
         assert_eq!(in_force("metadata.broker.list"), "127.0.0.1:9092");
+    }
+
+    /// The clients that read have an end of their own: nobody would take their statistics.
+    #[test]
+    fn statistics_are_those_of_the_producer_and_only_on_request() {
+        let (feed, _read) = StatisticsFeed::every(std::time::Duration::from_secs(10));
+        let on = KafkaSettings { statistics: Some(feed), ..settings(&[]) };
+        let interval = |config: ClientConfig| {
+            config.create_native_config().unwrap().get("statistics.interval.ms").unwrap()
+        };
+        assert_eq!(interval(on.client_config().unwrap()), "10000");
+        assert_eq!(interval(on.reader_config().unwrap()), "0");
+        assert_eq!(interval(settings(&[]).client_config().unwrap()), "0");
     }
 
     #[test]

@@ -64,17 +64,21 @@ impl KafkaSink {
     pub(super) fn new(
         producer: Arc<Producer>,
         cluster: Cluster,
-        batch_bytes: usize,
+        settings: &KafkaSettings,
     ) -> io::Result<Self> {
         let signal = producer.signal()?;
         let reports = Reports {
-            topics: BoundTopics::new(batch_bytes),
+            topics: BoundTopics::new(settings.batch_bytes()),
             cluster,
             unacked: 0,
             phase: SinkPhase::Open,
             client_errors: ClientErrors::default(),
             state: None,
+            statistics: settings.statistics.clone(),
         };
+        if let Some(statistics) = &reports.statistics {
+            statistics.begin();
+        }
         // librdkafka signals the first event in an *empty* queue, and the queue may already hold
         // log lines.
         Ok(Self { producer, signal, reports, backlog: PollBacklog::Some })

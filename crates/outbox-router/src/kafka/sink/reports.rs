@@ -14,6 +14,7 @@ use crate::kafka::{
     ffi::{ClientError, Delivery, Events, Report, Severity},
     health::ClientErrors,
     log,
+    statistics::StatisticsFeed,
 };
 
 /// The sink's state, as far as it follows from reports.
@@ -24,6 +25,7 @@ pub(super) struct Reports {
     pub(super) phase: SinkPhase,
     pub(super) client_errors: ClientErrors,
     pub(super) state: Option<StateWrites>,
+    pub(super) statistics: Option<StatisticsFeed>,
 }
 
 impl Reports {
@@ -128,5 +130,12 @@ impl Events for Pass<'_> {
     fn log(&mut self, level: i32, facility: &str, text: &str) {
         self.served += 1;
         log::write(level, facility, text);
+    }
+
+    fn statistics(&mut self, document: &[u8]) {
+        self.served += 1;
+        if let Some(statistics) = &self.reports.statistics {
+            statistics.take(document);
+        }
     }
 }

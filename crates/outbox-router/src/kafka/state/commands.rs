@@ -194,6 +194,7 @@ mod tests {
             create_topics: None,
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
+            statistics: None,
         }
     }
 

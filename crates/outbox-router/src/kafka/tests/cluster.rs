@@ -58,6 +58,7 @@ impl Cluster {
             timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
+            statistics: None,
         }
     }
 

@@ -226,6 +226,8 @@ async fn while_no_broker_answers_nothing_fails_and_the_health_gives_the_reason()
     assert!(
         matches!(sink.health(), Health::Down(failure) if failure.code == Code::KafkaUnreachable)
     );
+    let told = |sink: &KafkaSink, _: &Acks| matches!(sink.health(), Health::Down(failure) if failure.message.contains("127.0.0.1:"));
+    assert_eq!(until(&mut sink, &mut acks, told).await, None, "the broker's own error is told");
     assert!(acks.is_empty());
 
     cluster.mock.broker_up(-1).unwrap();

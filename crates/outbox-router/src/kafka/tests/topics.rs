@@ -32,7 +32,7 @@ async fn the_command_that_creates_a_missing_topic_asks_for_no_more_replicas_than
         let name = TopicName::new("outbox.event.Missing").unwrap();
         let failure = sink.topic_client(&cluster.settings()).look_up(&name).unwrap_err();
         let remedy = hint(&failure).unwrap();
-        assert!(remedy.contains(&format!("--replication-factor {factor},")), "{remedy}");
+        assert!(remedy.contains(&format!("--replication-factor {factor};")), "{remedy}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::monitor::{
     polled::Polled,
     rates::number,
     watch::{
-        LastSlot,
+        LastSlot, SlotWatch,
         denied::Denied,
         figures::SlotFigures,
         limit::{SlotLimit, first_limit},
@@ -25,9 +25,9 @@ use crate::monitor::{
 };
 
 impl<C> Monitor<C> {
-    /// Keeps the slot as it was just read, unless it is another server's.
+    /// Keeps the slot as it was just read.
     pub(super) fn remember(&mut self, clock_micros: i64) {
-        let Some(read) = self.report.polled_at.filter(|_| !self.is_elsewhere()) else { return };
+        let Some(read) = self.report.polled_at else { return };
         self.report.watch.last = Some(LastSlot {
             read,
             server_clock: number(u64::try_from(clock_micros).unwrap_or_default()) / 1e6,
@@ -62,7 +62,6 @@ impl<C> Monitor<C> {
                 }
                 self.figures.failed(Instant::now());
                 self.report.watch.trouble = Some(failure);
-                self.find_pin();
             }
         }
     }
@@ -108,13 +107,14 @@ impl<C> Monitor<C> {
         self.find_pin();
     }
 
-    /// Finds who holds the slot back, if the slot retains so much that somebody must.
+    /// Finds who holds the slot back, if the slot retains so much that somebody must; by what was
+    /// read last of both, also where a later attempt to read the figures has failed.
     fn find_pin(&mut self) {
-        let watch = &self.report.watch;
-        let figures = watch.figures.as_ref().filter(|_| watch.trouble.is_none());
-        let retains_too_much = self.report.slot.health().is_some_and(pins::is_worth_showing);
-        self.report.pin =
-            figures.filter(|_| retains_too_much).and_then(|figures| figures.pins.first()).cloned();
+        let SlotWatch { last, figures, .. } = &self.report.watch;
+        let slot = last.as_ref().and_then(|last| last.slot.as_ref());
+        let retains_too_much = slot.is_some_and(pins::is_worth_showing);
+        let figures = figures.as_ref().filter(|_| retains_too_much);
+        self.report.pin = figures.and_then(|figures| figures.pins.first()).cloned();
     }
 
     /// Finds which limit of the slot is reached first, by the limits that were read last.
@@ -147,7 +147,7 @@ impl<C> Monitor<C> {
     }
 
     /// Whether the monitor reaches another server than the stream comes from.
-    fn is_elsewhere(&self) -> bool {
+    pub(super) fn is_elsewhere(&self) -> bool {
         self.report.findings.iter().any(|finding| finding.code == Code::MonitorElsewhere)
     }
 }

@@ -37,6 +37,7 @@ mod found;
 mod gaps;
 mod memory;
 mod ports;
+mod tables;
 
 use decision::gap_decided;
 use figures_memory::{ConnectionBroke, FiguresMemory};
@@ -69,6 +70,7 @@ pub async fn run(
                 monitor.take(reading);
                 monitor.publish();
                 monitor.read_figures().await;
+                monitor.read_tables().await;
             }
             Err(failure) => monitor.not_read(failure),
         }
@@ -106,6 +108,8 @@ struct Monitor<C> {
     thresholds: Watch,
     pace: SlotRates,
     figures: FiguresMemory,
+    /// When the sizes of the tables are read again; `None`: now.
+    tables_due: Option<Instant>,
     stop: Option<StopReported>,
 }
 
@@ -234,6 +238,7 @@ impl<C> Monitor<C> {
             found: None,
             pace: SlotRates::default(),
             figures: FiguresMemory::default(),
+            tables_due: None,
             stop: None,
         }
     }
@@ -245,14 +250,15 @@ impl<C> Monitor<C> {
         }
         self.stop = None;
         let at = self.report.ticked_at;
-        self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
-        (self.report.pin, self.report.decided) = (None, reading.decided);
-        match self.other_server_finding(reading.history.as_ref()) {
-            None => self.check(&reading.slot, reading.catalog, reading.notes),
-            Some(finding) => {
-                (self.report.findings, self.report.verified) = (vec![finding], None);
-            }
+        if let Some(finding) = self.other_server_finding(reading.history.as_ref()) {
+            self.unknown();
+            (self.report.findings, self.report.verified) = (vec![finding], None);
+            return;
         }
+        self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
+        // What could not be counted stays as it was counted last.
+        self.report.decided = reading.decided.or(self.report.decided);
+        self.check(&reading.slot, reading.catalog, reading.notes);
         let clock = reading.slot.clock_micros;
         self.report.slot = match reading.slot.slot {
             Some(slot) => {
@@ -354,9 +360,7 @@ impl<C> Monitor<C> {
     /// what is no longer known.
     fn not_read(&mut self, failure: Failure) {
         self.catch_up();
-        self.report.slot = ObservedSlot::Unknown;
-        (self.report.pin, self.report.decided) = (None, None);
-        (self.report.rates, self.report.seconds_to_limit) = (None, None);
+        self.unknown();
         if self.report.trouble.is_none() {
             tracing::warn!(
                 slot = %self.settings.slot, code = %failure.code,
@@ -365,6 +369,14 @@ impl<C> Monitor<C> {
         }
         self.stopping(&failure);
         self.report.trouble = Some(failure);
+    }
+
+    /// The slot was not read in this round. What was read last stays in the report's `watch`, with
+    /// the moment at which it was read, and so do pin and decisions: an alert must not end because
+    /// nobody looks.
+    fn unknown(&mut self) {
+        self.report.slot = ObservedSlot::Unknown;
+        (self.report.rates, self.report.seconds_to_limit) = (None, None);
     }
 
     /// Reports a stopping server: 57P03 to a router that had a stream means that the server is

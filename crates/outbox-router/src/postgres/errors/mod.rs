@@ -72,6 +72,23 @@ impl ServerMessage {
         classify(self)
     }
 
+    /// What grants the use of the view or function of the system catalog that the message names, up
+    /// to `to ROLE`; `None` where it names none, or is not in English.
+    #[must_use]
+    pub fn grant_on_catalog(&self) -> Option<String> {
+        let object = self.message.strip_prefix("permission denied for ")?;
+        let (kind, name) = object.split_once(' ')?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if self.code != PRIVILEGE || !name.starts_with("pg_") || !name.chars().all(is_word) {
+            return None;
+        }
+        match kind {
+            "view" | "table" => Some(format!("grant select on pg_catalog.{name}")),
+            "function" => Some(format!("grant execute on function pg_catalog.{name}")),
+            _ => None,
+        }
+    }
+
     fn raised_by(&self, routines: &[&str]) -> bool {
         self.routine.as_deref().is_some_and(|routine| routines.contains(&routine))
     }
@@ -143,11 +160,14 @@ pub enum ServerErrorKind {
     Other,
 }
 
+/// The SQLSTATE of a privilege that is missing.
+const PRIVILEGE: &str = "42501";
+
 fn classify(message: &ServerMessage) -> ServerErrorKind {
     match message.code.as_str() {
         "28P01" | "28000" => ServerErrorKind::Authentication,
         "3D000" => ServerErrorKind::DatabaseMissing,
-        "42501" => privilege(message),
+        PRIVILEGE => privilege(message),
         "42704" => missing_object(message),
         "55006" => slot_in_use(message),
         "55000" => not_in_prerequisite_state(message),
@@ -165,6 +185,10 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
 }
 
 fn privilege(message: &ServerMessage) -> ServerErrorKind {
+    // "permission denied for view pg_replication_slots" is about the view.
+    if message.raised_by(&["aclcheck_error"]) || message.grant_on_catalog().is_some() {
+        return ServerErrorKind::PermissionDenied;
+    }
     // "must be superuser or replication role" up to version 15, "permission denied to start WAL
     // sender" since.
     if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])

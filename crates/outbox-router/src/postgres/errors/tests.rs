@@ -132,6 +132,44 @@ fn missing_privileges_are_distinguished() {
 }
 
 #[test]
+fn a_view_of_slots_that_may_not_be_read_is_no_missing_replication() {
+    for (routine, message) in [
+        ("aclcheck_error", "permission denied for view pg_replication_slots"),
+        ("", "permission denied for view pg_replication_slots"),
+        ("aclcheck_error", "keine Berechtigung für Sicht pg_replication_slots"),
+        ("aclcheck_error", "permission denied for function pg_show_replication_origin_status"),
+    ] {
+        let kind = kind("42501", routine, message, "");
+        assert_eq!(kind, ServerErrorKind::PermissionDenied, "{message}");
+    }
+}
+
+#[test]
+fn the_grant_on_the_system_catalog_is_named() {
+    let grant = |message: &str| {
+        let message = message.to_owned();
+        ServerMessage { code: "42501".to_owned(), message, ..ServerMessage::default() }
+            .grant_on_catalog()
+    };
+    assert_eq!(
+        grant("permission denied for view pg_replication_slots").as_deref(),
+        Some("grant select on pg_catalog.pg_replication_slots")
+    );
+    assert_eq!(
+        grant("permission denied for function pg_current_wal_lsn").as_deref(),
+        Some("grant execute on function pg_catalog.pg_current_wal_lsn")
+    );
+    for other in [
+        "permission denied for table outbox",
+        "permission denied for schema pg_x",
+        "permission denied for view pg_x; drop table y",
+        "keine Berechtigung für Sicht pg_replication_slots",
+    ] {
+        assert_eq!(grant(other), None, "{other}");
+    }
+}
+
+#[test]
 fn the_warning_of_18_about_a_publication_counts() {
     assert_eq!(
         kind("55000", "LoadPublications", "skipped loading publication: p", ""),

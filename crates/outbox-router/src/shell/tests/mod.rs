@@ -52,7 +52,10 @@ use self::{
     walsender::Walsender,
 };
 use super::*;
-use crate::postgres::Fill;
+use crate::{
+    postgres::Fill,
+    tap::{self, TapShows},
+};
 
 const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
@@ -135,6 +138,8 @@ impl Fixture {
             published_at: Instant::now(),
         });
         let (stop, stopping) = watch::channel(Running::On);
+        // Without its other end nobody listens.
+        let (_, tap) = tap::taps(TapShows::Metadata);
         let test_waker = TestWaker::default();
         let (postgres, kafka) =
             (ScriptedPostgres::new(test_waker.clone()), ScriptedKafka::new(test_waker.clone()));
@@ -149,6 +154,7 @@ impl Fixture {
             monitor: events,
             reports,
             shutdown: stopping,
+            tap,
             clock,
         });
         let (watched, late) = watchdog(test_waker.clone());

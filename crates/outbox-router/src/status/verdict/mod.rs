@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use relay::{Failure, State};
+use relay::{Class, Failure, State};
 
-use super::Facts;
-use crate::{codes::hint, monitor::Blame, wording};
+use super::{Facts, reserve::Reserve, to_do::ToDo};
+use crate::{
+    codes::Advice,
+    monitor::{Blame, watch::figures::StandbySlot},
+    wording,
+};
 
 /// For how long nothing may move before that is the verdict. A slow answer of a broker takes
 /// seconds, and a rebalance of leaders less than half a minute.
@@ -67,24 +71,6 @@ impl Word {
     }
 }
 
-/// What a person has to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToDo {
-    /// The code of what is wrong, if it has one.
-    pub code: Option<&'static str>,
-    /// What is wrong.
-    pub message: String,
-    /// What to type; `None` where nothing helps but waiting.
-    pub hint: Option<String>,
-}
-
-impl ToDo {
-    fn of(failure: &Failure) -> Self {
-        let code = Some(failure.code.as_str());
-        Self { code, message: failure.message_with_causes(), hint: hint(failure) }
-    }
-}
-
 /// The verdict on the pipeline at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -94,8 +80,10 @@ pub struct Verdict {
     pub sentence: String,
     /// The code of the reason, where the verdict has one.
     pub code: Option<&'static str>,
-    /// Who has to act.
+    /// At which part of the pipeline it stands.
     pub blame: Blame,
+    /// Whether a person has to act before it goes on, rather than that part by itself.
+    pub needs_person: bool,
     /// What a person has to do; empty when nothing.
     pub to_do: Vec<ToDo>,
 }
@@ -105,9 +93,28 @@ impl Verdict {
     /// something is outstanding.
     pub fn of(facts: &Facts<'_>, stands: Duration) -> Self {
         let (word, sentence, reason) = judge(facts, stands);
-        let code = reason.map(|failure| failure.code.as_str());
-        Self { word, sentence, code, blame: facts.blame, to_do: to_do(facts, reason) }
+        let waits = (word == Word::Blocked && reason.is_none())
+            .then(|| facts.held_by_standbys.first())
+            .flatten();
+        let code = reason
+            .map(|failure| failure.code.as_str())
+            .or(waits.map(|_| Advice::StandbySlotMissing.as_str()));
+        let needs_person = word == Word::Failed
+            || waits.is_some()
+            || word != Word::Standby && reason.is_some_and(waits_for_person);
+        let to_do = to_do(facts, word, &sentence, reason);
+        Self { word, sentence, code, blame: facts.blame, needs_person, to_do }
     }
+
+    /// Who has to act: `person`, or the part of the pipeline at which it stands.
+    pub const fn acts(&self) -> &'static str {
+        if self.needs_person { "person" } else { self.blame.as_str() }
+    }
+}
+
+/// Whether nothing but a person removes the cause.
+fn waits_for_person(failure: &Failure) -> bool {
+    matches!(failure.class(), Class::Mendable | Class::Gap)
 }
 
 fn judge<'a>(facts: &Facts<'a>, stands: Duration) -> (Word, String, Option<&'a Failure>) {
@@ -128,6 +135,9 @@ fn judge<'a>(facts: &Facts<'a>, stands: Duration) -> (Word, String, Option<&'a F
         (State::Standby, _) => standby(facts),
         // It tries again by itself, for as long as it takes.
         (State::Starting, Some(reason)) => of(Word::Blocked, reason),
+        (State::Streaming, _) if let Some(first) = facts.held_by_standbys.first() => {
+            (Word::Blocked, held_back(first, facts.held_by_standbys.len()), None)
+        }
         _ if stands >= STALLED_AFTER => (Word::Stalled, stalled(facts, stands), None),
         (State::Starting, None) => (Word::CatchingUp, "the router connects".to_owned(), None),
         (State::Draining, _) => {
@@ -168,7 +178,8 @@ fn streaming<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
         .unwrap_or_default();
     let sentence = match (far, oldest) {
         (None, None) => {
-            let behind = behind.map(|bytes| format!(", {} behind", wording::bytes(bytes)));
+            // Without a number, which would be of the last reading: whoever reads the slot next to
+            // this sentence sees another.
             let held = facts.held();
             let held = (held.events > 0).then(|| {
                 let (events, keys) = (
@@ -177,11 +188,7 @@ fn streaming<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
                 );
                 format!("; {events} of {keys} are held")
             });
-            let sentence = format!(
-                "rows flow{}{}{unseen_too}",
-                behind.unwrap_or_default(),
-                held.unwrap_or_default()
-            );
+            let sentence = format!("rows flow{}{unseen_too}", held.unwrap_or_default());
             return (Word::Ok, sentence, unseen);
         }
         (Some(bytes), None) => format!("{} behind", wording::bytes(bytes)),
@@ -193,6 +200,19 @@ fn streaming<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
         ),
     };
     (Word::CatchingUp, format!("{sentence}{}{unseen_too}", waits_for(facts.blame)), unseen)
+}
+
+fn held_back(slot: &StandbySlot, number: usize) -> String {
+    let more = match number.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!(
+        "the walsender sends nothing that the standby of slot {} has not received{more}: the slot \
+         is {} (synchronized_standby_slots)",
+        slot.name,
+        slot.state.as_str()
+    )
 }
 
 fn stalled(facts: &Facts<'_>, stands: Duration) -> String {
@@ -219,15 +239,18 @@ fn named(failure: &Failure) -> String {
     format!("{} ({})", failure.message_with_causes(), failure.code)
 }
 
-fn to_do(facts: &Facts<'_>, reason: Option<&Failure>) -> Vec<ToDo> {
+fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
     let mut list: Vec<ToDo> = Vec::new();
     let defects = facts.monitor.findings.iter().filter(|finding| !finding.is_note());
-    for failure in reason.into_iter().chain(defects) {
-        let to_do = ToDo::of(failure);
+    list.extend(unexplained(word, sentence, facts));
+    let gap = facts.gap.map(ToDo::of_gap);
+    for to_do in gap.into_iter().chain(reason.into_iter().chain(defects).map(ToDo::of)) {
         if !list.iter().any(|known| known.code == to_do.code) {
             list.push(to_do);
         }
     }
+    list.extend(facts.held_by_standbys.iter().map(|slot| wait_for_standby(slot)));
+    list.extend(Reserve::of(facts.monitor).and_then(|reserve| reserve.to_do()));
     let held = facts.held();
     if held.events > 0 {
         let keys = wording::count(whole(held.keys), "key");
@@ -238,6 +261,29 @@ fn to_do(facts: &Facts<'_>, reason: Option<&Failure>) -> Vec<ToDo> {
         });
     }
     list
+}
+
+/// What nothing names a cause of.
+fn unexplained(word: Word, sentence: &str, facts: &Facts<'_>) -> Option<ToDo> {
+    let hint = match word {
+        Word::Failed if facts.stale_task.is_some() => "keep the log, and restart the router",
+        Word::Stalled => "outbox-router doctor",
+        Word::Ok | Word::CatchingUp | Word::Blocked | Word::Standby | Word::Failed => return None,
+    };
+    Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint.to_owned()) })
+}
+
+fn wait_for_standby(slot: &StandbySlot) -> ToDo {
+    let (name, state) = (&slot.name, slot.state.as_str());
+    ToDo {
+        code: Some(Advice::StandbySlotMissing.as_str()),
+        message: format!("synchronized_standby_slots names {name}, and that slot is {state}"),
+        hint: Some(format!(
+            "start the standby that streams from {name} again; or, if it is gone for good, take \
+             {name} out of synchronized_standby_slots (alter system set \
+             synchronized_standby_slots), then select pg_reload_conf()"
+        )),
+    }
 }
 
 fn whole(count: u64) -> i64 {

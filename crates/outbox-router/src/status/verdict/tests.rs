@@ -1,5 +1,5 @@
 use relay::{
-    Case, Code, Snapshot, Window,
+    Case, Code, Lsn, Snapshot, Window,
     source::{Gap, Interval, Mark},
     testing::samples::{empty_snapshot, slot, snapshot},
 };
@@ -9,7 +9,13 @@ use relay::HeldLimits;
 
 use super::*;
 use crate::{
-    monitor::{MonitorReport, ObservedSlot, RelayReport, SlotHealth, Thresholds},
+    monitor::{
+        MonitorReport, ObservedSlot, Polled, RelayReport, SlotHealth, Thresholds,
+        watch::{
+            LastSlot,
+            figures::{OtherSlots, SlotFigures, StandbySlot, StandbySlotState, Standbys},
+        },
+    },
     status::Limits,
 };
 
@@ -46,7 +52,7 @@ fn because(state: State, failure: Failure) -> Snapshot {
 #[test]
 fn rows_that_flow_are_ok_and_a_backlog_is_catching_up() {
     let ok = judged(empty_snapshot(State::Streaming), &seen(near()));
-    assert_eq!((ok.word, ok.sentence.as_str()), (Word::Ok, "rows flow, 0 B behind"));
+    assert_eq!((ok.word, ok.sentence.as_str()), (Word::Ok, "rows flow"));
     assert_eq!((ok.blame, ok.to_do.len()), (Blame::Nobody, 0));
     let behind = judged(snapshot(State::Streaming), &seen(slot()));
     assert_eq!(behind.word, Word::CatchingUp);
@@ -66,21 +72,100 @@ fn what_is_wrong_is_named_with_its_code_and_what_to_type() {
     assert_eq!(blocked.sentence, "topic x does not exist (K010)");
     assert!(blocked.to_do[0].hint.is_some());
     let row = judged(because(State::Failed, Failure::new(Code::KeyIsNull, "x")), &seen(near()));
-    assert_eq!((row.word, row.blame), (Word::Failed, Blame::Router));
+    assert_eq!((row.word, row.blame, row.acts()), (Word::Failed, Blame::Router, "person"));
     let away = Failure::new(Code::ServerUnreachable, "refused");
     let starting = judged(because(State::Starting, away), &MonitorReport::initial(Instant::now()));
     assert_eq!((starting.word, starting.blame), (Word::Blocked, Blame::Postgres));
+    assert_eq!(starting.acts(), "postgresql", "it comes back, and the router goes on");
+    // Before the first session the router looks for it again and again.
+    let missing = because(State::Starting, Failure::new(Code::SlotMissing, "gone"));
+    let missing = judged(missing, &MonitorReport::initial(Instant::now()));
+    assert_eq!((missing.word, missing.acts()), (Word::Blocked, "person"));
 }
 
 /// The streaming task may not have acted on it yet.
 #[test]
 fn a_gap_fails_whatever_the_state_is() {
-    let mark = Mark { lsn: relay::Lsn::from_u64(1), at: None };
+    let mark = Mark { lsn: Lsn::from_u64(1), at: None };
     let interval = Interval { from: None, to: mark };
     let gap = Gap::new(Failure::new(Code::SlotMissing, "gone"), interval);
     let monitor = MonitorReport { gap: Some(gap), ..seen(near()) };
     let verdict = judged(empty_snapshot(State::Streaming), &monitor);
     assert_eq!((verdict.word, verdict.code), (Word::Failed, Some("P010")));
+    assert_eq!((verdict.acts(), verdict.to_do.len()), ("person", 1));
+    let hint = verdict.to_do[0].hint.as_deref().unwrap();
+    assert!(hint.contains("accept --gap P010@0/1 gives them up"), "{hint}");
+}
+
+fn with_figures(slot: SlotHealth, standbys: Option<Standbys>, keep: Option<u64>) -> MonitorReport {
+    let read = Polled { at: Instant::now(), wall: std::time::SystemTime::now() };
+    let limits = crate::monitor::watch::figures::Limits {
+        wal_keep_bytes: keep,
+        idle_timeout_seconds: None,
+        wal_sender_timeout_seconds: None,
+        slots_max: 10,
+        slots_used: 1,
+    };
+    let other_slots = OtherSlots { inactive: 0, largest: None };
+    let mut monitor = seen(slot.clone());
+    monitor.watch.figures = Some(SlotFigures {
+        read,
+        limits,
+        spill: None,
+        pins: Vec::new(),
+        other_slots,
+        catalog_xmin_age: None,
+        standbys,
+        wal_directory: None,
+        denied: Vec::new(),
+    });
+    let slot = Some(slot);
+    monitor.watch.last =
+        Some(LastSlot { read, server_clock: 0.0, slot, rates: None, to_limit: None });
+    monitor
+}
+
+#[test]
+fn a_walsender_that_waits_for_a_standby_is_blocked_by_its_slot() {
+    let standby = StandbySlot {
+        name: "replica_1".to_owned(),
+        state: StandbySlotState::Inactive,
+        bytes_behind: Some(300),
+    };
+    let standbys = Standbys { failover: true, named: vec![standby], active_physical_slots: 0 };
+    let position = slot().confirmed_flush_lsn.unwrap();
+    let end = Lsn::from_u64(position.as_u64() + 300);
+    let slot = SlotHealth { current_wal_lsn: end, ..near() };
+    let monitor = with_figures(slot, Some(standbys), None);
+    let quiet = |received| Snapshot {
+        received,
+        settled: received,
+        confirmed: position,
+        ..empty_snapshot(State::Streaming)
+    };
+    let waits = judged(quiet(position), &monitor);
+    assert_eq!((waits.word, waits.code), (Word::Blocked, Some("D015")));
+    assert_eq!((waits.blame, waits.acts()), (Blame::Postgres, "person"));
+    assert!(waits.sentence.contains("the standby of slot replica_1 has not"), "{waits:?}");
+    assert!(waits.to_do[0].hint.as_deref().unwrap().starts_with("start the standby"), "{waits:?}");
+    // The standby is gone, and has received what there is.
+    let well = judged(quiet(end), &monitor);
+    assert_eq!((well.word, well.to_do.len()), (Word::Ok, 0));
+}
+
+/// The page shows the same list.
+#[test]
+fn a_slot_that_the_next_checkpoint_takes_is_to_do_while_rows_flow() {
+    let slot = SlotHealth {
+        wal_status: relay::source::WalStatus::Unreserved,
+        safe_wal_bytes: Some(0),
+        ..near()
+    };
+    let verdict =
+        judged(empty_snapshot(State::Streaming), &with_figures(slot, None, Some(8 << 20)));
+    assert_eq!((verdict.word, verdict.to_do[0].code), (Word::Ok, Some("D013")));
+    let hint = verdict.to_do[0].hint.as_deref().unwrap();
+    assert!(hint.contains("max_slot_wal_keep_size = '20MB'"), "{hint}");
 }
 
 #[test]
@@ -88,6 +173,7 @@ fn a_stall_is_named_only_where_nothing_else_explains_it() {
     let stands = STALLED_AFTER;
     let stalled = judged_after(snapshot(State::Streaming), &seen(slot()), stands);
     assert_eq!(stalled.word, Word::Stalled);
+    assert_eq!(stalled.to_do[0].hint.as_deref(), Some("outbox-router doctor"));
     assert!(
         stalled.sentence.starts_with("no position has moved for 60 s, 60.0 MiB behind"),
         "{stalled:?}"
@@ -136,4 +222,6 @@ fn a_task_that_hangs_fails() {
     let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS, Instant::now()), Duration::ZERO);
     assert_eq!((verdict.word, verdict.code), (Word::Failed, None));
     assert!(verdict.sentence.contains("streaming task"), "{verdict:?}");
+    let hint = verdict.to_do[0].hint.as_deref();
+    assert_eq!((hint, verdict.acts()), (Some("keep the log, and restart the router"), "person"));
 }

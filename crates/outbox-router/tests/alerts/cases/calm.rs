@@ -61,6 +61,14 @@ const SERIES: &[(&str, &str)] = &[
         r#"outbox_slot_last_poll_timestamp_seconds{pipeline="shop",slot="s",instance="b"}"#,
         "0+15x240",
     ),
+    (
+        r#"outbox_slot_figures_last_poll_timestamp_seconds{pipeline="shop",slot="s",instance="a"}"#,
+        "0+15x240",
+    ),
+    (r#"outbox_verdict{pipeline="shop",verdict="ok",instance="a"}"#, "0x2 1x240"),
+    (r#"outbox_verdict{pipeline="shop",verdict="catching_up",instance="a"}"#, "1x2 0x240"),
+    (r#"outbox_verdict{pipeline="shop",verdict="failed",instance="a"}"#, "0x242"),
+    (r#"outbox_verdict{pipeline="shop",verdict="standby",instance="b"}"#, "1x242"),
     (r#"outbox_slot_seconds_to_limit{pipeline="shop",slot="s",instance="a"}"#, "1e18x240"),
     (
         r#"outbox_slot_wal_status{pipeline="shop",slot="s",wal_status="reserved",instance="a"}"#,
@@ -83,6 +91,7 @@ const SERIES: &[(&str, &str)] = &[
         "0+15x240",
     ),
     (r#"outbox_retention_keep_seconds{pipeline="shop",instance="a"}"#, "86400x240"),
+    (r#"outbox_table_bytes{pipeline="shop",table="public.outbox",instance="a"}"#, "16384x240"),
     (r#"outbox_table_rows{pipeline="shop",table="public.outbox",instance="a"}"#, "1000x240"),
     (
         r#"outbox_table_oldest_row_seconds{pipeline="shop",table="public.outbox",instance="a"}"#,

@@ -4,8 +4,10 @@ mod calm;
 mod delivery;
 mod held;
 mod one_pipeline;
+mod restart;
 mod retention;
 mod routers;
+mod scrape;
 mod slot;
 mod wal;
 
@@ -16,7 +18,16 @@ use crate::case::Case;
 
 /// The cases of the rules for every pipeline.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
-    [routers::CASES, delivery::CASES, slot::CASES, wal::CASES, held::CASES, retention::CASES]
-        .into_iter()
-        .flatten()
+    [
+        routers::CASES,
+        delivery::CASES,
+        slot::CASES,
+        wal::CASES,
+        held::CASES,
+        retention::CASES,
+        restart::CASES,
+        scrape::CASES,
+    ]
+    .into_iter()
+    .flatten()
 }

@@ -60,9 +60,38 @@ pub(crate) const CASES: &[Case] = &[
                 "OutboxTableGrows",
                 &[Fired(
                     "severity=warning pipeline=shop table=public.outbox",
-                    "outbox table public.outbox grows, and has rows that should be gone",
+                    "outbox table public.outbox grows, and its rows are not removed",
                 )],
             ),
         ],
     },
+    Case {
+        name: "without retention a table only grows; others are level, swept, or young",
+        interval: "5m",
+        series: &[
+            // 200 MiB a day, and 1 MiB a day.
+            (r#"outbox_table_bytes{pipeline="shop",table="public.outbox"}"#, "0+728178x2880"),
+            (r#"outbox_table_bytes{pipeline="slow",table="public.outbox"}"#, "0+3641x2880"),
+            (r#"outbox_table_bytes{pipeline="level",table="public.outbox"}"#, "9000000000x2880"),
+            (r#"outbox_table_bytes{pipeline="swept",table="public.outbox"}"#, "0+728178x2880"),
+            (r#"outbox_retention_keep_seconds{pipeline="swept"}"#, "86400x2880"),
+            // Linear growth for days, with retention on, from the beginning of the table.
+            (r#"outbox_table_rows{pipeline="stuck",table="public.outbox"}"#, "0+100x2880"),
+            (
+                r#"outbox_table_oldest_row_seconds{pipeline="stuck",table="public.outbox"}"#,
+                "0+300x2880",
+            ),
+            (r#"outbox_retention_keep_seconds{pipeline="stuck"}"#, "86400x2880"),
+        ],
+        checks: &[
+            quiet("20h", "OutboxTableGrows"),
+            fires("30h", "OutboxTableGrows", &[STUCK_GROWS]),
+            fires("8d", "OutboxTableGrows", &[STUCK_GROWS, SHOP_GROWS]),
+            fires("9d", "OutboxTableGrows", &[STUCK_GROWS, SHOP_GROWS]),
+        ],
+    },
 ];
+
+const GROWS: &str = "outbox table public.outbox grows, and its rows are not removed";
+const STUCK_GROWS: Fired = Fired("severity=warning pipeline=stuck table=public.outbox", GROWS);
+const SHOP_GROWS: Fired = Fired("severity=warning pipeline=shop table=public.outbox", GROWS);

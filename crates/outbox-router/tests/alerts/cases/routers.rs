@@ -56,7 +56,7 @@ pub(crate) const CASES: &[Case] = &[
         checks: &[
             quiet("2m15s", "OutboxNotConnected"),
             fires(
-                "4m",
+                "4m30s",
                 "OutboxNotConnected",
                 &[Fired("severity=critical pipeline=shop", "pipeline shop gets no connection")],
             ),
@@ -98,7 +98,7 @@ pub(crate) const CASES: &[Case] = &[
         checks: &[
             quiet("2m30s", "OutboxBlocked"),
             fires(
-                "4m",
+                "4m30s",
                 "OutboxBlocked",
                 &[Fired("severity=critical pipeline=shop", "pipeline shop is blocked by Kafka")],
             ),
@@ -131,7 +131,7 @@ pub(crate) const CASES: &[Case] = &[
         checks: &[
             quiet("2m30s", "OutboxFailed"),
             fires(
-                "4m",
+                "4m45s",
                 "OutboxFailed",
                 &[Fired(
                     "severity=critical pipeline=shop",

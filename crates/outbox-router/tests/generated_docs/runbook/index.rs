@@ -22,7 +22,11 @@ long until PostgreSQL invalidates it, and what to type. Rows stay in the tables;
 while they and the slot are there.
 
 *critical* wakes somebody: events do not flow, or will soon be lost. *warning* can wait for the \
-day.
+day. The rules hold for scrape intervals of up to a minute; an alert comes one or two intervals \
+after the time below.
+
+HOST in `http://HOST:8788/status.json` is an IP address, `localhost`, or a name in `admin.hosts`; \
+probes and `/metrics` answer under every name.
 
 ## Alerts
 

@@ -7,6 +7,7 @@ mod pins;
 mod rights;
 mod slow;
 mod standbys;
+mod tables;
 mod unreachable;
 
 use outbox_router::monitor::{

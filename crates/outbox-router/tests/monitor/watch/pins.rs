@@ -1,6 +1,9 @@
 //! Who holds the slot back.
 
+use std::time::Duration;
+
 use outbox_router::monitor::pins::PinHolder;
+use testbed::postgres::ShutdownMode;
 
 use super::{any_figures, monitor, server, until_figures};
 
@@ -49,7 +52,7 @@ async fn open_transactions_are_named_with_what_ends_them_the_oldest_first() {
 
 #[tokio::test]
 async fn a_slot_that_retains_far_more_than_is_unconfirmed_names_the_oldest_transaction() {
-    let (server, session) = server(15, &[]).await;
+    let (mut server, session) = server(15, &[]).await;
     let mut monitor = monitor(&server);
     let idle = server.connect().await.unwrap();
     idle.batch_execute("begin; insert into n values (1)").await.unwrap();
@@ -64,4 +67,16 @@ async fn a_slot_that_retains_far_more_than_is_unconfirmed_names_the_oldest_trans
     let (pin, figures) = (report.pin.unwrap(), report.watch.figures.unwrap());
     assert_eq!(Some(&pin), figures.pins.first());
     assert_eq!(pin.state.as_deref(), Some("idle in transaction"));
+    // An alert on it does not end because nobody looks any more: the figures alone are not read,
+    // and then nothing is.
+    session.batch_execute("alter function pg_ls_waldir() rename to gone").await.unwrap();
+    let slow = monitor.until("a note", |report| report.watch.trouble.is_some()).await;
+    assert_eq!(slow.pin.map(|seen| seen.holder), Some(pin.holder.clone()));
+    session.batch_execute("alter function gone() rename to pg_ls_waldir").await.unwrap();
+    monitor.until("figures again", |report| report.watch.trouble.is_none()).await;
+    drop((idle, session));
+    server.stop(ShutdownMode::Immediate, Duration::from_secs(30)).await.unwrap();
+    let down = monitor.until("trouble", |report| report.trouble.is_some()).await;
+    assert_eq!(down.pin.map(|seen| seen.holder), Some(pin.holder));
+    assert_eq!(down.decided, Some(0));
 }

@@ -3,20 +3,23 @@
 use std::{io::Write as _, net::TcpStream};
 
 use outbox_router::monitor::watch::figures::{StandbySlot, StandbySlotState, Standbys};
-use testbed::postgres::PostgresServer;
+use testbed::postgres::{DatabaseSession, PostgresServer};
 
 use super::{any_figures, monitor, server, until_figures};
 
 /// Streams from a physical slot as a standby does, without reading what comes, until the socket is
 /// closed. The prebuilt servers come without `pg_receivewal`.
-async fn receive(server: &PostgresServer, slot: &str) -> TcpStream {
+///
+/// It begins where WAL is flushed: further on, where it is only written, the server refuses.
+async fn receive(server: &PostgresServer, session: &DatabaseSession, slot: &str) -> TcpStream {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let parameters = b"user\0postgres\0replication\0true\0\0";
     let mut startup = Vec::new();
     startup.extend(u32::try_from(8 + parameters.len()).unwrap().to_be_bytes());
     startup.extend(196_608_u32.to_be_bytes());
     startup.extend(parameters);
-    let lsn = server.current_wal_lsn().await.unwrap();
+    let flushed = "select pg_current_wal_flush_lsn()::text";
+    let lsn: String = session.query_one(flushed, &[]).await.unwrap().get(0);
     let command = format!("START_REPLICATION SLOT {slot} PHYSICAL {lsn}\0");
     startup.push(b'Q');
     startup.extend(u32::try_from(4 + command.len()).unwrap().to_be_bytes());
@@ -48,7 +51,7 @@ async fn a_named_slot_that_is_missing_or_unused_blocks_a_failover_slot() {
         session.batch_execute(slots).await.unwrap();
         let names = [("synchronized_standby_slots", "near, \"gone\",far")];
         server.set(&names).await.unwrap();
-        let _receiver = receive(&server, "near").await;
+        let _receiver = receive(&server, &session, "near").await;
         let report = until_figures(&mut monitor, "a standby", |figures| {
             figures.standbys.as_ref().is_some_and(|standbys| standbys.active_physical_slots == 1)
         })

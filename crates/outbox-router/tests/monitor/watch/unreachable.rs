@@ -21,7 +21,7 @@ async fn the_last_values_stay_while_the_server_is_down() {
         server.stop(ShutdownMode::Immediate, Duration::from_secs(30)).await.unwrap();
         let down = monitor.until("trouble", |report| report.trouble.is_some()).await;
         assert_eq!(down.slot, ObservedSlot::Unknown);
-        assert_eq!((down.rates, down.seconds_to_limit, down.pin), (None, None, None));
+        assert_eq!((down.rates, down.seconds_to_limit), (None, None));
         let last = down.watch.last.clone().unwrap();
         assert_eq!(Some(last.read), down.polled_at);
         let slot = before.slot.health().unwrap();

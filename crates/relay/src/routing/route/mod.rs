@@ -2,12 +2,12 @@
 //! bytes; what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused
 //! from row to row.
 
-use std::num::NonZeroI32;
+use std::{borrow::Cow, num::NonZeroI32};
 
 use pgoutput::{PgTimestamp, TupleColumns};
 
 use crate::{
-    failure::{Case, Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::{
         columns::{Columns, Encoding, Event, Value},
         headers::{Headers, RowHeaders},
@@ -259,7 +259,8 @@ impl TableRouter {
 
     #[cold]
     pub(crate) fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
-        Failure::new(code, format!("{} of {}: {what}", name_of_row(event), self.table.name))
+        let what = format!("{} of {}: {what}", name_of_row(event), self.table.name);
+        naming_row(Failure::new(code, what), event)
     }
 }
 
@@ -270,15 +271,31 @@ const ID_SHOWN_MAX: usize = 64;
 /// How messages name a row: by its id, the only value of a row that they may show. An id is shown
 /// only if it looks like one: when `columns.id` names the wrong column, the value may be a payload.
 pub(crate) fn name_of_row(event: &Event<'_>) -> String {
+    match (shown_id(event), event.get(Role::Id)) {
+        (Some(id), _) => format!("the row with id {id}"),
+        (None, Value::Some(id, _)) => {
+            format!("a row whose id of {} bytes is not shown, since it is not plain text", id.len())
+        }
+        (None, Value::Null | Value::Absent) => "a row without an id".to_owned(),
+    }
+}
+
+/// Adds the id that the message shows, so that a remedy can contain it.
+pub(crate) fn naming_row(failure: Failure, event: &Event<'_>) -> Failure {
+    match shown_id(event) {
+        Some(id) => failure.naming(Name::RowId, id),
+        None => failure,
+    }
+}
+
+/// The id, where it may be shown. A shell takes it as it stands, too.
+fn shown_id<'e>(event: &Event<'e>) -> Option<Cow<'e, str>> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     match event.get(Role::Id) {
         Value::Some(id, _) if id.len() <= ID_SHOWN_MAX && id.iter().all(is_plain) => {
-            format!("the row with id {}", String::from_utf8_lossy(id))
+            Some(String::from_utf8_lossy(id))
         }
-        Value::Some(id, _) => {
-            format!("a row whose id of {} bytes is not shown, since it is not plain text", id.len())
-        }
-        Value::Null | Value::Absent => "a row without an id".to_owned(),
+        Value::Some(..) | Value::Null | Value::Absent => None,
     }
 }
 

@@ -196,6 +196,7 @@ fn an_illegal_aggregate_type_is_reported_by_table_column_length_and_place_and_ne
     let expected = "the row with id da8d6de6 of public.outbox: column payload (28 characters) \
                 makes an illegal topic name: character 7 is a space";
     assert!(failure.message.starts_with(expected), "{failure}");
+    assert_eq!(failure.names.get(crate::Name::RowId), Some("da8d6de6"), "for the remedy");
     assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
 }
 

@@ -14,10 +14,11 @@ use std::{future::Future, path::Path, time::Duration};
 
 use relay::{Code, Failure};
 
-use super::facts::{Facts, Part, WitnessFacts};
+use super::facts::{Facts, Part, RouterFacts, WitnessFacts};
 use crate::{
     cli::{
         connect::Access,
+        router_status,
         witness::{PipelineRecords, Records},
     },
     config::{Environment, Loaded},
@@ -49,7 +50,9 @@ pub(super) async fn facts(
     let in_use = known.map(|witness| witness.partitions.keys().cloned().collect());
     let read = kafka::facts(config, templates, in_use.unwrap_or_default());
     let kafka = within(Code::KafkaUnreachable, "Kafka", read).await;
-    Facts { configuration, postgres, kafka, witness }
+    let router = router_status::read(config).await;
+    let router = router.as_ref().and_then(RouterFacts::of);
+    Facts { configuration, postgres, kafka, witness, router }
 }
 
 async fn witness(records: Records) -> Part<WitnessFacts> {

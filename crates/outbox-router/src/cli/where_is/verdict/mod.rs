@@ -14,7 +14,7 @@ use crate::{
         explain_row::Placement,
         status::{Flow, Why},
     },
-    codes::hint,
+    codes::{ADMIN, hint},
     wording,
 };
 
@@ -26,7 +26,9 @@ pub(super) enum State {
     InFlight,
     Waiting,
     NotCommitted,
-    BeforeSlot,
+    /// Nothing in the topic is as old. A topic that was made again and a slot that is younger than
+    /// the row look the same.
+    BeforeTopic,
     Missing,
     Expired,
     Held,
@@ -57,7 +59,7 @@ impl State {
             Self::InFlight => "in flight",
             Self::Waiting => "waiting",
             Self::NotCommitted => "not committed",
-            Self::BeforeSlot => "before the slot",
+            Self::BeforeTopic => "before the topic",
             Self::Missing => "missing",
             Self::Expired => "expired",
             Self::Held => "held",
@@ -276,14 +278,24 @@ fn confirmed(event: &Event, stream: &Stream) -> Verdict {
             "confirmed; {} is compacted, and keeps the last record of each key alone",
             topic.name
         )),
-        (_, Some(topic)) if topic.left == Left::AllYounger => State::BeforeSlot.because(format!(
-            "nothing in {} is as old: the row was written before the slot was created, or before \
-             the position that it began at",
-            topic.name
-        )),
+        (_, Some(topic)) if topic.left == Left::AllYounger => before_topic(event, topic),
         (_, Some(topic)) => missing(format!("{} does not have it", topic.name)),
         (_, None) => missing("its topic is not known".to_owned()),
     }
+}
+
+/// Nobody wrote down when the slot was created, so a topic that was deleted and made again cannot
+/// be told from a row that is older than the slot. What sends the event is the same.
+fn before_topic(event: &Event, topic: &TopicState) -> Verdict {
+    let verdict = State::BeforeTopic.because(format!(
+        "the slot has passed it, and {} does not have it, nor anything as old: its records were \
+         removed, as when a topic is deleted and made again, or the row was written before the slot \
+         was created",
+        topic.name
+    ));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    let id = if event.id.chars().all(is_plain) { event.id.as_str() } else { "ID" };
+    Verdict { hint: Some(format!("to send it: outbox-router replay --id {id} {ADMIN}")), ..verdict }
 }
 
 fn expired(topic: &TopicState) -> Verdict {
@@ -303,107 +315,4 @@ fn expired(topic: &TopicState) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use relay::TopicName;
-
-    use super::*;
-    use crate::{
-        cli::{
-            status::{AtRisk, OpenGap, Summary},
-            where_is::evidence::{Interval, tests::row},
-        },
-        kafka::Retention,
-    };
-
-    fn stream(flow: Flow) -> Stream {
-        let summary = Summary { flow, first: None, left_out: None, gaps: Vec::new() };
-        Stream { summary, confirmed: Some(Lsn::from_u64(7)), gaps: Vec::new() }
-    }
-
-    fn topic(low: i64, left: Left, retention: Retention) -> TopicState {
-        TopicState { name: TopicName::new("t").unwrap(), low, left, age_ms: 5_000, retention }
-    }
-
-    fn event(written_ms: i64) -> Event {
-        Event { row: Some(row(Some(written_ms))), ending: Some(Ending::Read), ..Event::default() }
-    }
-
-    fn state(event: &Event, stream: &Stream) -> State {
-        judge(event, Some(stream), "").state
-    }
-
-    #[test]
-    fn what_is_not_confirmed_is_in_flight_where_a_router_runs_and_waits_elsewhere() {
-        assert_eq!(state(&event(1), &stream(Flow::Running)), State::InFlight);
-        assert_eq!(state(&event(1), &stream(Flow::Stopped)), State::Waiting);
-        assert_eq!(state(&event(1), &stream(Flow::NoSlot)), State::Waiting);
-    }
-
-    #[test]
-    fn what_is_confirmed_and_not_there_has_a_cause_by_what_the_topic_has_left() {
-        let confirmed = |topic| Event { is_confirmed: true, topic: Some(topic), ..event(1) };
-        let state = |event: &Event| state(event, &stream(Flow::Running));
-        let keeps = Retention::default;
-        let compacted = || Retention { is_compacted: true, ..keeps() };
-        for (topic, expected) in [
-            (topic(0, Left::AsOld, keeps()), State::Missing),
-            (topic(3, Left::AsOld, keeps()), State::Missing),
-            (topic(3, Left::Younger, keeps()), State::Expired),
-            (topic(0, Left::Younger, keeps()), State::Missing),
-            (topic(0, Left::AllYounger, keeps()), State::BeforeSlot),
-            (topic(0, Left::AllYounger, compacted()), State::Expired),
-            (topic(0, Left::AsOld, compacted()), State::Expired),
-        ] {
-            assert_eq!(state(&confirmed(topic.clone())), expected, "{topic:?}");
-        }
-        let unread =
-            Event { ending: Some(Ending::TimeUp), ..confirmed(topic(0, Left::AsOld, keeps())) };
-        assert_eq!(state(&unread), State::Unknown, "not every record was read");
-    }
-
-    #[test]
-    fn a_retention_that_is_longer_than_the_events_age_has_deleted_nothing() {
-        let reason = |millis| {
-            let retention = Retention { millis: Some(millis), ..Retention::default() };
-            expired(&topic(3, Left::Younger, retention)).reason
-        };
-        assert!(reason(5_000).contains("(retention.ms=5000, 5 s)"), "{}", reason(5_000));
-        assert!(reason(5_001).contains("(somebody has told it to)"), "{}", reason(5_001));
-    }
-
-    #[test]
-    fn a_row_lies_in_a_gap_by_its_time_and_after_it_where_there_is_no_slot() {
-        let gap = OpenGap {
-            name: "P010@0/1".to_owned(),
-            code: "P010".to_owned(),
-            message: "gone".to_owned(),
-            hint: Some("accept".to_owned()),
-            at_risk: AtRisk { from: None, to: None },
-        };
-        let with_gap = |flow, from, to| {
-            let gaps = vec![(Interval { from, to }, gap.clone())];
-            Stream { gaps, ..stream(flow) }
-        };
-        let within = with_gap(Flow::Stopped, Some(1_000), Some(2_000));
-        assert_eq!(state(&event(1_000), &within), State::Gap);
-        assert_eq!(state(&event(2_999), &within), State::Gap, "the fraction is not written");
-        assert_eq!(state(&event(999), &within), State::Waiting);
-        assert_eq!(state(&event(3_000), &within), State::Waiting);
-        assert_eq!(state(&event(1), &with_gap(Flow::Stopped, None, None)), State::Gap);
-        let no_slot = with_gap(Flow::NoSlot, Some(1_000), Some(2_000));
-        assert_eq!(state(&event(3_000), &no_slot), State::Gap);
-        let verdict = judge(&event(1_000), Some(&within), "");
-        assert_eq!(
-            (verdict.code.as_deref(), verdict.hint.as_deref()),
-            (Some("P010"), Some("accept"))
-        );
-    }
-
-    #[test]
-    fn a_state_has_one_word_for_programs() {
-        assert_eq!(State::BeforeSlot.word(), "before_slot");
-        assert_eq!(State::InFlight.word(), "in_flight");
-        assert_eq!(State::DeadLettered.word(), "dead_lettered");
-        assert_eq!(State::NotCommitted.word(), "not_committed");
-    }
-}
+mod tests;

@@ -1,0 +1,49 @@
+//! The whole page, complete without a script.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::{blocks::BLOCKS, format, shape, shown::Shown};
+
+/// Paths of what the page loads.
+pub(super) const STYLE: &str = "/page/style.css";
+pub(super) const SCRIPT: &str = "/page/script.js";
+pub(super) const EVENTS: &str = "/page/events";
+
+pub(super) fn document(shown: &Shown<'_>) -> Markup {
+    let name = &shown.status.name;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                title { (shown.word.title()) " · " (name) }
+                link rel="icon" id="icon" href=(shape::icon(shown.word));
+                link rel="stylesheet" href=(STYLE);
+                script src=(SCRIPT) defer {}
+                noscript { meta http-equiv="refresh" content="5"; }
+            }
+            body data-name=(name) data-events=(EVENTS) data-at=(format::time(shown.now, shown.now)) {
+                div id="lost" role="alert" hidden data-icon=(shape::icon_without_answer()) {
+                    strong { "No answer from the router since " time id="lost-since" {} " UTC." }
+                    " What is below is of then."
+                }
+                p id="spoken" class="spoken" role="status" aria-live="polite" {}
+                main {
+                    @for block in BLOCKS { ((block.render)(shown)) }
+                }
+                footer {
+                    p { "outbox-router " (shown.status.version) " · read-only; times are UTC" }
+                    nav aria-label="Other answers" {
+                        a href="/status.json" { "/status.json" }
+                        a href="/metrics" { "/metrics" }
+                        a href="/readyz?verbose" { "/readyz" }
+                        a href="/livez?verbose" { "/livez" }
+                    }
+                }
+            }
+        }
+    }
+}

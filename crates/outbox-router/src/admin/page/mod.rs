@@ -1,0 +1,37 @@
+//! The page at `/`, for people: verdict, flow with the blame, slot, latency, topics, what is stuck,
+//! and the verdicts before. It shows what `/status.json` has, from the same document, so the two
+//! cannot disagree; of events it shows counts, and no content.
+//!
+//! The server renders all of it: [`document`] is complete without a script. The page consists of
+//! blocks, each an element with an id, and a stream of server-sent events ([`live`]) sends the
+//! blocks that have changed. So there is one renderer, and the script only replaces elements.
+//!
+//! Style and script are files of their own, because the policy of the page ([`answers`]) allows
+//! nothing inline and nothing from elsewhere. Lines and bars are SVG with attributes only.
+
+mod answers;
+mod blocks;
+mod bounds;
+mod command;
+mod document;
+mod figure;
+mod flow;
+mod format;
+mod head;
+mod histogram;
+mod lag_bar;
+mod latency;
+mod live;
+mod shape;
+mod shown;
+mod slot;
+mod sparkline;
+mod stuck;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod to_do;
+mod topics;
+mod verdict;
+
+pub(super) use answers::routes;

@@ -1,0 +1,70 @@
+//! How large the outbox tables are, as PostgreSQL keeps count. Retention reads the same and more of
+//! the tables that it sweeps; where it is off, nothing else shows that a table only grows.
+//!
+//! It costs a look at the catalog and at the size of each file, needs no right to the tables, and
+//! is asked once a minute.
+
+use std::collections::BTreeMap;
+
+use relay::{TableName, source::Catalog};
+use tokio_postgres::{Client, Error};
+
+/// The size of an outbox table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSize {
+    /// The table.
+    pub name: TableName,
+    /// Its rows, as PostgreSQL estimates them, of all partitions.
+    pub rows: u64,
+    /// Its bytes on disk, with its indexes, of all partitions.
+    pub bytes: u64,
+}
+
+/// The size of a file is asked under a lock that a rewrite of the table refuses for as long as it
+/// takes; the slot is more important.
+const BEGIN: &str = "\
+    begin read only; set local lock_timeout = '200ms'; set local statement_timeout = '1s'; \
+    set local jit = off";
+
+const SIZES: &str = "\
+    select t.oid, \
+      coalesce(sum(case when s.n_live_tup > 0 then s.n_live_tup \
+        else greatest(c.reltuples, 0) end), 0)::int8 as rows, \
+      coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 as bytes \
+    from unnest($1::oid[]) t (oid) \
+    cross join lateral ( \
+      select relid::oid as oid from pg_partition_tree(t.oid) where isleaf union select t.oid) r \
+    join pg_class c on c.oid = r.oid and c.relkind = 'r' \
+    left join pg_stat_all_tables s on s.relid = c.oid \
+    group by 1";
+
+/// Reads the sizes of the tables of `catalog`; `None` where PostgreSQL did not say.
+pub(super) async fn sizes(client: &Client, catalog: &Catalog) -> Option<Vec<TableSize>> {
+    let read = read(client, catalog).await;
+    if let Err(error) = &read {
+        tracing::debug!(%error, "the sizes of the outbox tables cannot be read");
+        // Where the connection broke, the next reading finds that.
+        let _ended = client.batch_execute("rollback").await;
+    }
+    read.ok()
+}
+
+async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<TableSize>, Error> {
+    let names: BTreeMap<u32, &TableName> =
+        catalog.relations.iter().map(|table| (table.oid.as_u32(), &table.name)).collect();
+    let oids: Vec<u32> = names.keys().copied().collect();
+    client.batch_execute(BEGIN).await?;
+    let mut sizes = Vec::with_capacity(oids.len());
+    for row in client.query(SIZES, &[&oids]).await? {
+        let oid: u32 = row.try_get("oid")?;
+        let whole = |column| {
+            row.try_get::<_, i64>(column).map(|value| u64::try_from(value).unwrap_or_default())
+        };
+        let (rows, bytes) = (whole("rows")?, whole("bytes")?);
+        if let Some(name) = names.get(&oid) {
+            sizes.push(TableSize { name: (*name).clone(), rows, bytes });
+        }
+    }
+    client.batch_execute("commit").await?;
+    Ok(sizes)
+}

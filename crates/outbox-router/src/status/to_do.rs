@@ -1,0 +1,29 @@
+//! What a person has to do, as verdict, page, `/status.json` and `outbox-router status` show it.
+
+use relay::{Failure, source::Gap};
+
+use crate::codes::{hint, hint_of_open};
+
+/// What a person has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToDo {
+    /// The code of what is wrong, if it has one.
+    pub code: Option<&'static str>,
+    /// What is wrong.
+    pub message: String,
+    /// What to type; `None` where nothing helps but waiting.
+    pub hint: Option<String>,
+}
+
+impl ToDo {
+    /// About a failure.
+    pub(super) fn of(failure: &Failure) -> Self {
+        let code = Some(failure.code.as_str());
+        Self { code, message: failure.message_with_causes(), hint: hint(failure) }
+    }
+
+    /// About an open gap, whose name the commands take.
+    pub(super) fn of_gap(gap: &Gap) -> Self {
+        Self { hint: hint_of_open(&gap.failure, &gap.name()), ..Self::of(&gap.failure) }
+    }
+}
