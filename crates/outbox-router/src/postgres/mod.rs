@@ -34,7 +34,7 @@ pub mod tls;
 pub mod transport;
 mod utc;
 
-pub use backlog::Backlog;
+pub use backlog::{Backlog, BatchLimits, CopiedSlot};
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
@@ -46,7 +46,7 @@ pub use failure::{
 pub use link::Fill;
 pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
-pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection};
+pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection, Row};
 pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
 pub use startup::VALUE_FORMS;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pgoutput::Lsn;
 use postgres_protocol::message::frontend;
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, BatchLimits, CopiedSlot};
 use super::frames::FrameLimits;
 use super::link::{Link, LinkError};
 use super::options::Options;
@@ -260,17 +260,17 @@ impl ReplicationConnection {
         }
     }
 
-    /// Begins to read by SQL what this slot, which the session owns, has before a position that is
-    /// flushed, in batches of so many changes.
+    /// Begins to read by SQL what this copy of the slot, which the session owns, has before a
+    /// position that is flushed.
     #[must_use]
     pub fn read_backlog(
         self,
-        slot: &str,
+        copy: &CopiedSlot,
         publications: &[&str],
         until: Lsn,
-        changes: u32,
+        limits: BatchLimits,
     ) -> Backlog {
-        Backlog::new(self.link, slot, publications, until, changes)
+        Backlog::new(self.link, copy, publications, until, limits)
     }
 
     /// The walsender's process id, as in `pg_stat_activity`.

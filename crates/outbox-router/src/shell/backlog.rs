@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use relay::{Code, Failure, Input, Lsn, source::History};
+use relay::{Code, Failure, Input, source::History};
 use tokio::time::Instant;
 
 use super::{
     Shell,
     connect::Source,
     ports::{Kafka, Postgres},
+    slot_copy::position,
 };
-use crate::postgres::{Backlog, ClientEncoding, ReplicationStream, command_failure};
+use crate::postgres::{Backlog, BatchLimits, ClientEncoding, command_failure};
 
 /// The statement that reads a batch holds back VACUUM until the batch is taken. So where Kafka
 /// takes nothing for this long, the batch is given up, and what is left is read anew.
@@ -19,15 +20,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How many changes a batch has: a transaction of one row has three messages. Each batch is decoded
-/// from the copy's `restart_lsn` on, so small ones decode the same WAL more often; and the server
-/// keeps the whole of a batch before it sends the first row.
-const CHANGES: u32 = 60_000;
+/// The server takes no longer than this for a batch that is as large as [`BATCH`] allows. So behind a
+/// longer silence there is a larger transaction, of which it would keep the whole: the walsender
+/// sends that as it decodes it.
+const SILENCE: Duration = Duration::from_secs(30);
 
-/// A batch stays in memory below this; above, the server writes it to a temporary file. Every role
-/// may set it.
-const SETTINGS: [&str; 3] =
-    ["set work_mem = '64MB'", "set statement_timeout = 0", "set idle_session_timeout = 0"];
+/// Two minutes of WAL at 2 MB/s, and some 60 MB of changes of 200 bytes each.
+const BATCH: BatchLimits = BatchLimits { changes: 300_000, wal_bytes: 256 << 20 };
+
+/// A batch stays in memory below the first; above, the server writes it to a temporary file. With
+/// the last, the server ends a statement whose connection was closed (PostgreSQL 14). Every role may
+/// set them.
+const SETTINGS: [&str; 4] = [
+    "set work_mem = '64MB'",
+    "set statement_timeout = 0",
+    "set idle_session_timeout = 0",
+    "set client_connection_check_interval = '5s'",
+];
 
 /// What is flushed: the server's functions read no further. On a standby, what is replayed.
 const FLUSHED: &str = "\
@@ -70,38 +79,69 @@ impl Source {
     ) -> Result<Backlog, Failure> {
         let mut connection = self.connect_again(encoding, history).await?;
         for setting in SETTINGS {
-            // The last is unknown before PostgreSQL 14.
+            // The last two are unknown before PostgreSQL 14.
             let _set = connection.query("the limits of a session", setting).await;
         }
         let flushed = connection.query("the end of WAL", FLUSHED).await.map_err(command_failure)?;
-        let flushed: Option<Lsn> = flushed
-            .first()
-            .and_then(|row| row.first())
-            .and_then(|lsn| lsn.as_deref()?.parse().ok());
-        let Some(until) = flushed else {
-            return Err(Failure::new(Code::Protocol, "the server names no end of WAL"));
-        };
+        let until = position(&flushed, "the end of WAL")?;
         let copy = self.copied(&mut connection).await?;
-        Ok(connection.read_backlog(&copy, &[self.publication.as_str()], until, CHANGES))
+        Ok(connection.read_backlog(&copy, &[self.publication.as_str()], until, BATCH))
+    }
+}
+
+/// Watches a backlog that is read by SQL; no other limit ends it.
+#[derive(Debug, Default)]
+pub(super) struct BacklogWatch {
+    /// Since when the core takes nothing of it.
+    waits_since: Option<Instant>,
+    /// Since when the core waits for it, and nothing comes.
+    silent_since: Option<Instant>,
+}
+
+/// What is wrong with a backlog.
+#[derive(Debug, PartialEq, Eq)]
+enum Overdue {
+    /// Nothing of it was taken for [`PATIENCE`].
+    NotTaken,
+    /// The server has sent nothing for [`SILENCE`].
+    Silent,
+}
+
+impl BacklogWatch {
+    /// Bytes of it have come.
+    pub(super) fn heard(&mut self) {
+        self.silent_since = None;
+    }
+
+    fn look(&mut self, wants_wal: bool, now: Instant) -> Option<Overdue> {
+        let (runs, stands, limit, overdue) = if wants_wal {
+            (&mut self.silent_since, &mut self.waits_since, SILENCE, Overdue::Silent)
+        } else {
+            (&mut self.waits_since, &mut self.silent_since, PATIENCE, Overdue::NotTaken)
+        };
+        *stands = None;
+        let since = *runs.get_or_insert(now);
+        (now >= since + limit).then_some(overdue)
     }
 }
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// Tells the core whether the walsender lives, which frames do not show meanwhile. Gives up the
-    /// connection by which a backlog is read where nothing of it has been taken for
-    /// long. The stream stays, and with it the slot. When there is room again, another session
-    /// reads what is left.
+    /// Tells the core whether the walsender lives, which frames do not show while a backlog is read
+    /// by SQL. Gives up the connection by which it is read where nothing of it has been taken for
+    /// long; the stream stays, and with it the slot, and when there is room again, another session
+    /// reads what is left. Where the server is silent, another session reads a stream.
     pub(super) fn review_backlog(&mut self, now: Instant) {
-        if self.stream.as_mut().is_some_and(ReplicationStream::walsender_was_heard) {
-            self.input(Input::BytesArrived);
-        }
         let Some(stream) = &mut self.stream else {
-            self.backlog_waits_since = None;
+            self.backlog = BacklogWatch::default();
             return;
         };
-        if self.relay.wants_wal() {
-            self.backlog_waits_since = None;
-            if stream.is_backlog_given_up() {
+        if stream.walsender_was_heard() {
+            self.input(Input::BytesArrived);
+        }
+        let Some(stream) = &mut self.stream else { return };
+        let wants_wal = self.relay.wants_wal();
+        if stream.is_backlog_given_up() {
+            if wants_wal {
                 let what = "the rest of a backlog is read anew, since Kafka has taken nothing of \
                             it for a minute";
                 self.disconnected(Failure::new(Code::ServerUnreachable, what));
@@ -109,11 +149,41 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         }
         if stream.backlog_until().is_none() {
+            self.backlog = BacklogWatch::default();
             return;
         }
-        let since = *self.backlog_waits_since.get_or_insert(now);
-        if now >= since + PATIENCE {
-            stream.give_up_backlog();
+        match self.backlog.look(wants_wal, now) {
+            None => {}
+            Some(Overdue::NotTaken) => stream.give_up_backlog(),
+            Some(Overdue::Silent) => {
+                let what = "the backlog cannot be read on by SQL: the server has sent nothing for \
+                            30 s, so there is a transaction larger than what it may keep";
+                self.disconnected(Failure::new(Code::Backlog, what));
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test]
+    async fn a_silent_server_is_waited_for_half_a_minute_and_kafka_for_a_minute() {
+        let start = Instant::now();
+        let mut watch = BacklogWatch::default();
+        assert_eq!(watch.look(true, start), None);
+        assert_eq!(watch.look(true, start + SILENCE - SECOND), None);
+        assert_eq!(watch.look(true, start + SILENCE), Some(Overdue::Silent));
+        watch.heard();
+        assert_eq!(watch.look(true, start + SILENCE), None);
+        assert_eq!(watch.look(false, start + 2 * SILENCE), None, "nothing is waited for");
+        assert_eq!(watch.look(false, start + 2 * SILENCE + PATIENCE - SECOND), None);
+        let late = start + 2 * SILENCE + PATIENCE;
+        assert_eq!(watch.look(false, late), Some(Overdue::NotTaken));
+        assert_eq!(watch.look(true, late), None, "it is taken again");
+        assert_eq!(watch.look(false, late), None);
     }
 }

@@ -58,6 +58,7 @@ use tokio::{
 
 use self::{
     announce::Announcer,
+    backlog::BacklogWatch,
     coalesce::Coalesce,
     event::ShellEvent,
     held_requests::HeldRequests,
@@ -123,8 +124,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     tap: Tap,
     acks: Acks,
     coalesce: Coalesce,
-    /// Since when nothing of a backlog that is read by SQL is taken.
-    backlog_waits_since: Option<Instant>,
+    backlog: BacklogWatch,
     announcer: Announcer,
     reported_at: Instant,
     /// When this task last compared the time: it ran then.
@@ -162,7 +162,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             tap: parts.tap,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
-            backlog_waits_since: None,
+            backlog: BacklogWatch::default(),
             announcer: Announcer::default(),
             reported_at: now,
             ran_at: now,

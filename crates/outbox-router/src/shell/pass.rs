@@ -46,6 +46,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
         match fill {
             Ok(Fill::Bytes(_)) => {
+                self.backlog.heard();
                 if self.stream.as_mut().is_some_and(|stream| matches!(stream.peek(), Ok(None))) {
                     // Only a part of a large row has arrived, so no frame shows the core that the
                     // server is alive.

@@ -13,7 +13,7 @@ use super::{
     command_stream::{CommandStream, be_patient},
     connect::{Source, SourceReading, client_encoding},
 };
-use crate::postgres::{ReplicationConnection, command_failure, quote_literal};
+use crate::postgres::{CopiedSlot, ReplicationConnection, Row, command_failure, quote_literal};
 
 /// How many bytes of the slot's name its copy's name begins with; a name has at most 63.
 const NAME_BYTES: usize = 40;
@@ -41,23 +41,25 @@ impl Source {
         be_patient(&mut connection).await?;
         let copy = self.copied(&mut connection).await?;
         let publications = [self.publication.as_str()];
-        let stream =
-            connection.start_replication(&copy, &publications).await.map_err(command_failure)?;
+        let stream = connection
+            .start_replication(&copy.name, &publications)
+            .await
+            .map_err(command_failure)?;
         Ok((SlotCopy { stream: CommandStream::new(stream), begins_at }, reading))
     }
 
-    /// Copies the slot, for as long as this session lasts. Returns the copy's name.
+    /// Copies the slot, for as long as this session lasts.
     pub(super) async fn copied(
         &self,
         connection: &mut ReplicationConnection,
-    ) -> Result<String, Failure> {
-        let copy = copy_name(&self.slot);
+    ) -> Result<CopiedSlot, Failure> {
+        let name = copy_name(&self.slot);
         let statement = format!(
-            "select from pg_catalog.pg_copy_logical_replication_slot({}, {}, true)",
+            "select lsn from pg_catalog.pg_copy_logical_replication_slot({}, {}, true)",
             quote_literal(&self.slot),
-            quote_literal(&copy)
+            quote_literal(&name)
         );
-        connection.query("the copy of the slot", &statement).await.map_err(|error| {
+        let rows = connection.query("the copy of the slot", &statement).await.map_err(|error| {
             let failure = command_failure(error);
             if failure.code == Code::ServerFull {
                 failure.with_case(Case::NoFreeSlot)
@@ -65,8 +67,17 @@ impl Source {
                 failure
             }
         })?;
-        Ok(copy)
+        let begins_at = position(&rows, "the copy of the slot")?;
+        Ok(CopiedSlot { name, begins_at })
     }
+}
+
+/// The one value of an answer, a position.
+pub(super) fn position(rows: &[Row], of: &str) -> Result<Lsn, Failure> {
+    let value = rows.first().and_then(|row| row.first()?.as_deref());
+    value.and_then(|lsn| lsn.parse().ok()).ok_or_else(|| {
+        Failure::new(Code::Protocol, format!("the server names no position for {of}"))
+    })
 }
 
 /// A name that no other slot has; a slot's name has lower-case letters, digits and underscores.

@@ -3,27 +3,30 @@
 
 use std::pin::pin;
 
-use outbox_router::postgres::{ConnInfo, Options, ReplicationConnection, connect_sql};
+use outbox_router::postgres::{
+    BatchLimits, ConnInfo, CopiedSlot, Options, ReplicationConnection, connect_sql,
+};
 use pgoutput::Lsn;
 
 use crate::cluster::{Cluster, sql, value};
 use crate::reader::{Event, next};
 
-/// Larger than the backlog's longest transaction but one.
-const BATCH: u32 = 7;
+/// Smaller than the longest transaction, and than some rows.
+const BATCH: BatchLimits = BatchLimits { changes: 7, wal_bytes: 30_000 };
 
 fn options() -> Options {
     Options { row_bytes: 256 * 1024, read_buffer: 64 * 1024, ..Options::default() }
 }
 
 /// A connection with a temporary copy of the slot, which has the same name with `suffix`.
-async fn copied(info: &ConnInfo, slot: &str, suffix: &str) -> (ReplicationConnection, String) {
+async fn copied(info: &ConnInfo, slot: &str, suffix: &str) -> (ReplicationConnection, CopiedSlot) {
     let mut connection = ReplicationConnection::connect(info, &options()).await.unwrap();
-    let copy = format!("{slot}_{suffix}");
+    let name = format!("{slot}_{suffix}");
     let statement =
-        format!("SELECT FROM pg_copy_logical_replication_slot('{slot}', '{copy}', true)");
-    connection.query("copy", &statement).await.unwrap();
-    (connection, copy)
+        format!("SELECT lsn FROM pg_copy_logical_replication_slot('{slot}', '{name}', true)");
+    let rows = connection.query("copy", &statement).await.unwrap();
+    let begins_at = rows[0][0].as_deref().unwrap().parse().unwrap();
+    (connection, CopiedSlot { name, begins_at })
 }
 
 async fn flushed(info: &ConnInfo) -> Lsn {
@@ -126,7 +129,7 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
     let begins = begins.split(' ').next().unwrap_or_default();
 
     let (connection, copy) = copied(&info, "behind", "reference").await;
-    let mut stream = connection.start_replication(&copy, &["behind"]).await.unwrap();
+    let mut stream = connection.start_replication(&copy.name, &["behind"]).await.unwrap();
     let expected = read_to(&mut stream, "the last").await;
     assert!(expected.len() > 150, "{}", expected.len());
     assert!(expected.iter().any(|event| matches!(event, Event::Oversized { .. })));

@@ -10,12 +10,9 @@
 //! `CreateDecodingContext` in logical.c). So the two parts are the whole, and share nothing.
 //!
 //! Only the positions that the router confirms move the slot: what is read here moves the copy.
-//! Two batches are asked for at a time, so that the server decodes one while it is read what it has
-//! sent of the other.
 
 mod row;
 
-use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
@@ -27,12 +24,26 @@ use self::row::{NoRow, Row};
 use super::frames::Head;
 use super::link::{Fill, Link};
 use super::quote::{publication_names_literal, quote_literal};
+use super::reply::Reply;
 use super::{ProtocolError, ServerMessage};
 
 const DOING: &str = "reading a backlog by SQL";
 
-/// How many batches are asked for at a time.
-const BATCHES: usize = 2;
+/// How many batches are asked for at a time, so that the server decodes one while it is read what
+/// it has sent of the other.
+const ASKED: usize = 2;
+
+/// How large a batch may be: the server keeps the whole of a batch before it sends the first row. It
+/// decodes each from the copy's `restart_lsn` on, which moves with the records of running
+/// transactions (every 15 s where the server writes): small batches decode the same WAL more often.
+/// A batch ends with a transaction, so a large one exceeds both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// The number of changes. A transaction of one row has three messages.
+    pub changes: u32,
+    /// The length in WAL. The rows of a batch are about as large as their WAL.
+    pub wal_bytes: u64,
+}
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +57,8 @@ pub(super) enum Next {
     Nothing,
     /// Everything before the position was read.
     End,
+    /// A notice or warning, to be consumed as a frame is.
+    Notice(ServerMessage),
     /// The server refused.
     Error(ServerMessage),
     /// The server closed the connection.
@@ -70,17 +83,36 @@ impl Shown {
     }
 }
 
+/// What is left of the backlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Some,
+    None,
+}
+
+/// A temporary copy of the slot, of the session that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedSlot {
+    /// Its name.
+    pub name: String,
+    /// Its `confirmed_flush_lsn`: transactions that were committed before it do not come.
+    pub begins_at: Lsn,
+}
+
 /// See the module's header.
 #[derive(Debug)]
 pub struct Backlog {
     link: Link,
     /// The walsender begins here.
     until: Lsn,
-    /// How many changes a batch has.
-    changes: u32,
+    /// Reads a batch, and where the copy stands then.
     statement: String,
-    /// How many rows of each batch that was asked for have come, the batch that is being read first.
-    asked: VecDeque<u32>,
+    /// How many batches are asked for, and not complete.
+    asked: usize,
+    /// Where the copy stands.
+    position: Lsn,
+    /// Whether everything before `until` was read.
+    rest: Rest,
     /// The row at the front of the buffer, once it is rewritten.
     shown: Option<Shown>,
     /// When bytes were last read: a backend does not say when it sent them.
@@ -88,28 +120,22 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Reads what the slot `copy`, which this session owns, has before `until`.
+    /// Reads what the slot `copy`, which this session owns, has between its own position and
+    /// `until`.
     pub(super) fn new(
         link: Link,
-        copy: &str,
+        copy: &CopiedSlot,
         publications: &[&str],
         until: Lsn,
-        changes: u32,
+        limits: BatchLimits,
     ) -> Self {
-        let statement = format!(
-            "copy (select lsn, xid, data from pg_catalog.pg_logical_slot_get_binary_changes( \
-               {}, {}, {changes}, 'proto_version', '1', 'publication_names', {})) \
-             to stdout (format binary)",
-            quote_literal(copy),
-            quote_literal(&until.to_string()),
-            publication_names_literal(publications)
-        );
         let mut backlog = Self {
             link,
             until,
-            changes,
-            statement,
-            asked: VecDeque::new(),
+            statement: statement(&copy.name, publications, until, limits),
+            asked: 0,
+            position: copy.begins_at,
+            rest: Rest::Some,
             shown: None,
             read_at: PgTimestamp::from_micros(0),
         };
@@ -128,12 +154,12 @@ impl Backlog {
     }
 
     fn ask(&mut self) {
-        while self.asked.len() < BATCHES {
+        while self.asked < ASKED {
             // A statement has no zero byte, the one thing that this refuses.
             if frontend::query(&self.statement, &mut self.link.out).is_err() {
                 return;
             }
-            self.asked.push_back(0);
+            self.asked += 1;
         }
     }
 
@@ -165,9 +191,6 @@ impl Backlog {
             match row::rewrite(body, length, self.read_at) {
                 Ok(Row::Change { begins_at }) => {
                     self.shown = Some(Shown { begins_at, announced });
-                    if let Some(rows) = self.asked.front_mut() {
-                        *rows = rows.saturating_add(1);
-                    }
                 }
                 Ok(Row::Trailer) => self.link.frames.consume(),
                 Err(NoRow) => return Err(ProtocolError::Malformed { tag: 'd', doing: DOING }),
@@ -189,24 +212,46 @@ impl Backlog {
         self.link.frames.consume();
     }
 
-    /// A message that has no row. A batch with fewer changes than were asked for is the last: the
-    /// server stops at so many, or at the position.
+    /// A message that has no row.
     #[cold]
     fn control(&mut self, tag: u8) -> Result<Option<Next>, ProtocolError> {
         match tag {
             b'E' => Ok(Some(Next::Error(ServerMessage::parse(self.link.frames.body())))),
+            b'N' => Ok(Some(Next::Notice(ServerMessage::parse(self.link.frames.body())))),
+            b'D' => {
+                self.moved_to(self.copy_position()?);
+                Ok(None)
+            }
+            b'Z' if self.rest == Rest::None => Ok(Some(Next::End)),
             b'Z' => {
-                let rows = self.asked.pop_front().unwrap_or_default();
-                if rows < self.changes {
-                    return Ok(Some(Next::End));
-                }
+                self.asked = self.asked.saturating_sub(1);
                 self.ask();
                 Ok(None)
             }
-            // CopyOutResponse, CopyDone, CommandComplete, and what may come at any time.
-            b'H' | b'c' | b'C' | b'N' | b'S' | b'A' => Ok(None),
+            // CopyOutResponse, CopyDone, RowDescription, CommandComplete, and what may come at any
+            // time.
+            b'H' | b'c' | b'T' | b'C' | b'S' | b'A' => Ok(None),
             _ => Err(ProtocolError::Unexpected { tag: char::from(tag), doing: DOING }),
         }
+    }
+
+    /// The copy stands at `position` after a batch. Where a batch has not moved it, nothing that is
+    /// flushed lies between it and the end.
+    fn moved_to(&mut self, position: Lsn) {
+        if position >= self.until || position == self.position {
+            self.rest = Rest::None;
+        }
+        self.position = position;
+    }
+
+    /// The answer to the second half of the statement.
+    fn copy_position(&self) -> Result<Lsn, ProtocolError> {
+        let malformed = ProtocolError::Malformed { tag: 'D', doing: DOING };
+        let Reply::Row(values) = Reply::parse(self.link.frames.shown_bytes(), DOING)? else {
+            return Err(malformed);
+        };
+        let value = values.into_iter().next().flatten();
+        value.and_then(|lsn| lsn.parse().ok()).ok_or(malformed)
     }
 
     /// Reads what has arrived, and before that sends what is asked.
@@ -233,3 +278,24 @@ impl Backlog {
         self.read_at = PgTimestamp::from_unix_micros(micros);
     }
 }
+
+/// Reads a batch of the copy, and says where the copy stands then: it is the server that counts from
+/// there, so that the end of a batch does not have to be known when the next is asked for.
+fn statement(copy: &str, publications: &[&str], until: Lsn, limits: BatchLimits) -> String {
+    let BatchLimits { changes, wal_bytes } = limits;
+    let copy = quote_literal(copy);
+    let until = quote_literal(&until.to_string());
+    let publications = publication_names_literal(publications);
+    let position = format!(
+        "select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = {copy}"
+    );
+    format!(
+        "copy (select lsn, xid, data from pg_catalog.pg_logical_slot_get_binary_changes({copy}, \
+           least({until}::pg_catalog.pg_lsn, ({position}) + {wal_bytes}::pg_catalog.numeric), \
+           {changes}, 'proto_version', '1', 'publication_names', {publications})) \
+         to stdout (format binary); {position}"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -128,6 +128,12 @@ impl ReplicationStream {
         Self::new(Link::new(transport, limits), ServerParameters::default(), None)
     }
 
+    /// The same, after a backlog.
+    #[cfg(test)]
+    pub(super) fn after(backlog: Backlog, link: Link) -> Self {
+        Self::new(link, ServerParameters::default(), Some(backlog))
+    }
+
     /// Reads what has arrived, at most a buffer's worth. Cancel-safe.
     ///
     /// # Errors
@@ -231,6 +237,7 @@ impl ReplicationStream {
                 Next::End => self.reading = Reading::Stream,
                 Next::Nothing => return Ok(None),
                 Next::Closed => return Ok(Some(Incoming::Closed)),
+                Next::Notice(message) => return Ok(Some(Incoming::Notice(message))),
                 Next::Error(message) => return Ok(Some(Incoming::Error(message))),
                 Next::Frame => return Ok(Some(Incoming::Frame(self.frame_of_backlog()))),
                 Next::Oversized { announced } => {

@@ -1,0 +1,185 @@
+//! A backlog, and the stream after it, against two scripted servers at the other ends of two socket
+//! pairs.
+
+use std::future::poll_fn;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use super::*;
+use crate::postgres::frames::FrameLimits;
+use crate::postgres::transport::Transport;
+use crate::postgres::{Incoming, ReplicationStream};
+
+const LIMITS: BatchLimits = BatchLimits { changes: 9, wal_bytes: 1_000 };
+const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 1024 * 1024 };
+const UNTIL: u64 = 0x500;
+
+/// The two servers.
+struct Servers {
+    backend: UnixStream,
+    walsender: UnixStream,
+}
+
+fn frame(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend(u32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn row(at: u64, data: &[u8]) -> Vec<u8> {
+    let mut row = 3_i16.to_be_bytes().to_vec();
+    row.extend(8_i32.to_be_bytes());
+    row.extend(at.to_be_bytes());
+    row.extend(4_i32.to_be_bytes());
+    row.extend(750_u32.to_be_bytes());
+    row.extend(i32::try_from(data.len()).unwrap().to_be_bytes());
+    row.extend(data);
+    frame(b'd', &row)
+}
+
+/// What ends a batch after which the copy stands here.
+fn stands_at(position: &str) -> Vec<u8> {
+    let mut value = 1_i16.to_be_bytes().to_vec();
+    value.extend(i32::try_from(position.len()).unwrap().to_be_bytes());
+    value.extend(position.as_bytes());
+    let columns = [&1_i16.to_be_bytes()[..], b"confirmed_flush_lsn\0", &[0; 18]].concat();
+    [
+        frame(b'c', b""),
+        frame(b'C', b"COPY 1\0"),
+        frame(b'T', &columns),
+        frame(b'D', &value),
+        frame(b'C', b"SELECT 1\0"),
+        frame(b'Z', b"I"),
+    ]
+    .concat()
+}
+
+fn reading() -> (ReplicationStream, Servers) {
+    let (backlog, backend) = UnixStream::pair().unwrap();
+    let (stream, walsender) = UnixStream::pair().unwrap();
+    let link = |socket| Link::new(Transport::Unix(socket), FRAMES);
+    let copy = CopiedSlot { name: "copy".to_owned(), begins_at: Lsn::from_u64(0x100) };
+    let backlog = Backlog::new(link(backlog), &copy, &["p"], Lsn::from_u64(UNTIL), LIMITS);
+    let stream = ReplicationStream::after(backlog, link(stream));
+    (stream, Servers { backend, walsender })
+}
+
+/// Consumes what comes next, and returns it as text.
+async fn next(stream: &mut ReplicationStream) -> String {
+    loop {
+        let shown = stream.peek().unwrap().map(|incoming| match incoming {
+            // Two positions and a time differ from a walsender's.
+            Incoming::Frame(frame) if frame[0] == b'w' => {
+                String::from_utf8_lossy(&frame[25..]).into_owned()
+            }
+            incoming => format!("{incoming:?}"),
+        });
+        if let Some(shown) = shown {
+            stream.consume();
+            return shown;
+        }
+        poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
+    }
+}
+
+/// How many batches are asked for. Each statement ends with a zero byte.
+async fn asked(stream: &mut ReplicationStream, servers: &mut Servers) -> usize {
+    poll_fn(|cx| stream.poll_flush_out(cx)).await.unwrap();
+    let mut statements = vec![0; 64 * 1024];
+    let length = servers.backend.read(&mut statements).await.unwrap();
+    let text = String::from_utf8_lossy(&statements[..length]).into_owned();
+    assert!(text.contains("pg_logical_slot_get_binary_changes('copy',"), "{text}");
+    assert!(text.contains("'0/500'::pg_catalog.pg_lsn"), "{text}");
+    text.matches("to stdout").count()
+}
+
+#[tokio::test]
+async fn batches_come_until_the_copy_stands_at_the_end_and_then_the_walsender_is_heard() {
+    let (mut stream, mut servers) = reading();
+    assert_eq!(asked(&mut stream, &mut servers).await, 2);
+    servers.walsender.write_all(&frame(b'd', &[&[b'w'; 25][..], b"later"].concat())).await.unwrap();
+    // Without rows, too, a batch is not the last while the copy moves.
+    let first = [frame(b'H', b""), row(0x110, b"one"), row(0x120, b"two"), stands_at("0/120")];
+    let second = [frame(b'H', b""), stands_at("0/200")];
+    servers.backend.write_all(&[first.concat(), second.concat()].concat()).await.unwrap();
+    assert_eq!(next(&mut stream).await, "one");
+    assert_eq!(next(&mut stream).await, "two");
+    assert_eq!(stream.peek(), Ok(None));
+    assert_eq!(asked(&mut stream, &mut servers).await, 2, "in place of both");
+    assert_eq!(stream.backlog_until(), Some(Lsn::from_u64(UNTIL)));
+    let third = [frame(b'H', b""), row(0x4ff, b"three"), stands_at("0/500")].concat();
+    servers.backend.write_all(&third).await.unwrap();
+    assert_eq!(next(&mut stream).await, "three");
+    assert_eq!(next(&mut stream).await, "later");
+    assert_eq!(stream.backlog_until(), None);
+}
+
+#[tokio::test]
+async fn a_batch_that_moves_nothing_is_the_last() {
+    let (mut stream, mut servers) = reading();
+    servers.walsender.write_all(&frame(b'd', &[&[b'w'; 25][..], b"later"].concat())).await.unwrap();
+    let batch = [frame(b'H', b""), stands_at("0/4F0")].concat();
+    servers.backend.write_all(&[batch.clone(), batch].concat()).await.unwrap();
+    assert_eq!(next(&mut stream).await, "later");
+}
+
+#[tokio::test]
+async fn a_warning_is_shown_since_rows_can_be_missing_behind_it() {
+    let (mut stream, mut servers) = reading();
+    let warning = frame(b'N', b"SWARNING\0C55000\0Mskipped loading publication: p\0\0");
+    let batch = [frame(b'H', b""), warning, row(0x110, b"one")].concat();
+    servers.backend.write_all(&batch).await.unwrap();
+    let shown = next(&mut stream).await;
+    assert!(shown.starts_with("Notice") && shown.contains("skipped loading"), "{shown}");
+    assert_eq!(next(&mut stream).await, "one");
+}
+
+#[tokio::test]
+async fn what_ends_the_backlogs_connection_is_shown_and_what_ends_the_walsenders_fails() {
+    let (mut stream, mut servers) = reading();
+    let refusal = frame(b'E', b"SERROR\0C42501\0Mpermission denied\0\0");
+    servers.backend.write_all(&refusal).await.unwrap();
+    let shown = next(&mut stream).await;
+    assert!(shown.starts_with("Error") && shown.contains("permission denied"), "{shown}");
+
+    let (mut stream, mut servers) = reading();
+    servers.backend.write_all(&row(0x110, b"one")).await.unwrap();
+    servers.backend.shutdown().await.unwrap();
+    assert_eq!(next(&mut stream).await, "one");
+    assert_eq!(next(&mut stream).await, "Closed");
+
+    let (mut stream, mut servers) = reading();
+    servers.walsender.shutdown().await.unwrap();
+    let failed = poll_fn(|cx| stream.poll_fill(cx)).await.unwrap_err();
+    assert_eq!(failed.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn the_walsender_is_heard_beside_the_backlog() {
+    let (mut stream, mut servers) = reading();
+    assert!(!stream.walsender_was_heard());
+    servers.walsender.write_all(&frame(b'd', b"keepalive")).await.unwrap();
+    poll_fn(|cx| stream.poll_walsender(cx)).await.unwrap();
+    assert!(stream.walsender_was_heard());
+    assert!(!stream.walsender_was_heard(), "it is told once");
+    stream.give_up_backlog();
+    assert_eq!(stream.backlog_until(), None);
+    assert_eq!(stream.peek(), Ok(None), "nothing is shown of either");
+    servers.walsender.write_all(&frame(b'd', b"keepalive")).await.unwrap();
+    poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
+    assert!(stream.walsender_was_heard());
+}
+
+#[tokio::test]
+async fn other_messages_are_refused() {
+    let malformed =
+        [frame(b'D', b"\0\x01\0\0\0\x04none"), frame(b'd', b"no row"), frame(b'G', b"")];
+    for message in malformed {
+        let (mut stream, mut servers) = reading();
+        servers.backend.write_all(&message).await.unwrap();
+        poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
+        assert!(stream.peek().is_err(), "{message:?}");
+    }
+}
