@@ -124,7 +124,7 @@ fn table(all_runs: &[ReaderRuns]) -> Table {
         ("payload MB/s", &|reader_runs| median(reader_runs, |run| run.payload)),
         ("x pg_recvlogical: min median max", &ratio),
         ("CPU us/event: reader", &|reader_runs| median(reader_runs, |run| run.measured.cpu.reader)),
-        ("walsender", &|reader_runs| median(reader_runs, |run| run.measured.cpu.walsender)),
+        ("decoding", &|reader_runs| median(reader_runs, |run| run.measured.cpu.decoding)),
         ("broker", &|reader_runs| {
             median(reader_runs, |run| run.measured.cpu.broker)
                 .filter(|_| reader_runs.reader.delivers())

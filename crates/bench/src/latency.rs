@@ -194,7 +194,7 @@ pub(crate) fn table(rows: &[LatencyRow<'_>]) -> Table {
         }),
         ("late p99 ms", &|row| row.median(|run| run.late_p99_ms)),
         ("CPU us/event: reader", &|row| row.cost(|cost| cost.cpu.reader)),
-        ("walsender", &|row| row.cost(|cost| cost.cpu.walsender)),
+        ("decoding", &|row| row.cost(|cost| cost.cpu.decoding)),
         ("broker", &|row| row.cost(|cost| cost.cpu.broker)),
         ("peak RSS MB", &|row| row.cost(|cost| cost.peak)),
         ("other cores busy", &|row| row.cost(|cost| cost.others_cores)),

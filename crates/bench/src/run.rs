@@ -16,7 +16,7 @@ use crate::server::{
 };
 use crate::throughput::{Measured, Sample, measure};
 use crate::topic::{RunTopics, blocking};
-use crate::watch::{Anomaly, Holder, MeasuredProcesses, ProgressSource, watch};
+use crate::watch::{Anomaly, Decoders, MeasuredProcesses, ProgressSource, watch};
 
 /// The figures of a run without anomaly.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -136,7 +136,7 @@ pub(crate) async fn measured_processes(
         reader,
         postmaster: server.postgres.process()?.pid(),
         broker: kafka.broker(1)?.process()?.pid(),
-        holder: Holder::of(server, slot).await?,
+        decoders: Decoders::of(server, slot).await?,
     })
 }
 

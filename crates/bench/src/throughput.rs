@@ -15,8 +15,9 @@ use crate::figures::float;
 pub(crate) struct Cpu {
     #[serde(rename = "reader_cpu_us")]
     pub(crate) reader: f64,
-    #[serde(rename = "walsender_cpu_us")]
-    pub(crate) walsender: f64,
+    /// Of the server, to decode: the walsender, and a backend that reads a backlog by SQL.
+    #[serde(rename = "decoding_cpu_us")]
+    pub(crate) decoding: f64,
     #[serde(rename = "broker_cpu_us")]
     pub(crate) broker: f64,
     /// Everything else on the machine, without the bench itself and the rest of the database
@@ -30,7 +31,7 @@ impl Cpu {
     fn zip(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
         Self {
             reader: combine(self.reader, other.reader),
-            walsender: combine(self.walsender, other.walsender),
+            decoding: combine(self.decoding, other.decoding),
             broker: combine(self.broker, other.broker),
             others: combine(self.others, other.others),
         }

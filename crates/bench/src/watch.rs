@@ -1,5 +1,6 @@
 //! Samples a run: progress and CPU time at the same moments.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use testbed::postgres::DatabaseSession;
@@ -34,80 +35,77 @@ pub(crate) struct MeasuredProcesses {
     pub(crate) reader: u32,
     pub(crate) postmaster: u32,
     pub(crate) broker: u32,
-    pub(crate) holder: Holder,
+    pub(crate) decoders: Decoders,
 }
 
-/// Asks the server which process streams from the slot of a run. A reader may have several
+/// Asks the server which processes decode for a reader: the walsender that streams from the slot of
+/// the run, and a backend that reads a temporary copy of it by SQL. A reader may have several
 /// connections, also to walsenders.
-pub(crate) struct Holder {
+pub(crate) struct Decoders {
     session: DatabaseSession,
     slot: String,
     runtime: Handle,
 }
 
-impl Holder {
+impl Decoders {
     /// Opens the session. It is used from a thread that may block.
     pub(crate) async fn of(server: &BenchServer, slot: &str) -> anyhow::Result<Self> {
         let session = server.postgres.connect().await?;
         Ok(Self { session, slot: slot.to_owned(), runtime: Handle::current() })
     }
 
-    fn pid(&self) -> anyhow::Result<Option<u32>> {
-        let asked = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1::text::name";
-        let row = self.runtime.block_on(self.session.query_opt(asked, &[&self.slot]))?;
-        let pid = row.and_then(|row| row.get::<_, Option<i32>>(0));
-        Ok(pid.map(u32::try_from).transpose()?)
+    fn pids(&self) -> anyhow::Result<Vec<u32>> {
+        let asked = "SELECT active_pid FROM pg_replication_slots \
+                     WHERE active_pid IS NOT NULL AND (slot_name = $1::text::name OR temporary)";
+        let rows = self.runtime.block_on(self.session.query(asked, &[&self.slot]))?;
+        let pids = rows.iter().map(|row| u32::try_from(row.get::<_, i32>(0)));
+        Ok(pids.collect::<Result<_, _>>()?)
     }
 }
 
-/// CPU time of all walsenders that streamed from the slot of a run, one after another: each belongs
-/// to one connection of the reader. The last figure of a walsender that has ended is kept.
+/// CPU time of all processes that decoded in a run: each belongs to one connection of the reader.
+/// The last figure of a process that has ended is kept.
 #[derive(Default)]
-struct Walsenders {
-    /// Process id and CPU time of the walsender that streams.
-    present: Option<(u32, f64)>,
-    /// CPU time of those that have ended.
-    past: f64,
+struct Decoding {
+    /// CPU time of each that was seen.
+    seconds: BTreeMap<u32, f64>,
 }
 
-impl Walsenders {
-    /// Reads the CPU time of the present walsender, and finds the next walsender when it has ended.
+impl Decoding {
+    /// Reads the CPU time of those that were seen, and of those that decode now.
     fn cpu_seconds(
         &mut self,
-        holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
+        now: impl IntoIterator<Item = u32>,
         time: impl Fn(u32) -> Option<f64>,
-    ) -> anyhow::Result<f64> {
-        if let Some((pid, seen)) = self.present {
-            self.present = time(pid).map(|now| (pid, now));
-            if self.present.is_none() {
-                self.past += seen;
-            }
+    ) -> f64 {
+        for pid in now {
+            self.seconds.entry(pid).or_default();
         }
-        if self.present.is_none() {
-            self.present = holder()?.and_then(|pid| Some((pid, time(pid)?)));
+        for (pid, seconds) in &mut self.seconds {
+            *seconds = time(*pid).unwrap_or(*seconds);
         }
-        Ok(self.past + self.present.map_or(0.0, |(_, seen)| seen))
+        self.seconds.values().sum()
     }
 }
 
 /// CPU time of the processes of a run.
 pub(crate) struct CpuMeter {
     processes: MeasuredProcesses,
-    walsenders: Walsenders,
+    decoding: Decoding,
 }
 
 impl CpuMeter {
     pub(crate) fn new(processes: MeasuredProcesses) -> Self {
-        Self { processes, walsenders: Walsenders::default() }
+        Self { processes, decoding: Decoding::default() }
     }
 
     pub(crate) fn read(&mut self) -> anyhow::Result<Cpu> {
-        let Self { processes, walsenders } = self;
+        let Self { processes, decoding } = self;
         let of = |pid: u32| cpu_time(pid).map(|time| time.as_secs_f64());
         let living = |pid: u32| if has_ended(pid) { None } else { of(pid).ok() };
         let mut now = Cpu {
             reader: of(processes.reader)?,
-            walsender: walsenders.cpu_seconds(|| processes.holder.pid(), living)?,
+            decoding: decoding.cpu_seconds(processes.decoders.pids()?, living),
             broker: of(processes.broker)?,
             others: 0.0,
         };
@@ -167,21 +165,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cpu_time_of_successive_walsenders_is_summed() {
-        let mut walsenders = Walsenders::default();
-        let mut look = |holder: Option<u32>, living: &[(u32, f64)]| {
+    fn the_cpu_time_of_every_process_that_decoded_is_summed() {
+        let mut decoding = Decoding::default();
+        let mut look = |now: &[u32], living: &[(u32, f64)]| {
             let time = |pid| Some(living.iter().find(|(of, _)| *of == pid)?.1);
-            walsenders.cpu_seconds(|| Ok(holder), time).unwrap()
+            decoding.cpu_seconds(now.iter().copied(), time)
         };
         let sums = [
-            look(None, &[(1, 9.0)]),
-            look(Some(2), &[(1, 9.0), (2, 1.0)]),
-            look(None, &[(1, 9.0), (2, 3.0)]),
-            look(None, &[]),
-            look(Some(4), &[(4, 2.0)]),
-            look(None, &[(4, 5.0)]),
+            look(&[], &[(1, 9.0)]),
+            look(&[2], &[(1, 9.0), (2, 1.0)]),
+            look(&[2, 3], &[(2, 3.0), (3, 0.5)]),
+            look(&[], &[(3, 1.0)]),
+            look(&[], &[]),
+            look(&[4], &[(4, 2.0)]),
         ];
-        let expected = [0.0, 1.0, 3.0, 3.0, 5.0, 8.0];
+        let expected = [0.0, 1.0, 3.5, 4.0, 4.0, 6.0];
         assert!(
             sums.iter().zip(expected).all(|(sum, right)| (sum - right).abs() < 1e-9),
             "{sums:?}"

@@ -133,7 +133,7 @@ pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
 
 /// CPU time per event, by process.
 pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
-    let parts = [(0, "reader_cpu_us"), (2, "walsender_cpu_us"), (1, "broker_cpu_us")];
+    let parts = [(0, "reader_cpu_us"), (2, "decoding_cpu_us"), (1, "broker_cpu_us")];
     let groups = drains(lines, |reader_runs, _| {
         let shown = parts.iter().take(if reader_runs.is_baseline { 2 } else { 3 });
         let figures = shown
@@ -146,7 +146,7 @@ pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
         unit: "microseconds of CPU per event while draining, median of the runs; less is better"
             .to_owned(),
         note: note(lines),
-        legend: ["reader", "broker", "walsender"].map(str::to_owned).to_vec(),
+        legend: ["reader", "broker", "decoding"].map(str::to_owned).to_vec(),
     };
     Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
 }
