@@ -12,6 +12,7 @@
 //! Only the positions that the router confirms move the slot: what is read here moves the copy.
 
 mod row;
+mod statement;
 
 use std::io;
 use std::task::{Context, Poll};
@@ -21,9 +22,9 @@ use pgoutput::{Lsn, PgTimestamp};
 use postgres_protocol::message::frontend;
 
 use self::row::{NoRow, Row};
+use self::statement::Batches;
 use super::frames::Head;
 use super::link::{Fill, Link};
-use super::quote::{publication_names_literal, quote_literal};
 use super::reply::Reply;
 use super::{ProtocolError, ServerMessage};
 
@@ -105,8 +106,7 @@ pub struct Backlog {
     link: Link,
     /// The walsender begins here.
     until: Lsn,
-    /// Reads a batch, and where the copy stands then.
-    statement: String,
+    batches: Batches,
     /// How many batches are asked for, and not complete.
     asked: usize,
     /// Where the copy stands.
@@ -132,7 +132,7 @@ impl Backlog {
         let mut backlog = Self {
             link,
             until,
-            statement: statement(&copy.name, publications, until, limits),
+            batches: Batches::new(copy, publications, until, limits),
             asked: 0,
             position: copy.begins_at,
             rest: Rest::Some,
@@ -156,7 +156,7 @@ impl Backlog {
     fn ask(&mut self) {
         while self.asked < ASKED {
             // A statement has no zero byte, the one thing that this refuses.
-            if frontend::query(&self.statement, &mut self.link.out).is_err() {
+            if frontend::query(&self.batches.next(), &mut self.link.out).is_err() {
                 return;
             }
             self.asked += 1;
@@ -277,24 +277,6 @@ impl Backlog {
         let micros = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
         self.read_at = PgTimestamp::from_unix_micros(micros);
     }
-}
-
-/// Reads a batch of the copy, and says where the copy stands then: it is the server that counts from
-/// there, so that the end of a batch does not have to be known when the next is asked for.
-fn statement(copy: &str, publications: &[&str], until: Lsn, limits: BatchLimits) -> String {
-    let BatchLimits { changes, wal_bytes } = limits;
-    let copy = quote_literal(copy);
-    let until = quote_literal(&until.to_string());
-    let publications = publication_names_literal(publications);
-    let position = format!(
-        "select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = {copy}"
-    );
-    format!(
-        "copy (select lsn, xid, data from pg_catalog.pg_logical_slot_get_binary_changes({copy}, \
-           least({until}::pg_catalog.pg_lsn, ({position}) + {wal_bytes}::pg_catalog.numeric), \
-           {changes}, 'proto_version', '1', 'publication_names', {publications})) \
-         to stdout (format binary); {position}"
-    )
 }
 
 #[cfg(test)]
