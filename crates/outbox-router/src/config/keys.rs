@@ -193,11 +193,12 @@ tables! {
         /// The publication. Created by `setup`, before the slot.
         publication: PublicationName = PublicationName::default(),
             text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
-        /// How a router that is far behind reads its backlog. sql: in batches by
+        /// How a router that is 32 MiB or more behind reads that backlog. sql: in batches by
         /// pg_logical_slot_get_binary_changes on a temporary copy of the slot, which takes a second
-        /// connection and a free slot meanwhile; a backlog of small transactions then takes the
-        /// server a third of the time. Where that is refused, and in every other case: stream, as
-        /// the walsender sends it.
+        /// connection (max_wal_senders) and a free slot (max_replication_slots) meanwhile. The
+        /// server keeps one batch, 256 MiB of WAL at most, in memory up to 64 MB and in a temporary
+        /// file above; small transactions then cost it a third to a half of the time. Where that is
+        /// refused: stream, as the walsender sends it.
         backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }
 
