@@ -36,6 +36,14 @@ pub(super) async fn find(version: u16) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The directory of one release, which only the script has.
+pub(super) async fn find_release(version: u16, minor: u16) -> anyhow::Result<PathBuf> {
+    let release = format!("{version}.{minor}");
+    scripts::last_line_of("postgres.sh", &[&release])
+        .await
+        .with_context(|| format!("PostgreSQL {release} is missing"))
+}
+
 async fn is_version(dir: &Path, version: u16) -> bool {
     let program = dir.join("postgres");
     if !dir.join("initdb").is_file() || !program.is_file() {
