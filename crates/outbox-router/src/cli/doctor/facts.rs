@@ -11,7 +11,7 @@ use relay::{
 use super::not_run::NotRun;
 use crate::{
     config::CreateTopics,
-    kafka::{Operations, StateTopicInspected, TopicInspected},
+    kafka::{Operations, PartitionLayout, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
     shell::SourceReading,
 };
@@ -287,6 +287,8 @@ pub(super) struct KafkaFacts {
     pub(super) names: Names,
     pub(super) brokers: Vec<i32>,
     pub(super) state_topic: Option<(TopicName, Part<StateTopicInspected>)>,
+    /// The state topic's one partition, where the topic is suitable.
+    pub(super) state_partitions: Vec<PartitionLayout>,
     pub(super) topics: Vec<TopicReading>,
     /// The templates of topics, and whether a topic of each exists.
     pub(super) templates: Vec<(String, bool)>,
