@@ -2,8 +2,8 @@
 # Installs what building and testing need and this machine lacks, through Debian's packages.
 #
 #   scripts/install.sh build          C and C++ compilers, make, OpenSSL's headers, for librdkafka
-#   scripts/install.sh build test     also promtool, chromium, and what the temporary servers are
-#                                     started with
+#   scripts/install.sh build test     also promtool, chromium, pgbouncer, libfaketime, and what the
+#                                     temporary servers are started with
 #
 # Does nothing if everything is installed. Where it may not install, it prints what is missing and
 # how to get it.
@@ -32,6 +32,8 @@ for what in "${@:-build}"; do
             need_command ipcrm util-linux
             need_command valgrind valgrind
             need_command chromium chromium
+            PATH="$PATH:/usr/sbin" need_command pgbouncer pgbouncer
+            need_command faketime faketime
             ;;
         *) die "usage: scripts/install.sh [build] [test]" ;;
     esac

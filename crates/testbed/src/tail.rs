@@ -15,7 +15,9 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::kafka::led_partitions;
-use crate::reader::{ConsumedRecord, NO_PROGRESS_MAX, POLL, REQUEST, consumer, is_transient};
+use crate::reader::{
+    ConsumedRecord, NO_PROGRESS_MAX, POLL, consumer, is_transient, patiently, watermarks,
+};
 
 /// One partition, and the offset of the next record that will be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +66,7 @@ impl Tail {
             let mut positions = Vec::new();
             let mut assignment = TopicPartitionList::new();
             for topic in topics {
-                for partition in led_partitions(&consumer, topic)? {
+                for partition in patiently(|| led_partitions(&consumer, topic))? {
                     assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
                     positions.push(Position { topic: Arc::from(*topic), partition, next: 0 });
                 }
@@ -81,7 +83,7 @@ impl Tail {
     /// Fails when a leader cannot be reached.
     pub fn ends(&self) -> anyhow::Result<EndOffsets> {
         let end = |at: &Position| -> anyhow::Result<Position> {
-            let (low, next) = self.consumer.fetch_watermarks(&at.topic, at.partition, REQUEST)?;
+            let (low, next) = watermarks(&self.consumer, &at.topic, at.partition)?;
             ensure!(low == 0, "records of topic \"{}\" were deleted", at.topic);
             Ok(Position { next, ..at.clone() })
         };

@@ -13,9 +13,12 @@ use testbed::kafka::KafkaOptions;
 use testbed::load::Load;
 use tokio::time::Instant;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+/// Around the hash of the page's style.
+const POLICY: (&str, &str) = (
+    "default-src 'none'; style-src 'sha256-",
+    "='; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'",
+);
 
 fn url(fixture: &Fixture) -> String {
     format!("http://{}/", fixture.router.admin())
@@ -107,14 +110,17 @@ async fn the_page_is_small_strict_and_fits_a_phone() {
     let loaded = "performance.getEntriesByType('resource').map(entry => entry.name)";
     let loaded = browser.evaluate(loaded).await.unwrap();
     let mut bytes = 0;
-    for path in ["/", "/page/style.css", "/page/script.js"] {
+    for path in ["/", "/page/script.js"] {
         bytes += fixture.router.get(path).await.unwrap().body.len();
         let script = format!(
             "fetch({path:?}).then(({{ headers }}) => ['content-security-policy', \
              'x-content-type-options', 'referrer-policy'].map(name => headers.get(name)))"
         );
         let headers = browser.evaluate(&script).await.unwrap();
-        assert_eq!(headers, serde_json::json!([POLICY, "nosniff", "no-referrer"]), "{path}");
+        let headers = headers.as_array().unwrap();
+        let policy = headers[0].as_str().unwrap();
+        assert!(policy.starts_with(POLICY.0) && policy.ends_with(POLICY.1), "{policy}");
+        assert_eq!(headers[1..], ["nosniff", "no-referrer"], "{path}");
     }
     let elsewhere = loaded.as_array().unwrap().iter().filter_map(Value::as_str);
     let elsewhere: Vec<&str> = elsewhere.filter(|name| !name.starts_with(&url(&fixture))).collect();
@@ -123,13 +129,12 @@ async fn the_page_is_small_strict_and_fits_a_phone() {
     let times = "(() => {
         const [paint] = performance.getEntriesByName('first-contentful-paint');
         const [page] = performance.getEntriesByType('navigation');
-        const style = performance.getEntriesByType('resource').find(({ name }) => name.endsWith('css'));
-        return paint && style && [page.responseEnd, style.responseEnd, paint.startTime].map(Math.round);
+        return paint && [page.responseEnd, paint.startTime].map(Math.round);
     })()";
     for _ in 0..5 {
         browser.wait("a paint", &format!("Array.isArray({times})")).await.unwrap();
         let times = browser.evaluate(times).await.unwrap();
-        println!("page, style and first contentful paint after {times} ms");
+        println!("page and first contentful paint after {times} ms");
         browser.open(&url(&fixture)).await.unwrap();
     }
     println!("{bytes} bytes in all");

@@ -142,7 +142,11 @@ impl Inspection {
         self.brokers.first().copied().unwrap_or(-1)
     }
 
-    fn layout(&self, name: &TopicName) -> Result<Vec<PartitionLayout>, Failure> {
+    /// Where the replicas of a topic's partitions are, in the order of the partitions.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn layout(&self, name: &TopicName) -> Result<Vec<PartitionLayout>, Failure> {
         let (producer, cluster) = (self.topic_client.producer(), self.topic_client.cluster());
         let metadata = producer
             .client()

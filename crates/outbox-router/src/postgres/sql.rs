@@ -41,6 +41,19 @@ pub async fn connect_sql(
     info: &ConnInfo,
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection), ConnectError> {
+    let (client, connection, _) = connect_sql_announced(info, application_name).await?;
+    Ok((client, connection))
+}
+
+/// As [`connect_sql`], with the process id that was announced when the session began: that of the
+/// backend, or one that a pooler has made up.
+///
+/// # Errors
+/// As [`connect_sql`].
+pub async fn connect_sql_announced(
+    info: &ConnInfo,
+    application_name: &str,
+) -> Result<(tokio_postgres::Client, SqlConnection, Option<u32>), ConnectError> {
     let connect = async {
         let transport = Transport::connect(info, &SocketOptions::default()).await?;
         let mut link = Link::new(transport, START_UP);
@@ -50,13 +63,14 @@ pub async fn connect_sql(
         // `tokio-postgres` requires a user and, with this `ssl_mode`, TLS, which
         // [`AlreadyConnected`] stands for.
         let mut config = tokio_postgres::Config::new();
-        config
+        let (client, connection) = config
             .user(&info.user)
             .ssl_mode(SslMode::Require)
             .ssl_negotiation(SslNegotiation::Direct)
             .connect_raw(SqlTransport::new(link, &session), AlreadyConnected)
             .await
-            .map_err(|source| ConnectError::Client { target: info.target(), source })
+            .map_err(|source| ConnectError::Client { target: info.target(), source })?;
+        Ok((client, connection, session.pid()))
     };
     let limit = info.connect_timeout;
     match tokio::time::timeout(limit, Box::pin(connect)).await {

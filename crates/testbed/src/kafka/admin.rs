@@ -175,11 +175,24 @@ impl KafkaCluster {
     /// Fails when the cluster refuses.
     pub async fn create_topic_on(&self, name: &str, leaders: &[i32]) -> anyhow::Result<()> {
         let placement: Vec<&[i32]> = leaders.chunks(1).collect();
-        let count = i32::try_from(leaders.len())?;
-        let topic = NewTopic::new(name, count, TopicReplication::Variable(&placement));
+        self.create_replicated_topic(name, &placement).await
+    }
+
+    /// Creates a topic with these brokers as the replicas of each partition.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn create_replicated_topic(
+        &self,
+        name: &str,
+        placement: &[&[i32]],
+    ) -> anyhow::Result<()> {
+        let count = i32::try_from(placement.len())?;
+        let topic = NewTopic::new(name, count, TopicReplication::Variable(placement));
         let bootstrap = self.bootstrap();
         submit(&bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
-        await_partitions(&bootstrap, name, leaders.len()).await
+        await_partitions(&bootstrap, name, placement.len()).await
     }
 
     /// Adds partitions to a topic.

@@ -36,6 +36,19 @@ pub(super) async fn find(version: u16) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The directory of one release, which is not what is installed: `OUTBOX_PG_BIN_13_21`, for
+/// example, or what the script fetches.
+pub(super) async fn find_release(version: u16, minor: u16) -> anyhow::Result<PathBuf> {
+    let variable = format!("OUTBOX_PG_BIN_{version}_{minor}");
+    if let Some(dir) = std::env::var_os(&variable) {
+        return Ok(PathBuf::from(dir));
+    }
+    let release = format!("{version}.{minor}");
+    scripts::last_line_of("postgres.sh", &[&release])
+        .await
+        .with_context(|| format!("PostgreSQL {release} is missing: set {variable}"))
+}
+
 async fn is_version(dir: &Path, version: u16) -> bool {
     let program = dir.join("postgres");
     if !dir.join("initdb").is_file() || !program.is_file() {

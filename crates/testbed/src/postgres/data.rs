@@ -110,7 +110,7 @@ pub(super) fn write_private(
 }
 
 /// A temporary directory that the server's user owns.
-fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempDir> {
+pub(super) fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempDir> {
     let builder = tempfile::Builder::new().prefix("pg-").to_owned();
     let dir = match parent {
         Some(parent) => builder.tempdir_in(parent),

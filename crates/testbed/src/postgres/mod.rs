@@ -6,8 +6,11 @@
 //! machine.
 
 mod binaries;
+mod clock;
 mod data;
 mod leftovers;
+mod options;
+mod pooler;
 mod session;
 mod slot;
 
@@ -20,10 +23,11 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
+pub use options::PostgresOptions;
+pub use pooler::PgBouncer;
 pub use session::DatabaseSession;
 pub use slot::{SlotRow, create_slot};
 
-use crate::cache::Identity;
 use crate::ports::free_port;
 use crate::process::{Process, ProcessSpec, RunAs};
 use crate::wait::until_ok;
@@ -35,44 +39,6 @@ pub const SUPERUSER: &str = "postgres";
 pub const DATABASE: &str = "shop";
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
-
-/// Which server to start, and how it is set.
-#[derive(Debug, Clone)]
-pub struct PostgresOptions {
-    version: u16,
-    settings: Vec<(String, String)>,
-    hba: Vec<String>,
-    identity: Identity,
-}
-
-impl PostgresOptions {
-    /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
-    /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
-    pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new(), identity: Identity::Usual }
-    }
-
-    /// Sets a parameter in `postgresql.conf`; it overrides the defaults of this crate.
-    #[must_use]
-    pub fn set(mut self, name: &str, value: &str) -> Self {
-        self.settings.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Gives it another system identifier than all other servers of its version have.
-    #[must_use]
-    pub fn another_identity(mut self) -> Self {
-        self.identity = Identity::Other;
-        self
-    }
-
-    /// Adds a line of `pg_hba.conf` before those which trust everybody.
-    #[must_use]
-    pub fn hba(mut self, line: &str) -> Self {
-        self.hba.push(line.to_owned());
-        self
-    }
-}
 
 /// How to stop the server, as in `pg_ctl stop -m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +57,7 @@ pub struct PostgresServer {
     version: u16,
     port: u16,
     settings: Vec<(String, String)>,
+    environment: Vec<(&'static str, String)>,
     run_as: Option<RunAs>,
     dir: TempDir,
 }
@@ -102,9 +69,12 @@ impl PostgresServer {
     ///
     /// Fails when the binaries cannot be had or the server does not come up.
     pub async fn start(options: PostgresOptions) -> anyhow::Result<Self> {
-        let binaries = binaries::find(options.version).await?;
+        let PostgresOptions { version, minor, hba, identity, .. } = &options;
+        let binaries = match minor {
+            Some(minor) => binaries::find_release(*version, *minor).await?,
+            None => binaries::find(*version).await?,
+        };
         let run_as = data::run_as()?;
-        let PostgresOptions { version, hba, identity, .. } = &options;
         let dir = data::create(&binaries, *version, run_as, hba, *identity).await?;
         let mut postgres = Self {
             server: None,
@@ -112,6 +82,7 @@ impl PostgresServer {
             version: options.version,
             port: free_port()?,
             settings: options.settings,
+            environment: clock::environment(options.clock_ahead)?,
             run_as,
             dir,
         };
@@ -138,6 +109,7 @@ impl PostgresServer {
             version: self.version,
             port: free_port()?,
             settings: self.settings.iter().cloned().chain(own).collect(),
+            environment: self.environment.clone(),
             run_as: self.run_as,
             dir: data::copy_of(&self.data_dir(), self.run_as).await?,
         })
@@ -157,6 +129,7 @@ impl PostgresServer {
         let spec = ProcessSpec::new(self.binaries.join("postgres"), self.log())
             .args(["-D", &self.data_dir().to_string_lossy()])
             .run_as(self.run_as);
+        let spec = self.environment.iter().fold(spec, |spec, (name, value)| spec.env(*name, value));
         let mut server = Process::start(&spec)?;
         let what = format!("PostgreSQL {} on port {}", self.version, self.port);
         let up =

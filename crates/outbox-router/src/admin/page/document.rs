@@ -1,11 +1,12 @@
 //! The whole page, complete without a script.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{blocks::BLOCKS, format, shape, shown::Shown};
 
+/// Inline, so that the first paint waits for one answer; the policy of the page names its hash.
+pub(super) const STYLE: &str = include_str!("assets/style.css");
 /// Paths of what the page loads.
-pub(super) const STYLE: &str = "/page/style.css";
 pub(super) const SCRIPT: &str = "/page/script.js";
 pub(super) const EVENTS: &str = "/page/events";
 
@@ -21,7 +22,7 @@ pub(super) fn document(shown: &Shown<'_>) -> Markup {
                 meta name="robots" content="noindex";
                 title { (shown.word.title()) " · " (name) }
                 link rel="icon" id="icon" href=(shape::icon(shown.word));
-                link rel="stylesheet" href=(STYLE);
+                style { (PreEscaped(STYLE)) }
                 script src=(SCRIPT) defer {}
                 noscript { meta http-equiv="refresh" content="5"; }
             }

@@ -6,8 +6,8 @@
 //! blocks, each an element with an id, and a stream of server-sent events ([`live`]) sends the
 //! blocks that have changed. So there is one renderer, and the script only replaces elements.
 //!
-//! Style and script are files of their own, because the policy of the page ([`answers`]) allows
-//! nothing inline and nothing from elsewhere. Lines and bars are SVG with attributes only.
+//! The script is a file of its own, because the policy of the page ([`answers`]) allows nothing
+//! inline but the style, and nothing from elsewhere. Lines and bars are SVG with attributes only.
 
 mod answers;
 mod blocks;

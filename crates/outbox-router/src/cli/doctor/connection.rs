@@ -4,7 +4,10 @@ use relay::{Case, Code, Failure, Name, Names};
 
 use super::{
     check::{Check, either, error, note, warning},
-    facts::{DeniedView, Facts, Owner, Part, PostgresFacts, ServerFacts, SessionFacts, TableFacts},
+    facts::{
+        DeniedView, Facts, Owner, Part, PostgresFacts, ProcessIds, ServerFacts, SessionFacts,
+        TableFacts,
+    },
     finding::{Finding, Severity},
 };
 use crate::codes::Advice;
@@ -72,7 +75,8 @@ fn is_explained(failure: &Failure, facts: &PostgresFacts) -> bool {
 
 fn pooled(sessions: &SessionFacts) -> Vec<Finding> {
     let differ = |one: Option<i32>, other: Option<i32>| one.zip(other).is_some_and(|(a, b)| a != b);
-    let what = if differ(sessions.announced, sessions.answered) {
+    let is_another = |ids: &ProcessIds| differ(ids.announced, ids.answered);
+    let what = if [&sessions.replication, &sessions.sql].into_iter().any(is_another) {
         "another process answers than the one that the connection was made to"
     } else if differ(sessions.first, sessions.last) {
         "two statements of one session were answered by two processes"
@@ -135,12 +139,18 @@ mod tests {
 
     #[test]
     fn a_session_whose_process_changes_goes_through_a_pooler() {
+        let ids = |announced, answered| ProcessIds {
+            announced: Some(announced),
+            answered: Some(answered),
+        };
         let own =
-            SessionFacts { announced: Some(7), answered: Some(7), first: Some(8), last: Some(8) };
+            SessionFacts { replication: ids(7, 7), sql: ids(8, 8), first: Some(8), last: Some(8) };
         assert!(pooled(&own).is_empty());
         assert!(pooled(&SessionFacts::default()).is_empty(), "nothing is known");
-        let unannounced = SessionFacts { answered: Some(9), ..own.clone() };
-        assert_eq!(codes(&pooled(&unannounced)), ["D001"]);
+        let passed_on = SessionFacts { replication: ids(7, 9), ..own.clone() };
+        assert_eq!(codes(&pooled(&passed_on)), ["D001"]);
+        let of_sql = SessionFacts { sql: ids(7, 8), ..own.clone() };
+        assert_eq!(codes(&pooled(&of_sql)), ["D001"]);
         let shared = SessionFacts { last: Some(9), ..own };
         assert_eq!(codes(&pooled(&shared)), ["D001"]);
     }

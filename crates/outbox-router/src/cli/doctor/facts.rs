@@ -11,7 +11,7 @@ use relay::{
 use super::not_run::NotRun;
 use crate::{
     config::CreateTopics,
-    kafka::{Operations, StateTopicInspected, TopicInspected},
+    kafka::{Operations, PartitionLayout, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
     shell::SourceReading,
 };
@@ -121,16 +121,25 @@ pub(super) struct DeniedView {
     pub(super) is_needed: bool,
 }
 
-/// The process ids that a session has seen.
+/// The process ids that sessions have seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SessionFacts {
-    /// What the server announced when the replication connection began.
+    /// Of a replication connection.
+    pub(super) replication: ProcessIds,
+    /// Of an SQL session: a pooler that passes no replication on is seen there alone.
+    pub(super) sql: ProcessIds,
+    /// What `pg_backend_pid()` says at the begin and at the end of one SQL session.
+    pub(super) first: Option<i32>,
+    pub(super) last: Option<i32>,
+}
+
+/// The process ids of one connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ProcessIds {
+    /// What was announced when it began.
     pub(super) announced: Option<i32>,
     /// What `pg_backend_pid()` says there.
     pub(super) answered: Option<i32>,
-    /// What it says at the begin and at the end of one SQL session.
-    pub(super) first: Option<i32>,
-    pub(super) last: Option<i32>,
 }
 
 /// The server and the role.
@@ -278,6 +287,8 @@ pub(super) struct KafkaFacts {
     pub(super) names: Names,
     pub(super) brokers: Vec<i32>,
     pub(super) state_topic: Option<(TopicName, Part<StateTopicInspected>)>,
+    /// The state topic's one partition, where the topic is suitable.
+    pub(super) state_partitions: Vec<PartitionLayout>,
     pub(super) topics: Vec<TopicReading>,
     /// The templates of topics, and whether a topic of each exists.
     pub(super) templates: Vec<(String, bool)>,

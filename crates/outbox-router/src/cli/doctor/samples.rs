@@ -102,6 +102,7 @@ pub(super) fn kafka() -> KafkaFacts {
         names,
         brokers: vec![1],
         state_topic: None,
+        state_partitions: Vec::new(),
         topics: Vec::new(),
         templates: Vec::new(),
         operations: HashMap::new(),

@@ -55,7 +55,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::NoLeader.as_str(),
         title: "a partition has no leader",
-        meaning: "Events of its keys are not acknowledged, and the window fills behind them.",
+        meaning: "Events of its keys are not acknowledged, and the window fills behind them. \
+                  Without a leader of the state topic, the witness can be neither read nor \
+                  written, and no router starts.",
         remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic} names its \
                  brokers: start them",
         cases: &[],

@@ -20,7 +20,9 @@ pub use content::{Anchor, StateEnd, StateLog};
 use std::{sync::Arc, time::Duration};
 
 use cautions::{LARGE_RECORD_BYTES, TopicSettings, cautions, to_alter};
-use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
+use rdkafka::{
+    ClientContext, client::Client, error::KafkaError, types::RDKafkaErrorCode, util::Timeout,
+};
 use relay::{Case, Code, Failure, Name, TopicName};
 
 use super::{
@@ -112,7 +114,7 @@ impl StateTopic {
         let client = self.topic_client.producer().client();
         let (_, offset) = client
             .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
-            .map_err(|error| self.failure(code_of(&error), ""))?;
+            .map_err(|error| self.failure(self.offsets_error(client, &error), ""))?;
         // From the latest metadata that the client has received, of any topic. Does not wait.
         let cluster_id = client.fetch_cluster_id(Duration::ZERO).unwrap_or_default();
         Ok(StateEnd { cluster_id, offset })
@@ -164,6 +166,28 @@ impl StateTopic {
         let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());
         let settings = TopicSettings { policy: policy.as_deref(), record_bytes, in_sync };
         Ok(cautions(cluster, name, known, &settings))
+    }
+
+    /// Why offsets could not be read. librdkafka calls a partition unknown that does not exist, and
+    /// also one that has no leader; the topic's metadata lists the second.
+    fn offsets_error(
+        &self,
+        client: &Client<impl ClientContext>,
+        error: &KafkaError,
+    ) -> RDKafkaErrorCode {
+        let error = code_of(error);
+        if error != RDKafkaErrorCode::UnknownPartition {
+            return error;
+        }
+        let name = self.name.as_str();
+        match client.fetch_metadata(Some(name), Timeout::After(ANSWER_WITHIN)) {
+            Ok(metadata) => {
+                let mut found = metadata.topics().iter().filter(|topic| topic.name() == name);
+                let is_listed = found.any(|topic| !topic.partitions().is_empty());
+                if is_listed { RDKafkaErrorCode::LeaderNotAvailable } else { error }
+            }
+            Err(silent) => code_of(&silent),
+        }
     }
 
     fn failure(&self, error: RDKafkaErrorCode, detail: &str) -> Failure {

@@ -101,7 +101,7 @@ impl StateTopic {
             );
             let error = match answer {
                 Ok(watermarks) => return Ok(watermarks),
-                Err(error) => code_of(&error),
+                Err(error) => self.offsets_error(reader.client(), &error),
             };
             let left = if is_passing(error) {
                 READ_TIMEOUT.saturating_sub(started.elapsed())

@@ -72,6 +72,20 @@ async fn one_state_record_is_in_flight_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_state_topic_without_a_leader_is_out_of_reach_and_not_missing() {
+    let (cluster, sink) = with_state();
+    cluster.mock.partition_leader(STATE, 0, None).unwrap();
+    let topic = state_topic(&cluster, &sink);
+    let read = spawn_blocking(move || (topic.read(b"").err(), topic.end().err()));
+    let (read, end) = read.await.unwrap();
+    for failure in [read, end] {
+        let failure = failure.unwrap();
+        assert_eq!(failure.code, Code::KafkaUnreachable, "{failure:?}");
+        assert!(failure.message.contains(STATE), "{failure:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_latest_value_of_each_key_with_the_prefix_is_read() {
     let (cluster, mut sink) = with_state();
     let topic = state_topic(&cluster, &sink);

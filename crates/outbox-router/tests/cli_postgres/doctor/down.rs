@@ -4,7 +4,12 @@ use std::{net::TcpListener, time::Duration};
 
 use outbox_router::cli::Exit;
 
-use super::pair::{STATE, TOPIC, doctor, type_line};
+use super::{
+    found::{doctor, type_line},
+    ledger::Ledger,
+    pair::TOPIC,
+    place::STATE,
+};
 use crate::server::Server;
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::time::Instant;
@@ -23,27 +28,31 @@ fn line(url: &str, servers: &str, words: &[&str]) -> Vec<String> {
 /// Nobody listens there.
 const NOBODY: &str = "127.0.0.1:1";
 
+/// What a test here proves, each.
+pub(super) const CODES_OF_KAFKA: &[&str] = &["K001"];
+pub(super) const CODES_OF_POSTGRES: &[&str] = &["P001"];
+
 #[tokio::test]
-async fn a_kafka_that_is_down_hides_nothing_of_postgres() {
+pub(super) async fn a_kafka_that_is_down_hides_nothing_of_postgres() {
     let server = Server::with_settings("max_slot_wal_keep_size = '10GB'");
     let line = line(&server.url("postgres"), NOBODY, &["doctor", "--json"]);
     let found = doctor(None, &line).await;
-    assert_eq!(found.exit, Exit::Failure);
-    let expected = ["D003", "K001", "P010", "P020"].map(str::to_owned).into();
-    assert_eq!(found.serious(), expected, "{:#}", found.report);
+    let ledger = Ledger::default();
+    ledger.expect_all(&["D003", "K001", "P010", "P020"], "Kafka is down", &found);
+    ledger.assert_proved(CODES_OF_KAFKA);
 }
 
 #[tokio::test]
-async fn a_postgres_that_is_down_hides_nothing_of_kafka() {
+pub(super) async fn a_postgres_that_is_down_hides_nothing_of_kafka() {
     let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("Kafka");
     kafka.create_topic(TOPIC, 1, &[("cleanup.policy", "compact")]).await.expect("a topic");
     kafka.create_topic(STATE, 1, &[("cleanup.policy", "compact")]).await.expect("a topic");
     let url = format!("postgres://router@{NOBODY}/shop");
     let line = line(&url, &kafka.bootstrap(), &["doctor", "--json"]);
     let found = doctor(None, &line).await;
-    assert_eq!(found.exit, Exit::Failure);
-    let expected = ["D033", "K022", "P001"].map(str::to_owned).into();
-    assert_eq!(found.serious(), expected, "{:#}", found.report);
+    let ledger = Ledger::default();
+    ledger.expect_all(&["D033", "K022", "P001"], "PostgreSQL is down", &found);
+    ledger.assert_proved(CODES_OF_POSTGRES);
     assert_ne!(found.part("not_run"), 0);
 }
 

@@ -2,7 +2,10 @@
 
 use outbox_router::cli::Exit;
 
-use super::pair::{Pair, STATE, TOPIC};
+use super::{
+    pair::{Pair, TOPIC},
+    place::STATE,
+};
 
 #[tokio::test]
 async fn nothing_is_written_to_either_server() {

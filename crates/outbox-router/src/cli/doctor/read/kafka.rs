@@ -92,8 +92,10 @@ impl Wanted {
             self.state_topic.clone().map(|name| (name.clone(), inspection.state_topic(&name)));
         let described = |topic: &TopicReading| topic.found.is_ok().then(|| topic.name.clone());
         let mut asked: Vec<TopicName> = topics.iter().filter_map(described).collect();
+        let mut state_partitions = Vec::new();
         if let Some((name, Ok(StateTopicInspected::Suitable(_)))) = &state_topic {
             asked.push(name.clone());
+            state_partitions = inspection.layout(name)?;
         }
         let operations = match asked.as_slice() {
             [] => HashMap::new(),
@@ -107,6 +109,7 @@ impl Wanted {
             on_cluster: inspection.cluster_operations(),
             brokers: inspection.brokers.clone(),
             state_topic,
+            state_partitions,
             topics,
             templates,
             operations,

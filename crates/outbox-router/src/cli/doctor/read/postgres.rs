@@ -13,14 +13,17 @@ use crate::{
     cli::{
         connect::Access,
         doctor::facts::{
-            DeniedView, OtherSlot, Part, PostgresFacts, PublicationExtent, PublicationFacts,
-            ServerFacts, SessionFacts, SlotFacts, SlotUse, TableFacts,
+            DeniedView, OtherSlot, Part, PostgresFacts, ProcessIds, PublicationExtent,
+            PublicationFacts, ServerFacts, SessionFacts, SlotFacts, SlotUse, TableFacts,
         },
     },
     config::{Config, Environment},
     held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
-    postgres::{Options, ReplicationConnection, TextQuery, one_row, quote_literal, sql_failure},
+    postgres::{
+        Options, ReplicationConnection, TextQuery, connect_sql_announced, one_row, quote_literal,
+        sql_failure,
+    },
     prepare,
     retention::{
         RetentionSettings,
@@ -62,7 +65,8 @@ pub(super) async fn facts(
         let source = Box::pin(source.read(remembered)).await.map(Box::new);
         let reader = Reader { config, client: &client, remembered };
         let mut facts = Box::pin(reader.facts(source)).await;
-        (facts.sessions.announced, facts.sessions.answered) = announced(&endpoint).await;
+        facts.sessions.replication = ids_of_replication(&endpoint).await;
+        facts.sessions.sql = ids_of_sql(&endpoint).await;
         Ok(facts)
     };
     let read = drive_without_limit(&mut driver, Box::pin(read), "the SQL connection to PostgreSQL");
@@ -71,16 +75,27 @@ pub(super) async fn facts(
     Ok(facts)
 }
 
-/// The process that the server announces on a replication connection, and the one that answers.
-async fn announced(endpoint: &Endpoint) -> (Option<i32>, Option<i32>) {
+async fn ids_of_replication(endpoint: &Endpoint) -> ProcessIds {
     let options =
         Options { application_name: endpoint.application_name.clone(), ..Options::default() };
     let Ok(mut connection) = ReplicationConnection::connect(&endpoint.conninfo, &options).await
     else {
-        return (None, None);
+        return ProcessIds::default();
     };
     let announced = connection.backend_pid().and_then(|pid| i32::try_from(pid).ok());
-    (announced, pid(&mut connection).await)
+    ProcessIds { announced, answered: pid(&mut connection).await }
+}
+
+async fn ids_of_sql(endpoint: &Endpoint) -> ProcessIds {
+    let opened = connect_sql_announced(&endpoint.conninfo, &endpoint.application_name).await;
+    let Ok((client, connection, announced)) = opened else { return ProcessIds::default() };
+    let mut sql = &client;
+    let answered = tokio::select! {
+        biased;
+        answered = pid(&mut sql) => answered,
+        _ = connection => None,
+    };
+    ProcessIds { announced: announced.and_then(|pid| i32::try_from(pid).ok()), answered }
 }
 
 async fn pid(sql: &mut impl TextQuery) -> Option<i32> {
@@ -129,7 +144,7 @@ impl Reader<'_> {
             source,
             refused,
             server,
-            sessions: SessionFacts { announced: None, answered: None, first, last },
+            sessions: SessionFacts { first, last, ..SessionFacts::default() },
             slots,
             pin,
             publication,

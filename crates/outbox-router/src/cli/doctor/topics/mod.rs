@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "every partition has a leader",
         reports: &[error(Advice::NoLeader.as_str())],
-        judge: |facts| Ok(of_each(facts.kafka()?, leaders)),
+        judge: |facts| Ok(leaders(facts.kafka()?)),
     },
     Check {
         name: "the topics survive the loss of a broker",
@@ -120,14 +120,33 @@ fn permissions(topic: &Described<'_>) -> Vec<Finding> {
     vec![Finding::advice(Severity::Note, Advice::SettingsUnknown, what, &topic.names(None))]
 }
 
-fn leaders(topic: &Described<'_>) -> Vec<Finding> {
-    let without = topic.found.partitions.iter().filter(|partition| !partition.has_leader);
+/// Of the state topic, too: without it, no router starts.
+fn leaders(kafka: &KafkaFacts) -> Vec<Finding> {
+    let of_topic = |topic: &Described<'_>| {
+        let found = without_leader(topic.kafka, topic.name, &topic.found.partitions);
+        found.into_iter().collect()
+    };
+    let mut findings = of_each(kafka, of_topic);
+    if let Some((name, Ok(_))) = &kafka.state_topic {
+        findings.extend(without_leader(kafka, name.as_str(), &kafka.state_partitions));
+    }
+    findings
+}
+
+fn without_leader(
+    kafka: &KafkaFacts,
+    topic: &str,
+    partitions: &[PartitionLayout],
+) -> Option<Finding> {
+    let without = partitions.iter().filter(|partition| !partition.has_leader);
     let without: Vec<String> = without.map(|one| one.partition.to_string()).collect();
     if without.is_empty() {
-        return Vec::new();
+        return None;
     }
-    let what = format!("topic {}: no broker leads partition {}", topic.name, without.join(", "));
-    vec![Finding::advice(Severity::Error, Advice::NoLeader, what, &topic.names(None))]
+    let mut names = kafka.names.clone();
+    names.set(Name::Topic, topic.to_owned());
+    let what = format!("topic {topic}: no broker leads partition {}", without.join(", "));
+    Some(Finding::advice(Severity::Error, Advice::NoLeader, what, &names))
 }
 
 /// As many replicas as Kafka's documentation advises.

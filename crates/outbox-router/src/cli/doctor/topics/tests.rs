@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     cli::doctor::samples::{codes, kafka, topic, topic_name, with_topic},
     config::CreateTopics,
-    kafka::Operations,
+    kafka::{Operations, StateTopicInspected},
 };
 
 const BROKERS: [i32; 3] = [1, 2, 3];
@@ -13,11 +13,12 @@ fn judged(judge: fn(&Described<'_>) -> Vec<Finding>, found: TopicInspected) -> V
 
 #[test]
 fn a_topic_as_it_should_be_gives_no_cause() {
-    for judge in [permissions, leaders, replicas, compacted, timestamps] {
+    for judge in [permissions, replicas, compacted, timestamps] {
         assert!(judged(judge, topic()).is_empty());
     }
     let facts = with_topic(topic(), BROKERS.to_vec());
     assert!(existence(&facts).is_empty() && record_limit(&facts).is_empty());
+    assert!(leaders(&facts).is_empty());
 }
 
 #[test]
@@ -64,9 +65,16 @@ fn a_topic_has_to_be_written_and_its_settings_read() {
 fn a_partition_without_a_leader_is_named() {
     let mut found = topic();
     found.partitions[1].has_leader = false;
-    let found = judged(leaders, found);
+    let partitions = vec![PartitionLayout { has_leader: false, ..found.partitions[0].clone() }];
+    let facts = with_topic(found, BROKERS.to_vec());
+    let found = leaders(&facts);
     assert_eq!(codes(&found), ["D035"]);
     assert!(found[0].message.ends_with("no broker leads partition 1"), "{found:?}");
+    let state = Some((topic_name("state"), Ok(StateTopicInspected::Suitable(Vec::new()))));
+    let facts = KafkaFacts { state_topic: state, state_partitions: partitions, ..kafka() };
+    let found = leaders(&facts);
+    assert_eq!(codes(&found), ["D035"]);
+    assert_eq!(found[0].message, "topic state: no broker leads partition 0");
 }
 
 fn with_replicas(count: usize, in_sync: usize, brokers: Vec<i32>) -> Vec<Finding> {

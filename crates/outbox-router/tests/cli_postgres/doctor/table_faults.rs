@@ -1,0 +1,99 @@
+//! Faults of the outbox tables.
+
+use super::pair::Pair;
+
+/// What is planted here.
+pub(super) const CODES: &[&str] = &[
+    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "P028", "P031", "P036", "P038", "R007",
+];
+
+#[tokio::test]
+pub(super) async fn each_fault_of_a_table_is_named_by_its_code_alone() {
+    let pair = Pair::start().await;
+    columns(&pair).await;
+    settings(&pair).await;
+    updated(&pair).await;
+    grown(&pair).await;
+    partitioned(&pair).await;
+    pair.ledger.assert_proved(CODES);
+}
+
+async fn columns(pair: &Pair) {
+    for (name, fault, code) in [
+        ("tab_rule", "create rule away as on insert to outbox do instead nothing", "D025"),
+        ("tab_index", "alter table outbox drop constraint outbox_pkey", "D022"),
+        ("tab_null", "alter table outbox alter column aggregate_id drop not null", "D026"),
+        ("tab_time", "drop index outbox_created_at_idx", "D023"),
+    ] {
+        let database = pair.database(name).await;
+        database.sql(fault);
+        let found = database.expect(code, &[]).await;
+        let remedy = found.remedy(code);
+        database.sql(remedy.split_once(": ").expect("a statement").1);
+        let mended = database.expect_nothing("the statement of the remedy is run", &[]).await;
+        assert!(mended.quiet().contains(code), "{mended:?}");
+    }
+    let renamed = pair.database("tab_columns").await;
+    renamed.sql("alter table outbox rename column payload to body");
+    renamed.expect("R007", &[]).await;
+}
+
+async fn settings(pair: &Pair) {
+    let absent = pair.database("tab_absent").await;
+    absent.expect("P028", &["--set", "outbox.0.table=public.absent"]).await;
+    drop(absent);
+
+    let held = pair.database("tab_held").await;
+    let letters = ["--set", "on_error.bad_row=dead_letter", "--set", "dead_letters.topic="];
+    held.expect("P036", &letters).await;
+    drop(held);
+
+    let retained = pair.database("tab_retained").await;
+    let delete = ["--set", "retention.mode=delete", "--set", "outbox.0.table=public.outbox"];
+    let found = retained.expect("P038", &delete).await;
+    assert!(found.remedy("P038").contains("grant select, delete on"), "{found:?}");
+}
+
+async fn updated(pair: &Pair) {
+    let updated = pair.database("tab_updated").await;
+    updated.sql(
+        "insert into outbox (aggregate_type, aggregate_id, event_type) values ('order', '1', 'x')",
+    );
+    updated.expect_nothing("a row is inserted", &[]).await;
+    updated.sql("update outbox set event_type = 'y'");
+    updated.expect("D028", &[]).await;
+}
+
+async fn partitioned(pair: &Pair) {
+    let empty = pair.empty_database("tab_empty");
+    empty.sql(
+        "create table outbox (id uuid not null, aggregate_type text not null, \
+         aggregate_id text not null, event_type text not null, payload jsonb, headers jsonb, \
+         created_at timestamptz not null default now(), primary key (id, created_at)) \
+         partition by range (created_at)",
+    );
+    drop(empty);
+    let table = pair.database_with_existing("tab_empty", &[]).await;
+    table.expect("D027", &[]).await;
+    table.sql("create table rest partition of outbox default; create index on outbox (created_at)");
+    table.expect_nothing("a partition is made", &[]).await;
+    table.sql("create role application; grant insert, update on outbox to application");
+    table.expect("P031", &[]).await;
+}
+
+/// A page for each row makes a table of a gibibyte from a twentieth of that in rows.
+async fn grown(pair: &Pair) {
+    let grown = pair.database("tab_grown").await;
+    grown.sql("alter table outbox set (fillfactor = 10)");
+    grown.sql(
+        "insert into outbox (aggregate_type, aggregate_id, event_type) \
+         select 'order', repeat('x', 400), 'x' from generate_series(1, 131072)",
+    );
+    grown.expect("D024", &[]).await;
+    let delete = ["--set", "retention.mode=delete", "--set", "outbox.0.table=public.outbox"];
+    let delete = [&delete[..], &["--only", "D024"]].concat();
+    grown.expect_nothing("the router removes rows", &delete).await;
+    grown.sql("delete from outbox where ctid = '(0,1)'");
+    grown.expect_nothing("somebody removes rows", &[]).await;
+    grown.sql("truncate outbox");
+}
