@@ -96,11 +96,7 @@ impl App {
         let clock = Clock::start();
         let core = Relay::new(self.core_settings(), clock.now().at);
         let now = Instant::now();
-        let first = RelayReport {
-            snapshot: core.snapshot(clock.now().at),
-            backlog_until: None,
-            published_at: now,
-        };
+        let first = RelayReport::initial(core.snapshot(clock.now().at), now);
         let removal = RetentionSettings::of(&self.prepared.config);
         let (relay_reports, relay) = watch::channel(first);
         let (monitor_reports, monitor) = watch::channel(MonitorReport::initial(now));

@@ -56,6 +56,7 @@
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests: build without them, or with debug assertions");
 
+mod backlog;
 mod clock;
 mod dry_run;
 pub mod failpoint;
@@ -77,6 +78,7 @@ pub mod testing;
 pub mod witness;
 pub mod wording;
 
+pub use backlog::{BacklogFrom, BacklogSettings};
 pub use clock::{Moment, Now};
 pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
@@ -86,9 +88,8 @@ pub use pgoutput::{Lsn, Oid, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, BacklogFrom, BacklogSettings, ExitReason, FrameOutcome, Input, OnFailed, ReadPace,
-    RelaySettings, ServerNotice, StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings,
-    Write,
+    Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
+    StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{

@@ -6,6 +6,7 @@ use std::{num::NonZeroI32, time::Duration};
 use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 
 use crate::{
+    backlog::{BacklogFrom, BacklogSettings},
     failure::Failure,
     held::{HeldAnswer, HeldRequest, HeldSettings},
     ports::Acks,
@@ -56,33 +57,6 @@ pub struct WitnessSettings {
     pub topic: TopicName,
 }
 
-/// How what the slot has when a session begins is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BacklogFrom {
-    /// As every later row: the walsender sends it.
-    Stream,
-    /// By SQL, if the server allows it. The server needs a third of the time for a backlog of small
-    /// transactions.
-    Sql,
-}
-
-/// How a long backlog is read, and which is long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BacklogSettings {
-    /// How a long one is read. A shorter one comes as a stream.
-    pub from: BacklogFrom,
-    /// A backlog of so many bytes of WAL is long.
-    pub long_bytes: u64,
-}
-
-impl BacklogSettings {
-    /// A long backlog is one for which the stream needs seconds: by SQL the server decodes in
-    /// batches, each from the slot's `restart_lsn` on, and keeps a batch until it is sent.
-    pub const fn of(from: BacklogFrom) -> Self {
-        Self { from, long_bytes: 32 << 20 }
-    }
-}
-
 /// What to do where the state becomes `failed`: a person is needed, to repair the cause or to
 /// accept a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,9 +90,9 @@ pub enum Input<'a> {
     /// [`Action::StartReplication`] succeeded: the server is streaming. With the process id of its
     /// walsender, unless a pooler hides it.
     ReplicationStarted(Option<i32>),
-    /// The frames that come now are read so; from the walsender, unless something else was said after
-    /// [`Input::ReplicationStarted`]. What is read by SQL shows nothing of the walsender, which holds
-    /// the slot: for each sign of its life there is [`Input::BytesArrived`].
+    /// The frames that come now are read so; from the walsender, unless something else was said
+    /// after [`Input::ReplicationStarted`]. What is read by SQL shows nothing of the walsender,
+    /// which holds the slot: for each sign of its life there is [`Input::BytesArrived`].
     FramesFrom(BacklogFrom),
     /// A request to PostgreSQL failed, or the connection broke. The shell never reports this of a
     /// connection that [`Action::Disconnect`] has closed.

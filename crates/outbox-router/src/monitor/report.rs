@@ -22,6 +22,14 @@ pub struct RelayReport {
     pub published_at: Instant,
 }
 
+impl RelayReport {
+    /// The report of a task without a stream.
+    #[must_use]
+    pub fn initial(snapshot: Snapshot, now: Instant) -> Self {
+        Self { snapshot, backlog_until: None, published_at: now }
+    }
+}
+
 /// What the monitor publishes.
 #[derive(Debug, Clone)]
 pub struct MonitorReport {

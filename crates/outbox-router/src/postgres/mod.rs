@@ -10,8 +10,8 @@
 //!
 //! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream
 //! to the right server), `auth` and `startup` (a session on it), [`replication`] (commands),
-//! [`stream`] (the walsender's frames and our status updates), `backlog` (the same by SQL), [`errors`] (what can go wrong,
-//! classified once).
+//! [`stream`] (the walsender's frames and our status updates), `backlog` (the same by SQL),
+//! [`errors`] (what can go wrong, classified once).
 
 mod auth;
 mod backlog;

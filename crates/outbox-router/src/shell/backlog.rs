@@ -7,30 +7,22 @@ use tokio::time::Instant;
 
 use super::{
     Shell,
+    backlog_watch::{BacklogWatch, Overdue, WaitsFor},
     connect::Source,
     ports::{Kafka, Postgres},
     slot_copy::position,
 };
 use crate::postgres::{Backlog, BatchLimits, ClientEncoding, command_failure};
 
-/// The statement that reads a batch holds back VACUUM until the batch is taken. So where Kafka
-/// takes nothing for this long, the batch is given up, and what is left is read anew.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
-
-/// The server takes no longer than this for a batch that is as large as [`BATCH`] allows. So behind a
-/// longer silence there is a larger transaction, of which it would keep the whole: the walsender
-/// sends that as it decodes it.
-const SILENCE: Duration = Duration::from_secs(30);
 
 /// Two minutes of WAL at 2 MB/s, and some 60 MB of changes of 200 bytes each.
 const BATCH: BatchLimits = BatchLimits { changes: 300_000, wal_bytes: 256 << 20 };
 
 /// A batch stays in memory below the first; above, the server writes it to a temporary file. With
-/// the last, the server ends a statement whose connection was closed (PostgreSQL 14). Every role may
-/// set them.
+/// the last, the server ends a statement whose connection was closed (PostgreSQL 14). Every role
+/// may set them.
 const SETTINGS: [&str; 4] = [
     "set work_mem = '64MB'",
     "set statement_timeout = 0",
@@ -89,42 +81,6 @@ impl Source {
     }
 }
 
-/// Watches a backlog that is read by SQL; no other limit ends it.
-#[derive(Debug, Default)]
-pub(super) struct BacklogWatch {
-    /// Since when the core takes nothing of it.
-    waits_since: Option<Instant>,
-    /// Since when the core waits for it, and nothing comes.
-    silent_since: Option<Instant>,
-}
-
-/// What is wrong with a backlog.
-#[derive(Debug, PartialEq, Eq)]
-enum Overdue {
-    /// Nothing of it was taken for [`PATIENCE`].
-    NotTaken,
-    /// The server has sent nothing for [`SILENCE`].
-    Silent,
-}
-
-impl BacklogWatch {
-    /// Bytes of it have come.
-    pub(super) fn heard(&mut self) {
-        self.silent_since = None;
-    }
-
-    fn look(&mut self, wants_wal: bool, now: Instant) -> Option<Overdue> {
-        let (runs, stands, limit, overdue) = if wants_wal {
-            (&mut self.silent_since, &mut self.waits_since, SILENCE, Overdue::Silent)
-        } else {
-            (&mut self.waits_since, &mut self.silent_since, PATIENCE, Overdue::NotTaken)
-        };
-        *stands = None;
-        let since = *runs.get_or_insert(now);
-        (now >= since + limit).then_some(overdue)
-    }
-}
-
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Tells the core whether the walsender lives, which frames do not show while a backlog is read
     /// by SQL. Gives up the connection by which it is read where nothing of it has been taken for
@@ -152,7 +108,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.backlog = BacklogWatch::default();
             return;
         }
-        match self.backlog.look(wants_wal, now) {
+        let waits_for = if wants_wal { WaitsFor::Server } else { WaitsFor::Kafka };
+        match self.backlog.look(waits_for, now) {
             None => {}
             Some(Overdue::NotTaken) => stream.give_up_backlog(),
             Some(Overdue::Silent) => {
@@ -161,29 +118,5 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.disconnected(Failure::new(Code::Backlog, what));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[tokio::test]
-    async fn a_silent_server_is_waited_for_half_a_minute_and_kafka_for_a_minute() {
-        let start = Instant::now();
-        let mut watch = BacklogWatch::default();
-        assert_eq!(watch.look(true, start), None);
-        assert_eq!(watch.look(true, start + SILENCE - SECOND), None);
-        assert_eq!(watch.look(true, start + SILENCE), Some(Overdue::Silent));
-        watch.heard();
-        assert_eq!(watch.look(true, start + SILENCE), None);
-        assert_eq!(watch.look(false, start + 2 * SILENCE), None, "nothing is waited for");
-        assert_eq!(watch.look(false, start + 2 * SILENCE + PATIENCE - SECOND), None);
-        let late = start + 2 * SILENCE + PATIENCE;
-        assert_eq!(watch.look(false, late), Some(Overdue::NotTaken));
-        assert_eq!(watch.look(true, late), None, "it is taken again");
-        assert_eq!(watch.look(false, late), None);
     }
 }

@@ -17,6 +17,7 @@
 
 mod announce;
 mod backlog;
+mod backlog_watch;
 mod clock;
 mod coalesce;
 mod command_stream;
@@ -58,7 +59,7 @@ use tokio::{
 
 use self::{
     announce::Announcer,
-    backlog::BacklogWatch,
+    backlog_watch::BacklogWatch,
     coalesce::Coalesce,
     event::ShellEvent,
     held_requests::HeldRequests,

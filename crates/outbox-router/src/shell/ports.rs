@@ -62,8 +62,8 @@ pub trait Postgres: Send + Sync + 'static {
         remembered: Option<&Catalog>,
     ) -> impl Future<Output = Result<(Self::Connection, Catalog), Failure>> + Send;
 
-    /// Starts streaming (START_REPLICATION). A backlog is read as asked, or from the walsender where
-    /// it cannot be read by SQL.
+    /// Starts streaming (START_REPLICATION). A backlog is read as asked, or from the walsender
+    /// where it cannot be read by SQL.
     fn start(
         &self,
         open: Self::Connection,

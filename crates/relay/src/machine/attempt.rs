@@ -3,8 +3,8 @@
 use pgoutput::Lsn;
 
 use crate::{
+    backlog::BacklogFrom,
     clock::Moment,
-    protocol::BacklogFrom,
     source::{Baseline, Gap, Server, ServerMoment, SlotReading},
     witness::Witness,
 };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pgoutput::Lsn;
 
 use crate::{
+    backlog::{BacklogFrom, BacklogSettings},
     clock::Moment,
-    protocol::{BacklogFrom, BacklogSettings},
     source::{SlotReading, bytes_between},
 };
 

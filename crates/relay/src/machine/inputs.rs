@@ -4,6 +4,7 @@ use std::{num::NonZeroI32, time::Duration};
 
 use super::{Phase, Relay};
 use crate::{
+    backlog::BacklogFrom,
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Case, Code, Failure},
@@ -12,7 +13,7 @@ use crate::{
         WitnessStore,
         ledger::{Credit, LedgerPlace},
     },
-    protocol::{BacklogFrom, Input, ServerNotice},
+    protocol::{Input, ServerNotice},
     routing::{record::TopicId, topics::TopicFacts},
     session::SessionPhase,
     source::Gap,

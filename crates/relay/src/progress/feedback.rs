@@ -13,9 +13,9 @@ use std::time::Duration;
 use pgoutput::Lsn;
 
 use crate::{
+    backlog::BacklogFrom,
     clock::Moment,
     progress::{ledger::Ledger, window::Window},
-    protocol::BacklogFrom,
 };
 
 /// The least time between two updates, unless the window needs an update sooner.

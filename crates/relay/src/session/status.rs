@@ -4,13 +4,14 @@ use pgoutput::ReplyRequest;
 
 use super::{Session, SessionPhase};
 use crate::{
+    backlog::BacklogFrom,
     clock::Now,
     failure::{Code, Failure},
     progress::{
         feedback::{Due, SocketRead},
         window::Window,
     },
-    protocol::{BacklogFrom, StatusUpdate},
+    protocol::StatusUpdate,
 };
 
 impl Session {

@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, time::Duration};
 use pgoutput::Lsn;
 
 use crate::{
+    backlog::{BacklogFrom, BacklogSettings},
     held::HeldSettings,
     progress::{Timing, Window},
-    protocol::{BacklogFrom, BacklogSettings, OnFailed, RelaySettings},
+    protocol::{OnFailed, RelaySettings},
     routing::{OutboxTable, Outboxes, TableName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},

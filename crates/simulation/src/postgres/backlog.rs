@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::connection::SocketMessage;
+use super::socket::SocketMessage;
 use crate::history::OutboxName;
 
 /// A second connection to the server, which reads the transactions before those of the walsender.

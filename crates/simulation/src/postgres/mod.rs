@@ -21,17 +21,19 @@ mod histories;
 pub mod queries;
 mod restore_point;
 mod rows;
+mod socket;
 mod stopping;
 mod walsender;
 
 use backlog::SimulatedBacklog;
-pub use connection::{SimulatedConnection, SocketMessage};
+pub use connection::SimulatedConnection;
 pub use counted_table::CountedTable;
 pub use held_table::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;
 pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, large_payload, payload};
+pub use socket::SocketMessage;
 
 /// `wal_sender_timeout`: the server closes a connection on which it received nothing for so long.
 /// (The router asks for a shorter time than the default.)

@@ -2,7 +2,7 @@
 
 use relay::{Code, testing::wire};
 
-use super::{SimulatedPostgres, connection::SocketMessage, rows};
+use super::{SimulatedPostgres, rows, socket::SocketMessage};
 use crate::{
     history::{CatalogState, CommittedEvent, OutboxName, PublicationState, RowKind},
     plan::VersionGroup,

@@ -1,6 +1,6 @@
-//! The page's paths, and the policy that its answers carry: nothing inline but the page's own style,
-//! which the policy names by its hash (CSP Level 3, section 2.3.1), nothing from elsewhere, nothing
-//! sent anywhere, and no frame around it.
+//! The page's paths, and the policy that its answers carry: nothing inline but the page's own
+//! style, which the policy names by its hash (CSP Level 3, section 2.3.1), nothing from elsewhere,
+//! nothing sent anywhere, and no frame around it.
 
 use std::sync::{Arc, LazyLock};
 

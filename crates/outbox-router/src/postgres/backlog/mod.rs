@@ -11,8 +11,8 @@
 //!
 //! Only the positions that the router confirms move the slot: what is read here moves the copy.
 
+mod batches;
 mod row;
-mod statement;
 
 use std::io;
 use std::task::{Context, Poll};
@@ -21,8 +21,9 @@ use std::time::SystemTime;
 use pgoutput::{Lsn, PgTimestamp};
 use postgres_protocol::message::frontend;
 
+use self::batches::Batches;
+pub use self::batches::{BatchLimits, CopiedSlot};
 use self::row::{NoRow, Row};
-use self::statement::Batches;
 use super::frames::Head;
 use super::link::{Fill, Link};
 use super::reply::Reply;
@@ -33,18 +34,6 @@ const DOING: &str = "reading a backlog by SQL";
 /// How many batches are asked for at a time, so that the server decodes one while it is read what
 /// it has sent of the other.
 const ASKED: usize = 2;
-
-/// How large a batch may be: the server keeps the whole of a batch before it sends the first row. It
-/// decodes each from the copy's `restart_lsn` on, which moves with the records of running
-/// transactions (every 15 s where the server writes): small batches decode the same WAL more often.
-/// A batch ends with a transaction, so a large one exceeds both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// The number of changes. A transaction of one row has three messages.
-    pub changes: u32,
-    /// The length in WAL. The rows of a batch are about as large as their WAL.
-    pub wal_bytes: u64,
-}
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,15 +78,6 @@ impl Shown {
 enum Rest {
     Some,
     None,
-}
-
-/// A temporary copy of the slot, of the session that made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopiedSlot {
-    /// Its name.
-    pub name: String,
-    /// Its `confirmed_flush_lsn`: transactions that were committed before it do not come.
-    pub begins_at: Lsn,
 }
 
 /// See the module's header.

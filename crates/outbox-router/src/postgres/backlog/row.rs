@@ -3,8 +3,8 @@
 //!
 //! Before `data` a row has more bytes than XLogData has before its message, so the header of
 //! XLogData is written over them, and nothing is copied. The column `xid` is read for these bytes
-//! alone. Both forms are PostgreSQL's: manual, COPY, section "Binary Format", and section "Streaming
-//! Replication Protocol".
+//! alone. Both forms are PostgreSQL's: manual, COPY, section "Binary Format", and section
+//! "Streaming Replication Protocol".
 
 use pgoutput::PgTimestamp;
 

@@ -69,12 +69,12 @@ fn reading() -> (ReplicationStream, Servers) {
 /// Consumes what comes next, and returns it as text.
 async fn next(stream: &mut ReplicationStream) -> String {
     loop {
-        let shown = stream.peek().unwrap().map(|incoming| match incoming {
+        let shown = stream.peek().unwrap().map(|incoming| {
             // Two positions and a time differ from a walsender's.
-            Incoming::Frame(frame) if frame[0] == b'w' => {
-                String::from_utf8_lossy(&frame[25..]).into_owned()
+            if let Incoming::Frame([b'w', frame @ ..]) = incoming {
+                return String::from_utf8_lossy(&frame[24..]).into_owned();
             }
-            incoming => format!("{incoming:?}"),
+            format!("{incoming:?}")
         });
         if let Some(shown) = shown {
             stream.consume();

@@ -6,8 +6,8 @@
 //! which. Back-pressure is the caller not filling the buffer.
 //!
 //! A long backlog can be read by SQL first, on a second connection ([`Backlog`]): the stream shows
-//! its frames, and then the walsender's. Meanwhile the walsender's socket is read as far as there is
-//! room, so that its end is noticed; nothing of it is shown.
+//! its frames, and then the walsender's. Meanwhile the walsender's socket is read as far as there
+//! is room, so that its end is noticed; nothing of it is shown.
 //!
 //! The output is bounded: of several status updates that could not be written yet, only the newest
 //! is sent.
@@ -158,8 +158,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Closes the connection of a backlog. What is left of it has to be read by another stream: this
-    /// one shows nothing more.
+    /// Closes the connection of a backlog. What is left of it has to be read by another stream:
+    /// this one shows nothing more.
     pub fn give_up_backlog(&mut self) {
         if let Reading::Backlog(_) = self.reading {
             self.reading = Reading::GivenUp;
@@ -203,9 +203,9 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether the walsender was heard since the last call, while its frames are not shown. One that
-    /// has sent more than there is room for cannot be heard: then the kernel notices that it does
-    /// not take our status updates (`TCP_USER_TIMEOUT`).
+    /// Whether the walsender was heard since the last call, while its frames are not shown. One
+    /// that has sent more than there is room for cannot be heard: then the kernel notices that it
+    /// does not take our status updates (`TCP_USER_TIMEOUT`).
     pub fn walsender_was_heard(&mut self) -> bool {
         let is_beside = !matches!(self.reading, Reading::Stream);
         std::mem::take(&mut self.heard) || (is_beside && self.link.is_full())

@@ -20,11 +20,12 @@ use super::{
     attempt::{Attempt, Awaited},
 };
 use crate::{
+    backlog::BacklogFrom,
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, BacklogFrom, StateTopicRead},
+    protocol::{Action, StateTopicRead},
     source::{
         Catalog, Expectations, Gap, Obstacle, Server, SlotReading, TimelineHistory, check_cluster,
         check_slot, history, preflight,

@@ -1,13 +1,33 @@
-//! The statement that reads a batch.
+//! The batches of a backlog, and the statement that reads one.
 
 use pgoutput::Lsn;
 
-use super::{BatchLimits, CopiedSlot};
 use crate::postgres::quote::{publication_names_literal, quote_literal};
 
 /// The first batch has this part of the changes that one may have, so that its first row comes
 /// soon; each other has this many times as many as the one before.
 const GROWTH: u32 = 4;
+
+/// How large a batch may be: the server keeps the whole of a batch before it sends the first row.
+/// It decodes each from the copy's `restart_lsn` on, which moves with the records of running
+/// transactions (every 15 s where the server writes): small batches decode the same WAL more often.
+/// A batch ends with a transaction, so a large one exceeds both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// The number of changes. A transaction of one row has three messages.
+    pub changes: u32,
+    /// The length in WAL. The rows of a batch are about as large as their WAL.
+    pub wal_bytes: u64,
+}
+
+/// A temporary copy of the slot, of the session that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedSlot {
+    /// Its name.
+    pub name: String,
+    /// Its `confirmed_flush_lsn`: transactions that were committed before it do not come.
+    pub begins_at: Lsn,
+}
 
 /// Reads one batch after another of the copy, and says where the copy stands after each: the server
 /// counts from there, so the end of a batch does not have to be known when the next is asked for.
