@@ -51,6 +51,11 @@ pub(crate) struct Args {
     /// one [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
+    /// Congestion control of PostgreSQL's connections over TCP, such as bbr,cubic: backlogs are
+    /// drained under each. It is set for the whole machine while a run lasts, which needs root
+    /// [default: the system's]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) congestion: Vec<String>,
     /// Which parameter grows in the measurement `flat` [default: topics,keys,partitions,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
     series: Vec<GrowthSeries>,

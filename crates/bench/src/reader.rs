@@ -10,6 +10,7 @@ use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 use crate::choices::{Socket, Tuning};
+use crate::conditions::StatusSource;
 use crate::debezium;
 use crate::server::{BenchServer, ReaderSettings};
 
@@ -101,6 +102,14 @@ impl RunningReader {
         match self {
             Self::Router(router) => Ok(router.process()?.pid()),
             Self::Debezium(debezium) => Ok(debezium.pid()),
+        }
+    }
+
+    /// Where it says what it does, if it is a router.
+    pub(crate) fn status(&self) -> Option<StatusSource> {
+        match self {
+            Self::Router(router) => Some(StatusSource::new(router.admin())),
+            Self::Debezium(_) => None,
         }
     }
 

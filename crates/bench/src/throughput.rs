@@ -75,8 +75,10 @@ pub(crate) struct Measured {
     pub(crate) first_ms: f64,
 }
 
-const FROM: f64 = 0.05;
-const TO: f64 = 0.95;
+/// What counts of a run begins at this part of the backlog.
+pub(crate) const FROM: f64 = 0.05;
+/// And ends at this one.
+pub(crate) const TO: f64 = 0.95;
 
 /// Measures a run over `events` events; `None` when the run was too short for samples in between.
 pub(crate) fn measure(samples: &[Sample], events: u64) -> Option<Measured> {
