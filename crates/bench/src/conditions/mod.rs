@@ -14,9 +14,9 @@ pub(crate) use self::looks::{CpuSeconds, Look, Observed};
 pub(crate) use self::router_status::{BacklogRead, StatusSource};
 use self::segments::{MainConnection, main_connection};
 use crate::figures::float;
-use crate::throughput::{FROM, TO};
+use crate::throughput::TO;
 
-/// The conditions of one run, between 5 % and 95 % of its backlog.
+/// The conditions of one run, in the time from which its rate is taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Conditions {
     /// `None` for a unix socket, and where the kernel does not show connections.
@@ -62,7 +62,7 @@ impl Conditions {
             Some(MainConnection { congestion, segment_bytes }) => {
                 format!("{congestion}, {segment_bytes:.0} B per segment")
             }
-            None => "no segments to be seen".to_owned(),
+            None => "no TCP segments seen".to_owned(),
         };
         let read = self.read.map_or("unknown", BacklogRead::name);
         let (held_by, shares) = (self.held_by.name(), &self.shares);
@@ -70,11 +70,12 @@ impl Conditions {
     }
 }
 
-/// From the last look before 5 % of the progress to the first one after 95 %, or what there is of
-/// that.
+/// From the last look before the server has used time to decode to the first one after 95 % of the
+/// progress.
 fn measured(looks: &[Look]) -> Option<&[Look]> {
     let total = looks.last()?.progress;
-    let from = looks.iter().rposition(|look| look.progress <= total * FROM)?;
+    let used = |look: &Look| look.decoding.values().any(|seconds| *seconds > 0.0);
+    let from = looks.iter().position(used).unwrap_or_default().saturating_sub(1);
     let to = looks.iter().position(|look| look.progress >= total * TO)?;
     looks.get(from..=to)
 }
@@ -123,12 +124,13 @@ mod tests {
     use super::router_status::RouterStatus;
     use super::*;
 
-    /// A run of a hundred seconds on two cores in which something changes with each look.
+    /// A run of a hundred seconds on two cores, the first five without decoding, in which something
+    /// changes with each look.
     fn run(change: impl Fn(f64, &mut Look)) -> Vec<Look> {
         let looks = (0..=100_u32).map(|second| {
             let at = f64::from(second);
             let mut look = Look { at, progress: at, ..Look::default() };
-            look.decoding = CpuSeconds::from([(1, at * 0.95)]);
+            look.decoding = CpuSeconds::from([(1, (at - 5.0).max(0.0) * 0.95)]);
             look.threads = [(7, ("main".to_owned(), at * 0.5))].into();
             look.busy = at * 1.5;
             change(at, &mut look);
@@ -142,11 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_busiest_process_and_thread_between_5_and_95_percent() {
+    fn shares_are_those_of_the_busiest_process_and_thread_from_the_begin_of_decoding_to_95_percent()
+    {
         let looks = run(|at, look| {
             // Both are as busy only outside of what is measured.
+            look.decoding.insert(2, (at - 95.0).max(0.0) * 10.0);
             let outside = at.min(5.0) + (at - 95.0).max(0.0);
-            look.decoding.insert(2, outside * 10.0);
+            look.threads.insert(9, ("start".to_owned(), outside * 10.0));
             look.threads.insert(8, ("rdk:broker1".to_owned(), at * 0.6));
             look.broker = at * 0.25;
         });
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn a_backend_that_decodes_only_in_the_middle_counts_with_all_of_its_time() {
         let looks = run(|at, look| {
-            look.decoding = CpuSeconds::new();
+            look.decoding = CpuSeconds::from([(1, f64::from(u8::from(at > 5.0)) * 0.01)]);
             if (20.0..=70.0).contains(&at) {
                 look.decoding.insert(3, at - 20.0);
             }
@@ -175,9 +179,10 @@ mod tests {
     #[test]
     fn what_the_router_says_outside_of_what_is_measured_does_not_count() {
         let looks = run(|at, look| {
-            let read = if at < 97.0 { BacklogRead::Sql } else { BacklogRead::Stream };
+            let read =
+                if (5.0..97.0).contains(&at) { BacklogRead::Sql } else { BacklogRead::Stream };
             look.status = Some(RouterStatus { read, paused: at.max(50.0) - 50.0 });
-            look.decoding.clear();
+            look.decoding = CpuSeconds::from([(1, f64::from(u8::from(at > 5.0)) * 0.01)]);
             look.connections = if at <= 95.0 { connection(1000, 1) } else { connection(9000, 90) };
         });
         let found = Conditions::of(&looks, ReadAs::Router, 2).unwrap();
