@@ -18,6 +18,7 @@ mod drain_targets;
 mod figures;
 mod flat;
 mod floor;
+mod go_pq_cdc;
 mod held;
 mod idle;
 mod latency;
@@ -56,7 +57,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Args;
 use crate::bench::Bench;
-use crate::choices::Measurement;
+use crate::choices::{Measurement, Peer};
 use crate::congestion::CongestionSetting;
 use crate::machine_info::{MachineInfo, OTHER_CORES_MAX, busy_cores, router_version};
 use crate::reader::Reader;
@@ -106,7 +107,7 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         report.print(&setting.describe())?;
         Some(setting)
     };
-    let readers = readers(&args)?;
+    let readers = readers(&args, &report)?;
     let others_cores = busy_cores(LOOK, &[]).await?;
     let kafka = KafkaCluster::start(KafkaOptions::default().jvm(Jvm::Fast)).await?;
     print_setup(&args, &readers, &mut report).await?;
@@ -164,7 +165,7 @@ fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
     report.print(&format!("drew into {}: {}", directory.display(), drawn.join(", ")))
 }
 
-fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
+fn readers(args: &Args, report: &Report) -> anyhow::Result<Vec<Reader>> {
     let mut binaries = args.binary.clone();
     if binaries.is_empty() {
         binaries.push(router::binary()?);
@@ -174,7 +175,12 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
         name: if several { format!("router {number}") } else { "router".to_owned() },
         binary,
     });
-    let peers = args.peers.iter().copied().map(Reader::Debezium);
+    let mut peers = args.peers.clone();
+    if peers.contains(&Peer::GoPqCdc) && go_pq_cdc::program().is_none() {
+        report.print(&go_pq_cdc::why_left_out())?;
+        peers.retain(|peer| *peer != Peer::GoPqCdc);
+    }
+    let peers = peers.into_iter().map(Reader::Peer);
     Ok([Reader::PgRecvlogical].into_iter().chain(routers).chain(peers).collect())
 }
 
@@ -202,8 +208,14 @@ async fn print_setup(args: &Args, readers: &[Reader], report: &mut Report) -> an
         report.print(&format!("{name}: {version}"))?;
         report.record("router", json!({ "name": name, "version": version }), ())?;
     }
-    if !args.peers.is_empty() {
-        let version = testbed::debezium::versions()?;
+    let mut versions = Vec::new();
+    if args.peers.iter().any(|peer| *peer != Peer::GoPqCdc) {
+        versions.push(testbed::debezium::versions()?);
+    }
+    if readers.iter().any(|reader| matches!(reader, Reader::Peer(Peer::GoPqCdc))) {
+        versions.push(go_pq_cdc::version().await?);
+    }
+    for version in versions {
         report.print(&version)?;
         report.record("peer", json!({ "version": version }), ())?;
     }
