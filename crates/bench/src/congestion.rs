@@ -3,7 +3,9 @@
 //! PostgreSQL has no setting for it: a connection gets the one that the system names when the
 //! server accepts it (`net.ipv4.tcp_congestion_control`). So it is set for the whole machine, or
 //! for the network namespace that the bench runs in, and set back at the end: after an error and
-//! after Ctrl-C, too. Only a bench that is killed with SIGKILL leaves it as it is.
+//! after Ctrl-C, too. Only a bench that is killed with SIGKILL leaves it as it is. What stays until
+//! the next start of the machine is that every user may choose what was set once
+//! (`tcp_allowed_congestion_control`).
 
 use std::fs::File;
 use std::io::Write as _;
@@ -69,8 +71,9 @@ impl CongestionSetting {
             .and_then(|mut file| file.write_all(name.as_bytes()));
         written.with_context(|| {
             format!(
-                "--congestion has to write {}, and may not write \"{name}\": run as root, on a \
-                 machine or in a network namespace of your own, or leave the option out",
+                "--congestion has to write {}, and may not write \"{name}\": run as root; in a \
+                 network namespace choose from net.ipv4.tcp_allowed_congestion_control of the \
+                 machine; or leave the option out",
                 self.file.display()
             )
         })

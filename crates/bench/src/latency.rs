@@ -163,7 +163,7 @@ fn add_targets(row: &LatencyRow<'_>, rows: &[LatencyRow<'_>], rate: u64, report:
             let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
             let target = Target::new(what, Limit::AtMost(limit), measured).aim(aim);
             let target = target.unless(latency_obstacle(floor, name, limit));
-            report.add_target(target.needs(Needs::FastMachine));
+            report.add_target(target.needs(Needs::QuietMachine));
         }
     };
     add_target("p50", p50, p50_aim, |run| run.p50);

@@ -79,13 +79,19 @@ impl ReaderRuns {
     }
 
     /// Its speed relative to `other`, with the cores that other processes kept busy, turn by turn.
+    /// A peer counts with the rate that speaks most for it.
     pub(crate) fn turns_beside(&self, other: &Self) -> Option<QuietTurns> {
         let others = |run: &Run| run.measured.others_cores;
         let pairs = self.runs.iter().zip(&other.runs);
         let turns: Vec<(f64, f64)> = pairs
             .filter_map(|(ours, theirs)| {
                 let (ours, theirs) = (ours.as_ref()?, theirs.as_ref()?);
-                let ratio = ours.measured.events_per_second / theirs.measured.events_per_second;
+                let their_rate = if other.reader.is_peer() {
+                    theirs.measured.best_rate()
+                } else {
+                    theirs.measured.events_per_second
+                };
+                let ratio = ours.measured.events_per_second / their_rate;
                 Some((ratio, others(ours).max(others(theirs))))
             })
             .collect();

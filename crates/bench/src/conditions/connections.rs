@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, IPPROTO_TCP};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{
     ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
@@ -52,10 +52,7 @@ impl ConnectionSource {
     /// The connections that this process has to the server. There are none when it has ended.
     pub(crate) fn of(&self, pid: u32) -> anyhow::Result<Connections> {
         let Ok(own) = sockets(pid) else { return Ok(Connections::new()) };
-        let to_server =
-            self.dump(SocketId { destination_port: self.server_port, ..SocketId::new_v4() })?;
-        let of_server =
-            self.dump(SocketId { source_port: self.server_port, ..SocketId::new_v4() })?;
+        let (to_server, of_server) = (self.dump(End::Client)?, self.dump(End::Server)?);
         let mut congestion: BTreeMap<u16, String> = of_server
             .into_iter()
             .filter_map(|sender| Some((sender.header.socket_id.destination_port, name(&sender)?)))
@@ -70,12 +67,30 @@ impl ConnectionSource {
         Ok(connections.collect())
     }
 
-    /// Open connections over IPv4 with these ports.
-    fn dump(&self, socket_id: SocketId) -> anyhow::Result<Vec<InetResponse>> {
+    /// Open connections with the server's port at this end. A JVM reaches IPv4 addresses through
+    /// IPv6 sockets, so both families are asked for.
+    fn dump(&self, end: End) -> anyhow::Result<Vec<InetResponse>> {
+        let mut found = Vec::new();
+        for (family, any) in [(AF_INET, SocketId::new_v4()), (AF_INET6, SocketId::new_v6())] {
+            let socket_id = match end {
+                End::Client => SocketId { destination_port: self.server_port, ..any },
+                End::Server => SocketId { source_port: self.server_port, ..any },
+            };
+            self.dump_family(family, socket_id, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn dump_family(
+        &self,
+        family: u8,
+        socket_id: SocketId,
+        found: &mut Vec<InetResponse>,
+    ) -> anyhow::Result<()> {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_DUMP;
         let request = SockDiagMessage::InetRequest(InetRequest {
-            family: AF_INET,
+            family,
             protocol: IPPROTO_TCP,
             extensions: ExtensionFlags::INFO | ExtensionFlags::CONG,
             states: StateFlags::ESTABLISHED,
@@ -86,14 +101,20 @@ impl ConnectionSource {
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        let mut found = Vec::new();
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
-            if parse(&datagram, &mut found)? == Dump::Complete {
-                return Ok(found);
+            if parse(&datagram, found)? == Dump::Complete {
+                return Ok(());
             }
         }
     }
+}
+
+/// The ends of a connection.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Client,
+    Server,
 }
 
 /// Whether the kernel has said all.
@@ -107,17 +128,15 @@ enum Dump {
 fn parse(mut datagram: &[u8], found: &mut Vec<InetResponse>) -> anyhow::Result<Dump> {
     while !datagram.is_empty() {
         let message = NetlinkMessage::<SockDiagMessage>::deserialize(datagram)?;
-        let length = usize::try_from(message.header.length)?;
-        match message.payload {
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(answer)) => {
-                found.push(*answer);
-            }
-            NetlinkPayload::Done(_) => return Ok(Dump::Complete),
-            NetlinkPayload::Error(error) => {
-                return Err(error.to_io()).context("the kernel lists no sockets");
-            }
-            NetlinkPayload::Noop => {}
-            other => bail!("an unexpected answer of the kernel: {other:?}"),
+        let length = usize::try_from(message.header.length)?.next_multiple_of(4);
+        // Whatever else a kernel may say is no socket.
+        if let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(answer)) = message.payload
+        {
+            found.push(*answer);
+        } else if let NetlinkPayload::Error(error) = message.payload {
+            return Err(error.to_io()).context("the kernel lists no sockets");
+        } else if let NetlinkPayload::Done(_) = message.payload {
+            return Ok(Dump::Complete);
         }
         datagram = datagram.get(length..).unwrap_or_default();
     }
@@ -192,5 +211,32 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         assert_eq!(seen.unwrap(), Connections::new());
+    }
+
+    #[test]
+    fn connections_that_need_several_datagrams_are_all_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let source = ConnectionSource::open(address.port()).unwrap();
+        let pairs: Vec<_> = (0..100)
+            .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
+            .collect();
+        let seen = source.of(std::process::id()).unwrap();
+        let ports: BTreeSet<u16> =
+            pairs.iter().map(|(client, _)| client.local_addr().unwrap().port()).collect();
+        assert_eq!(seen.keys().copied().collect::<BTreeSet<u16>>(), ports);
+    }
+
+    #[test]
+    fn a_connection_to_an_ipv4_address_through_an_ipv6_socket_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let source = ConnectionSource::open(port).unwrap();
+        // Where IPv6 is switched off there is no such socket.
+        let Ok(_client) = TcpStream::connect(format!("[::ffff:127.0.0.1]:{port}")) else { return };
+        let (_server, _) = listener.accept().unwrap();
+        let seen = source.of(std::process::id()).unwrap();
+        let names: Vec<&str> = seen.values().map(|found| found.congestion.as_str()).collect();
+        assert!(matches!(names.as_slice(), [name] if !name.is_empty()), "{seen:?}");
     }
 }

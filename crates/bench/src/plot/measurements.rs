@@ -81,7 +81,7 @@ fn drains(
 ) -> Option<Vec<(String, Vec<Row>)>> {
     let (_, runs) =
         grouped(&of_mode(lines, "drain"), |line| number(line, "pg")).into_iter().next()?;
-    let ways = grouped(&runs, |line| way(line)).len();
+    let ways = grouped(&runs, way).len();
     let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
         let mut all_runs = grouped(&runs, |line| (way(line), text(line, "reader")));
         // The order of runs alternates, so the lines are not always in the order of the readers.
