@@ -4,10 +4,12 @@
 #
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…]
 #                    [--latency-runs N]
-#                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
+#                    [--pg VERSION,…] [--socket tcp,tls,unix] [--congestion bbr,cubic]
+#                    [--outage 10m] [--idle 60s]
 #                    [--retention 1h] [--retention-mode off,delete]
 #                    [--series topics,keys,partitions,rows] [--held latency,drain,release,start]
-#                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
+#                    [--peers[=debezium,debezium-tuned,go-pq-cdc]] [--binary PATH]…
+#                    [--json FILE] [--plots DIR]
 #   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover
@@ -15,16 +17,22 @@
 # unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router
 # given by --binary is not built, and two of them are compared with each other, in alternating runs.
 # Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
-# build directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining
-# and latency. --help explains each option. Exits with 0 when every event arrived once and in order,
-# whatever the figures are. Only an outage may repeat some.
+# build directory) and to DIR as SVG. Each run of draining says what it was: congestion control, mean
+# segment size, how the backlog was read, and which limit held (docs/performance.md, "What a run
+# was"). Targets that this machine cannot show are marked as not measurable.
+# With --peers, Debezium on Kafka Connect and go-pq-cdc-kafka take part in draining and latency; the
+# latter is left out where Go or its modules are missing. With --congestion, which needs root, the
+# machine's net.ipv4.tcp_congestion_control is changed during the runs; in a network namespace only
+# what runs there is concerned: unshare --net sh -c 'ip link set lo up && exec scripts/bench.sh …'.
+# --help explains each option. Exits with 0 when every event arrived once and in order, whatever the
+# figures are. Only an outage may repeat some.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 versions=
 own_json=1
-peers=0
+peers=
 own_binary=1
 measures=1
 previous=
@@ -33,7 +41,8 @@ for argument in "$@"; do
     case "$argument" in
         --pg=*) versions="${argument#--pg=}" ;;
         --all) all=1 ;;
-        --peers | --peers=*) peers=1 ;;
+        --peers) peers=debezium,go-pq-cdc ;;
+        --peers=*) peers="${argument#--peers=}" ;;
         --json | --json=*) own_json=0 ;;
         --binary | --binary=*) own_binary=0 ;;
         --from | --from=* | -h | --help) measures=0 ;;
@@ -53,10 +62,18 @@ if [ "$measures" = 1 ]; then
         export OUTBOX_PG_RECVLOGICAL
     fi
     scripts/kafka.sh >/dev/null
-    if [ "$peers" = 1 ] && [ -z "${OUTBOX_DEBEZIUM:-}" ]; then
-        OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
-        export OUTBOX_DEBEZIUM
-    fi
+    case "$peers" in *debezium*)
+        if [ -z "${OUTBOX_DEBEZIUM:-}" ]; then
+            OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
+            export OUTBOX_DEBEZIUM
+        fi ;;
+    esac
+    case "$peers" in *go-pq-cdc*)
+        # The bench says that it leaves it out.
+        if [ -z "${OUTBOX_GO_PQ_CDC:-}" ] && peer="$(scripts/go-pq-cdc.sh | tail -n 1)"; then
+            export OUTBOX_GO_PQ_CDC="$peer"
+        fi ;;
+    esac
     # One cargo call each: built together, the two would share features that the product is not
     # shipped with.
     if [ "$own_binary" = 1 ]; then cargo build --release --locked --package outbox-router; fi

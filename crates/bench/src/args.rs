@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum as _};
 use humantime::parse_duration;
 
-use crate::choices::{GrowthSeries, HeldPart, Measurement, Retention, Socket, Tuning};
+use crate::choices::{GrowthSeries, HeldPart, Measurement, Peer, Retention, Socket};
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, and compares it with `pg_recvlogical`, which writes
@@ -51,6 +51,11 @@ pub(crate) struct Args {
     /// one [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
+    /// Congestion control of PostgreSQL's connections over TCP, such as bbr,cubic: backlogs are
+    /// drained under each. It is set for the whole machine while a run lasts, which needs root
+    /// [default: the system's]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) congestion: Vec<String>,
     /// Which parameter grows in the measurement `flat` [default: topics,keys,partitions,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
     series: Vec<GrowthSeries>,
@@ -75,10 +80,11 @@ pub(crate) struct Args {
     /// one that was built]
     #[arg(long)]
     pub(crate) binary: Vec<PathBuf>,
-    /// Peers to measure beside the router in `drain` and `latency` [without a value: both]
+    /// Peers to measure beside the router in `drain` and `latency` [without a value: all, without
+    /// those that cannot be had]
     #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., require_equals = true,
-          default_missing_values = ["debezium", "debezium-tuned"])]
-    pub(crate) peers: Vec<Tuning>,
+          default_missing_values = ["debezium", "debezium-tuned", "go-pq-cdc"])]
+    pub(crate) peers: Vec<Peer>,
     /// Append every figure to this file, one JSON object per line
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -217,8 +223,8 @@ mod tests {
     #[test]
     fn peers_without_a_value_means_all_of_them() {
         assert_eq!(parse("bench drain").peers, []);
-        assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
-        assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
+        assert_eq!(parse("bench --peers drain").peers, Peer::value_variants());
+        assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Peer::DebeziumTuned]);
     }
 
     #[test]

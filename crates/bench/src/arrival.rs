@@ -19,14 +19,16 @@ use crate::bench::Bench;
 use crate::figures::{Spread, millis};
 use crate::pipeline::BenchPipeline;
 use crate::reader::{Reader, stop};
-use crate::report::{Limit, Table};
+use crate::report::Table;
+use crate::targets::{Limit, Target};
 use crate::topic::{ReadNext, TopicReader, blocking};
+use crate::yardstick::Needs;
 
 const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
 
 /// Starts every router once per run, after one start that is not counted.
 pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
     for (reader, binary) in Reader::routers(readers) {
         let pipeline = BenchPipeline::create(args, kafka, "start", reader).await?;
@@ -42,7 +44,8 @@ pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
         let spread = Spread::of(times).context("no runs")?;
         table.row([reader.name().to_owned(), spread.show(1.0)]);
         let what = format!("{}: start to first record, ms", reader.name());
-        report.add_target(what, Limit::AtMost(500.0), Some(200.0), spread);
+        let target = Target::new(what, Limit::AtMost(500.0), spread).aim(200.0);
+        report.add_target(target.needs(Needs::FastMachine));
     }
     report.print(&format!("\nstart\n{}", table.show()))
 }
@@ -66,7 +69,7 @@ pub(crate) async fn start(
 
 /// Kills a holder once per run, after one kill that is not counted.
 pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let mut table =
         Table::new(&["reader", "kill to first record of the standby, ms: min median max"]);
     for (reader, binary) in Reader::routers(readers) {
@@ -98,7 +101,8 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
         table.row([reader.name().to_owned(), spread.show(1.0)]);
         // The worst run counts: a user may have to wait that long.
         let what = format!("{}: takeover after kill -9, ms", reader.name());
-        report.add_target(what, Limit::AtMost(2000.0), Some(500.0), spread.max);
+        let target = Target::new(what, Limit::AtMost(2000.0), spread.max).aim(500.0);
+        report.add_target(target.needs(Needs::FastMachine));
     }
     report.print(&format!("\ntakeover by a standby\n{}", table.show()))
 }

@@ -157,10 +157,12 @@ impl Place {
     }
 }
 
-/// The number after the last occurrence of `name` in a JSON text.
+/// The number after the last occurrence of `name` in a JSON text, whether or not a space stands
+/// between them: PostgreSQL writes one, and who writes the JSON again may not.
 pub(crate) fn member(json: &[u8], name: &[u8]) -> Option<u64> {
+    let name = name.trim_ascii_end();
     let at = json.windows(name.len()).rposition(|window| window == name)?;
-    let digits = json.get(at + name.len()..)?;
+    let digits = json.get(at + name.len()..)?.trim_ascii_start();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
 }
@@ -192,6 +194,14 @@ mod tests {
     #[test]
     fn all_events_once_and_in_the_order_of_their_keys_are_no_anomaly() {
         assert_eq!(check_delivery(&[(0, 1, 1), (1, 0, 0), (1, 0, 2), (0, 1, 3)]), Ok(()));
+    }
+
+    #[test]
+    fn a_number_is_found_with_and_without_a_space_before_it() {
+        for json in ["{\"seq\": 7}", "{\"seq\":7}", "{\"seq\":1,\"seq\":7,\"sent\":3}"] {
+            assert_eq!(member(json.as_bytes(), b"\"seq\": "), Some(7), "{json}");
+        }
+        assert_eq!(member(b"{\"seq\": \"7\"}", b"\"seq\": "), None);
     }
 
     #[test]

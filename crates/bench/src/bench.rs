@@ -3,6 +3,7 @@
 use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
+use crate::congestion::CongestionSetting;
 use crate::reader::Reader;
 use crate::report::Report;
 
@@ -12,4 +13,6 @@ pub(crate) struct Bench {
     pub(crate) readers: Vec<Reader>,
     pub(crate) kafka: KafkaCluster,
     pub(crate) report: Report,
+    /// If congestion controls are chosen.
+    pub(crate) congestion: Option<CongestionSetting>,
 }

@@ -101,13 +101,24 @@ pub(crate) enum HeldPart {
     Start,
 }
 
-/// How Debezium is configured.
+/// What is measured beside the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tuning {
+pub(crate) enum Peer {
     /// Debezium on Kafka Connect, with its defaults
-    #[value(name = "debezium")]
-    Defaults,
+    Debezium,
     /// The same, tuned for what is measured
-    #[value(name = "debezium-tuned")]
-    Tuned,
+    DebeziumTuned,
+    /// go-pq-cdc-kafka, tuned for what is measured
+    #[value(name = "go-pq-cdc")]
+    GoPqCdc,
+}
+
+impl Peer {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Debezium => "Debezium",
+            Self::DebeziumTuned => "Debezium tuned",
+            Self::GoPqCdc => "go-pq-cdc-kafka",
+        }
+    }
 }

@@ -10,20 +10,21 @@ use std::time::Duration;
 use testbed::debezium::{Worker, WorkerOptions};
 use testbed::postgres::{DATABASE, SUPERUSER};
 
-use crate::choices::Tuning;
 use crate::server::{BenchServer, PUBLICATION, ReaderSettings, TuningGoal};
 
 /// How long it may take until JVM, plug-ins and task are started.
 pub(crate) const START_DEADLINE: Duration = Duration::from_mins(1);
 
-impl Tuning {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Defaults => "Debezium",
-            Self::Tuned => "Debezium tuned",
-        }
-    }
+/// How it is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tuning {
+    /// As it comes.
+    Defaults,
+    /// For what is measured.
+    Tuned,
+}
 
+impl Tuning {
     /// Properties of the connector and of the worker's producer.
     fn properties(self, goal: TuningGoal) -> (&'static str, &'static str) {
         match (self, goal) {

@@ -3,15 +3,16 @@
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::choices::{Socket, value_name};
-use crate::figures::Spread;
+use crate::choices::value_name;
+use crate::drain_targets;
 use crate::machine_info::OTHER_CORES_MAX;
 use crate::reader::Reader;
 use crate::reader_runs::{Comparison, ReaderRuns};
-use crate::report::{Column, Limit, Report, Table, alternate_order};
+use crate::report::{Column, Report, Table, alternate_order};
 use crate::run::{Run, run};
 use crate::server::{BenchServer, WrittenBacklog};
 use crate::shape::{Distribution, Shape};
+use crate::way::Way;
 
 /// A backlog on a server.
 #[derive(Debug, Clone, Copy)]
@@ -47,32 +48,37 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         for shape in bench.args.shapes() {
             let events = bench.args.events(shape.usual_events());
             let backlog = BacklogSpec { version, shape: shape.within(events), events };
-            let mut all_runs = ReaderRuns::all(&readers, &bench.args.sockets_to(version));
+            let ways = Way::all(&bench.args.sockets_to(version), &bench.args.congestion);
+            let mut all_runs = ReaderRuns::all(&readers, &ways);
             take_turns(bench, backlog, &mut all_runs).await?;
             let report = &mut bench.report;
             report.print(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.print(&table(&all_runs).show())?;
             warn_of_other_load(&all_runs, report)?;
             compare(backlog, &all_runs, report)?;
-            add_targets(backlog, &all_runs, report);
+            drain_targets::add(&backlog.name(), backlog.shape, &all_runs, report);
         }
     }
     Ok(())
 }
 
 async fn take_turns(
-    Bench { args, kafka, report, .. }: &mut Bench,
+    Bench { args, kafka, report, congestion, .. }: &mut Bench,
     backlog: BacklogSpec,
     all_runs: &mut [ReaderRuns],
 ) -> anyhow::Result<()> {
     let (server, written) = backlog.write(report).await?;
     for turn in 0..=args.runs {
         for reader_runs in alternate_order(turn, all_runs) {
-            let (reader, socket) = (reader_runs.reader.slug(), value_name(reader_runs.socket));
-            let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
-            let outcome =
-                run((&reader_runs.reader, reader_runs.socket), &server, kafka, written, &name)
-                    .await?;
+            let ReaderRuns { reader, way, .. } = &*reader_runs;
+            let way_name = way.name().replace(' ', "-");
+            let name = format!("drain-{}-{turn}-{}-{way_name}", backlog.shape, reader.slug());
+            let in_force = congestion
+                .as_ref()
+                .map(|setting| setting.put_in_force(way.congestion.as_deref()))
+                .transpose()?;
+            let outcome = run((reader, way.socket), &server, kafka, written, &name).await?;
+            drop(in_force);
             let outcome = report.require_no_anomaly(&name, outcome)?;
             if let Some(run) = &outcome {
                 print_run(backlog, (turn, reader_runs), run, report)?;
@@ -99,11 +105,14 @@ fn print_run(
         measured.events_per_second / 1e3,
         measured.others_cores
     ))?;
+    if let Some(conditions) = &run.conditions {
+        report.print(&format!("      {}", conditions.show()))?;
+    }
     let line = json!({
         "pg": backlog.version, "shape": backlog.shape.to_string(),
         "rows_per_transaction": backlog.shape.rows, "row_bytes": backlog.shape.bytes,
-        "events": backlog.events, "socket": value_name(reader_runs.socket), "reader": reader_runs.reader.name(),
-        "run": turn, "warm_up": turn == 0,
+        "events": backlog.events, "socket": value_name(reader_runs.way.socket),
+        "way": reader_runs.way.name(), "reader": reader_runs.reader.name(), "run": turn, "warm_up": turn == 0,
     });
     report.record("drain", line, run)
 }
@@ -117,7 +126,7 @@ fn table(all_runs: &[ReaderRuns]) -> Table {
             reader_runs.ratio_to_baseline(all_runs).filter(|_| reader_runs.reader.delivers())?;
         Some(ratio.show_fine())
     };
-    let columns: [Column<'_, &ReaderRuns>; 11] = [
+    let columns: [Column<'_, &ReaderRuns>; 14] = [
         ("reader", &|reader_runs| Some(reader_runs.name.clone())),
         ("k events/s: min median max", &|reader_runs| Some(reader_runs.rate()?.show(1e-3))),
         ("spread %", &|reader_runs| Some(format!("{:.0}", reader_runs.rate()?.width() * 100.0))),
@@ -132,6 +141,9 @@ fn table(all_runs: &[ReaderRuns]) -> Table {
         ("peak RSS MB", &|reader_runs| Some(format!("{:.1}", reader_runs.peak_megabytes()?.max))),
         ("first ms", &|reader_runs| median(reader_runs, |run| run.measured.first_ms)),
         ("other cores busy", &|reader_runs| median(reader_runs, |run| run.measured.others_cores)),
+        ("B/segment: min median max", &|reader_runs| Some(reader_runs.segment_bytes()?.show(1.0))),
+        ("backlog read", &|reader_runs| reader_runs.seen(|run| Some(run.read?.name()))),
+        ("limit", &|reader_runs| reader_runs.seen(|run| Some(run.held_by.name()))),
     ];
     Table::of(&columns, all_runs)
 }
@@ -163,46 +175,4 @@ fn compare(
         report.record("comparison", line, comparison)?;
     }
     report.print(&Comparison::table(&comparisons).show())
-}
-
-/// Targets apply to loopback only, which every machine has.
-fn add_targets(backlog: BacklogSpec, all_runs: &[ReaderRuns], report: &mut Report) {
-    for reader_runs in all_runs
-        .iter()
-        .filter(|reader_runs| reader_runs.reader.is_router() && reader_runs.socket == Socket::Tcp)
-    {
-        let mut add_target = |what: &str, limit, aim, spread: Option<Spread>| {
-            if let Some(measured) = spread {
-                let what = format!("{}, {}: {what}", reader_runs.name, backlog.name());
-                report.add_target(what, limit, aim, measured);
-            }
-        };
-        if let Some((limit, aim)) = ratio_limits(backlog.shape) {
-            let ratio = reader_runs.ratio_to_baseline(all_runs);
-            add_target("x pg_recvlogical", Limit::AtLeast(limit), Some(aim), ratio);
-            for peer in all_runs.iter().filter(|peer| peer.reader.is_peer()) {
-                let what = format!("x {}", peer.name);
-                add_target(&what, Limit::AtLeast(1.6), Some(2.0), reader_runs.ratio_to(peer));
-            }
-        }
-        if backlog.shape == Shape::LARGE {
-            let rate = reader_runs.spread(|run| run.payload);
-            add_target("payload MB/s", Limit::AtLeast(80.0), None, rate);
-        }
-        let cpu = reader_runs.spread(|run| run.measured.cpu.reader);
-        add_target("router CPU, us/event", Limit::AtMost(5.5), Some(4.5), cpu);
-        // For memory the worst run counts.
-        let peak = reader_runs.peak_megabytes().map(|peak| Spread::from(peak.max));
-        add_target("peak memory, MB", Limit::AtMost(50.0), Some(25.0), peak);
-    }
-}
-
-/// The speed relative to `pg_recvlogical`, at least and as an aim, in the shapes that peers are
-/// known for.
-fn ratio_limits(shape: Shape) -> Option<(f64, f64)> {
-    match shape {
-        Shape::BATCHED => Some((1.0, 1.2)),
-        Shape::SINGLE => Some((1.8, 2.2)),
-        Shape { .. } => None,
-    }
 }

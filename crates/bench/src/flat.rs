@@ -12,10 +12,12 @@ use crate::bench::Bench;
 use crate::choices::GrowthSeries;
 use crate::figures::Spread;
 use crate::reader::Reader;
-use crate::report::{Column, Limit, Report, Table, alternate_order};
+use crate::report::{Column, Report, Table, alternate_order};
 use crate::run::run;
 use crate::server::{BenchServer, WrittenBacklog};
 use crate::shape::{Distribution, Shape};
+use crate::targets::{Limit, Target};
+use crate::yardstick::Needs;
 
 /// The fewest events of each topic. Events visit the topics in turn, so the cost of each topic's
 /// first event falls into the first twentieth of the backlog, which is not counted.
@@ -81,7 +83,7 @@ struct EventCost<'a> {
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     for series in bench.args.series() {
         let mut backlogs = prepare(&bench.args, series, &bench.report).await?;
-        let Bench { args, readers, kafka, report } = &mut *bench;
+        let Bench { args, readers, kafka, report, .. } = &mut *bench;
         let mut routers: Vec<&Reader> =
             Reader::routers(readers).map(|(reader, _)| reader).collect();
         let mut costs = Vec::new();
@@ -101,7 +103,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
                         "rows_per_transaction": shape.rows, "events": written.events, "run": turn,
                         "warm_up": turn == 0,
                     });
-                    report.record("flat", line, run)?;
+                    report.record("flat", line, &run)?;
                     let (cpu, rate) = (run.measured.cpu.reader, run.measured.events_per_second);
                     let cost = EventCost { reader: name, value, turn, cpu, rate };
                     costs.extend((turn > 0).then_some(cost));
@@ -149,7 +151,8 @@ fn report_series(
                 "{router}: highest / lowest CPU time per event, by number of {}",
                 series.facts().0
             );
-            report.add_target(what, Limit::AtMost(TOLERANCE), None, measured);
+            let target = Target::new(what, Limit::AtMost(TOLERANCE), measured);
+            report.add_target(target.needs(Needs::QuietMachine));
         }
     }
     report.print(&format!("\nCPU per event, {}\n{}", series.facts().0, table.show()))

@@ -19,8 +19,10 @@ use crate::figures::{float, megabytes};
 use crate::held::table::server_with_table;
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Limit, Table};
+use crate::report::Table;
 use crate::shape::Distribution;
+use crate::targets::{Limit, Target};
+use crate::yardstick::Needs;
 
 /// The time after which the work of starting is over.
 const START_UP: Duration = Duration::from_secs(5);
@@ -44,7 +46,7 @@ enum Parts {
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let columns =
         ["reader", "parts", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"];
     let mut table = Table::new(&columns);
@@ -87,7 +89,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             });
             report.record("idle", line, ())?;
             let what = format!("{}, {name} parts: idle CPU, % of a core", reader.name());
-            report.add_target(what, Limit::AtMost(0.2), None, used.percent);
+            let target = Target::new(what, Limit::AtMost(0.2), used.percent);
+            report.add_target(target.needs(Needs::QuietMachine));
         }
     }
     report.print(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))

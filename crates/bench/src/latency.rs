@@ -7,46 +7,27 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
 use serde_json::json;
 use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
 use crate::bench::Bench;
 use crate::figures::{Spread, float};
-use crate::floor::produce;
+use crate::floor::measure_producer_alone;
 use crate::held::table::held_rows;
-use crate::listen::{DeliveryCost, LatencySamples, WARM_UP, consume};
+use crate::latency_figures::LatencyFigures;
+use crate::listen::{DeliveryCost, consume};
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Column, Limit, Report, Table, alternate_order};
+use crate::report::{Column, Report, Table, alternate_order};
 use crate::run::measured_processes;
 use crate::server::TuningGoal;
-use crate::shape::Distribution;
-use crate::topic::{RunTopics, blocking};
+use crate::targets::{Limit, Target};
 use crate::watch::Anomaly;
-use crate::writers::{Timetable, WriteResult};
+use crate::writers::{Timetable, WARM_UP, WriteResult};
+use crate::yardstick::{Needs, latency_obstacle};
 
 pub(crate) const TIME: Duration = Duration::from_secs(20);
-
-/// The figures of one run at one rate.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct LatencyFigures {
-    #[serde(rename = "p50_ms")]
-    pub(crate) p50: f64,
-    #[serde(rename = "p99_ms")]
-    pub(crate) p99: f64,
-    #[serde(rename = "p999_ms")]
-    p999: f64,
-    #[serde(rename = "max_ms")]
-    max: f64,
-    written_per_second: f64,
-    /// 99 % of the events were sent at most this much later than they were due; `None` where
-    /// nothing was written into PostgreSQL.
-    late_p99_ms: Option<f64>,
-    #[serde(flatten)]
-    cost: Option<DeliveryCost>,
-}
 
 /// One reader at one rate.
 pub(crate) struct LatencyRow<'a> {
@@ -57,7 +38,7 @@ pub(crate) struct LatencyRow<'a> {
 
 /// Measures every rate: the floor and each reader, taking turns.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     for rate in args.rates().into_iter().map(u64::from) {
         let readers = readers.iter().filter(|reader| reader.can_use(args.first_socket()));
         let mut rows: Vec<LatencyRow<'_>> = readers
@@ -70,7 +51,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
                 let outcome = if row.reader.delivers() {
                     measure_reader(args, row.reader, (rate, turn), kafka).await?
                 } else {
-                    measure_producer_alone(rate, turn, kafka).await?
+                    let timetable = Timetable::lasting(rate, WARM_UP + TIME);
+                    measure_producer_alone(&timetable, turn, kafka).await?
                 };
                 let what = format!("latency-{rate}-{}", row.name);
                 let Some(figures) = report.require_no_anomaly(&what, outcome)? else { continue };
@@ -81,30 +63,13 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         }
         report.print(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
         report.print(&table(&rows).show())?;
-        rows.iter().for_each(|row| add_targets(row, rate, report));
+        rows.iter().for_each(|row| add_targets(row, &rows, rate, report));
     }
     Ok(())
 }
 
 fn name(reader: &Reader) -> String {
     if reader.delivers() { reader.name().to_owned() } else { "producer alone".to_owned() }
-}
-
-async fn measure_producer_alone(
-    rate: u64,
-    turn: u32,
-    kafka: &KafkaCluster,
-) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
-    let name = format!("floor-{rate}-{turn}");
-    let topics = RunTopics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
-    let timetable = Timetable::lasting(rate, WARM_UP + TIME);
-    let consuming = consume(&topics, &timetable, None).await?;
-    let producing = {
-        let (topics, timetable) = (topics.clone(), timetable.clone());
-        blocking(move || produce(topics.bootstrap(), topics.route(), &timetable))
-    };
-    let (took, seen) = tokio::join!(producing, consuming);
-    check_delivery(&topics, &timetable, seen??, (took?, None)).await
 }
 
 async fn measure_reader(
@@ -137,29 +102,7 @@ pub(crate) async fn measure_pipeline(
     }
     let WriteResult { took, lateness, .. } = written?;
     let late = float(lateness.value_at_quantile(0.99)) / 1e6;
-    check_delivery(topics, timetable, seen, (took, Some(late))).await
-}
-
-/// Figures count only if every event arrived once and in order.
-async fn check_delivery(
-    topics: &RunTopics,
-    timetable: &Timetable,
-    LatencySamples { latency, audit, cost }: LatencySamples,
-    (took, late_p99_ms): (Duration, Option<f64>),
-) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
-    let records = topics.records().await?;
-    topics.delete().await?;
-    let millis_at = |quantile: f64| float(latency.value_at_quantile(quantile)) / 1e6;
-    let figures = LatencyFigures {
-        p50: millis_at(0.5),
-        p99: millis_at(0.99),
-        p999: millis_at(0.999),
-        max: millis_at(1.0),
-        written_per_second: float(timetable.events) / took.as_secs_f64(),
-        late_p99_ms,
-        cost,
-    };
-    Ok(audit.result(records).map(|()| figures).map_err(|anomalies| anomalies.to_string()))
+    LatencyFigures::of(topics, timetable, seen, (took, Some(late))).await
 }
 
 impl LatencyRow<'_> {
@@ -203,7 +146,7 @@ pub(crate) fn table(rows: &[LatencyRow<'_>]) -> Table {
 }
 
 /// Percentile by percentile, the median of the runs.
-fn add_targets(row: &LatencyRow<'_>, rate: u64, report: &mut Report) {
+fn add_targets(row: &LatencyRow<'_>, rows: &[LatencyRow<'_>], rate: u64, report: &mut Report) {
     let ((p50, p50_aim), (p99, p99_aim)) = match rate {
         1000 => ((1.5, 1.0), (5.0, 3.0)),
         5000 => ((2.0, 1.2), (8.0, 5.0)),
@@ -213,12 +156,16 @@ fn add_targets(row: &LatencyRow<'_>, rate: u64, report: &mut Report) {
     if !row.reader.is_router() {
         return;
     }
-    let mut add_target = |name: &str, limit, aim, measured: Option<Spread>| {
-        if let Some(measured) = measured {
+    let producer = rows.iter().find(|row| !row.reader.delivers());
+    let mut add_target = |name: &str, limit, aim, figure: fn(&LatencyFigures) -> f64| {
+        let floor = producer.and_then(|row| row.spread(|run| Some(figure(run))));
+        if let Some(measured) = row.spread(|run| Some(figure(run))) {
             let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
-            report.add_target(what, Limit::AtMost(limit), Some(aim), measured);
+            let target = Target::new(what, Limit::AtMost(limit), measured).aim(aim);
+            let target = target.unless(latency_obstacle(floor, name, limit));
+            report.add_target(target.needs(Needs::QuietMachine));
         }
     };
-    add_target("p50", p50, p50_aim, row.spread(|run| Some(run.p50)));
-    add_target("p99", p99, p99_aim, row.spread(|run| Some(run.p99)));
+    add_target("p50", p50, p50_aim, |run| run.p50);
+    add_target("p99", p99, p99_aim, |run| run.p99);
 }

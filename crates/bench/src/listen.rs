@@ -1,8 +1,6 @@
 //! A consumer that takes the time of every record, and the CPU time that the processes use
 //! meanwhile.
 
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use rdkafka::Message as _;
@@ -18,9 +16,6 @@ use crate::throughput::Cpu;
 use crate::topic::{RunTopics, TopicReader};
 use crate::watch::{CpuMeter, MeasuredProcesses};
 use crate::writers::Timetable;
-
-/// Not counted: meanwhile connections are opened, pools filled, code compiled.
-pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
 /// What the consumer measured at one rate.
 pub(crate) struct LatencySamples {
@@ -57,7 +52,7 @@ fn follow(
     timetable: &Timetable,
     processes: Option<MeasuredProcesses>,
 ) -> anyhow::Result<LatencySamples> {
-    let warm_up = timetable.rate * WARM_UP.as_secs();
+    let warm_up = timetable.rate * timetable.warm_up.as_secs();
     let reader = processes.as_ref().map(|processes| processes.reader);
     let mut meter = processes.map(CpuMeter::new);
     let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);

@@ -7,6 +7,7 @@ use anyhow::Context;
 use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use testbed::process::cpu_time;
 use tokio::process::Command;
 
 /// Cores that other processes may keep busy before a run counts as disturbed.
@@ -58,11 +59,23 @@ fn busy_time_in(stats: &KernelStats) -> Duration {
     Duration::from_millis(ticks * 1000 / procfs::ticks_per_second())
 }
 
-/// Cores that are kept busy, measured for this time.
-pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
-    let before = busy_time()?;
+/// Cores of the machine, whether or not this process may use them all: [`busy_time`] is that of all.
+pub(crate) fn cores() -> anyhow::Result<u32> {
+    Ok(u32::try_from(KernelStats::current()?.cpu_time.len())?)
+}
+
+/// Cores that are kept busy, measured for this time, by others than this process and those given.
+pub(crate) async fn busy_cores(time: Duration, but: &[u32]) -> anyhow::Result<f64> {
+    let read = || -> anyhow::Result<Duration> {
+        let mut ours = cpu_time(std::process::id())?;
+        for pid in but {
+            ours += cpu_time(*pid)?;
+        }
+        Ok(busy_time()?.saturating_sub(ours))
+    };
+    let before = read()?;
     tokio::time::sleep(time).await;
-    Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
+    Ok(read()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
 }
 
 /// The version that the router prints, and the beginning of its binary's SHA-256, because builds of

@@ -8,9 +8,10 @@ use crate::choices::Measurement;
 use crate::drain::BacklogSpec;
 use crate::figures::float;
 use crate::reader::Reader;
-use crate::report::{Limit, Table};
+use crate::report::Table;
 use crate::run::run;
 use crate::shape::Shape;
+use crate::targets::{Limit, Target};
 
 /// Bytes of a row, with a payload of 1000 bytes.
 const ROW_BYTES: u64 = 1029;
@@ -21,7 +22,7 @@ pub(crate) const BOUND: f64 = 40.0 + 3.0 * 33.554_432;
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let rows = args.events(ROWS);
     let huge = Shape { rows, bytes: ROW_BYTES };
     let mut loads = vec![("one transaction", huge, rows, BOUND)];
@@ -52,7 +53,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
                                "payload_megabytes": payload });
             report.record("memory", line, run)?;
             let what = format!("{}, {load} of {payload:.0} MB: peak memory, MB", reader.name());
-            report.add_target(what, Limit::AtMost(limit), Some(25.0), peak);
+            report.add_target(Target::new(what, Limit::AtMost(limit), peak).aim(25.0));
         }
     }
     report.print(&format!("\nmemory\n{}", table.show()))

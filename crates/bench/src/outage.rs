@@ -19,9 +19,10 @@ use crate::figures::{float, megabytes};
 use crate::memory::BOUND;
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Limit, Table};
+use crate::report::Table;
 use crate::server::TuningGoal;
 use crate::shape::Distribution;
+use crate::targets::{Limit, Target};
 use crate::topic::{ReadNext, RunTopics, blocking};
 use crate::writers::Timetable;
 
@@ -44,7 +45,7 @@ struct OutageFigures {
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let mut table = Table::new(&[
         "reader",
         "RSS MB: before",
@@ -81,7 +82,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         report.record("outage", line, ())?;
         let what =
             format!("{}, broker down for {:?}: peak memory, MB", reader.name(), args.outage());
-        report.add_target(what, Limit::AtMost(BOUND), Some(25.0), peak);
+        report.add_target(Target::new(what, Limit::AtMost(BOUND), peak).aim(25.0));
     }
     let what = format!("broker down for {:?} at {RATE} transactions a second", args.outage());
     report.print(&format!("\noutage, {what}\n{}", table.show()))

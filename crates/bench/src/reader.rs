@@ -9,8 +9,10 @@ use testbed::debezium::Worker;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use crate::choices::{Socket, Tuning};
-use crate::debezium;
+use crate::choices::{Peer, Socket};
+use crate::conditions::StatusSource;
+use crate::debezium::{self, Tuning};
+use crate::go_pq_cdc::GoPqCdc;
 use crate::server::{BenchServer, ReaderSettings};
 
 /// How long a reader that has acknowledged everything may take to stop.
@@ -23,9 +25,11 @@ pub(crate) enum Reader {
     /// `pg_recvlogical` into nothing: what every reader is compared with.
     PgRecvlogical,
     /// A build of the router.
-    Router { name: String, binary: PathBuf },
-    /// A peer.
-    Debezium(Tuning),
+    Router {
+        name: String,
+        binary: PathBuf,
+    },
+    Peer(Peer),
 }
 
 impl Reader {
@@ -33,7 +37,7 @@ impl Reader {
         match self {
             Self::PgRecvlogical => "pg_recvlogical",
             Self::Router { name, .. } => name,
-            Self::Debezium(tuning) => tuning.name(),
+            Self::Peer(peer) => peer.name(),
         }
     }
 
@@ -46,13 +50,13 @@ impl Reader {
     pub(crate) fn routers(readers: &[Self]) -> impl Iterator<Item = (&Self, &PathBuf)> {
         readers.iter().filter_map(|reader| match reader {
             Self::Router { binary, .. } => Some((reader, binary)),
-            Self::PgRecvlogical | Self::Debezium(_) => None,
+            Self::PgRecvlogical | Self::Peer(_) => None,
         })
     }
 
     /// Whether it can reach PostgreSQL over `socket`.
     pub(crate) fn can_use(&self, socket: Socket) -> bool {
-        // Debezium's driver does not support unix sockets, and is not configured for TLS here.
+        // Their drivers do not support unix sockets, or are not configured for them and TLS here.
         !self.is_peer() || socket == Socket::Tcp
     }
 
@@ -66,7 +70,7 @@ impl Reader {
     }
 
     pub(crate) const fn is_peer(&self) -> bool {
-        matches!(self, Self::Debezium(_))
+        matches!(self, Self::Peer(_))
     }
 }
 
@@ -75,6 +79,7 @@ impl Reader {
 pub(crate) enum RunningReader {
     Router(RouterProcess),
     Debezium(Worker),
+    GoPqCdc(GoPqCdc),
 }
 
 impl RunningReader {
@@ -91,9 +96,20 @@ impl RunningReader {
                 router.start_again()?;
                 Ok(Self::Router(router))
             }
-            Reader::Debezium(tuning) => {
-                Ok(Self::Debezium(debezium::start(*tuning, server, settings)?))
-            }
+            Reader::Peer(peer) => Self::start_peer(*peer, server, settings),
+        }
+    }
+
+    fn start_peer(
+        peer: Peer,
+        server: &BenchServer,
+        settings: ReaderSettings<'_>,
+    ) -> anyhow::Result<Self> {
+        let debezium = |tuning| debezium::start(tuning, server, settings).map(Self::Debezium);
+        match peer {
+            Peer::Debezium => debezium(Tuning::Defaults),
+            Peer::DebeziumTuned => debezium(Tuning::Tuned),
+            Peer::GoPqCdc => Ok(Self::GoPqCdc(GoPqCdc::start(server, settings)?)),
         }
     }
 
@@ -101,6 +117,15 @@ impl RunningReader {
         match self {
             Self::Router(router) => Ok(router.process()?.pid()),
             Self::Debezium(debezium) => Ok(debezium.pid()),
+            Self::GoPqCdc(peer) => Ok(peer.pid()),
+        }
+    }
+
+    /// Where it says what it does, if it is a router.
+    pub(crate) fn status(&self) -> Option<StatusSource> {
+        match self {
+            Self::Router(router) => Some(StatusSource::new(router.admin())),
+            Self::Debezium(_) | Self::GoPqCdc(_) => None,
         }
     }
 
@@ -108,6 +133,7 @@ impl RunningReader {
         match self {
             Self::Router(router) => router.log(),
             Self::Debezium(debezium) => debezium.log(),
+            Self::GoPqCdc(peer) => peer.log(),
         }
     }
 
@@ -119,6 +145,7 @@ impl RunningReader {
                 STREAMING_DEADLINE
             }
             Self::Debezium(_) => debezium::START_DEADLINE,
+            Self::GoPqCdc(_) => STREAMING_DEADLINE,
         };
         eventually(deadline, "the slot to be held", async || {
             Ok(server.postgres.slot(slot).await?.is_some_and(|slot| slot.active).then_some(()))
@@ -131,6 +158,7 @@ impl RunningReader {
         match self {
             Self::Router(router) => stop(router).await,
             Self::Debezium(debezium) => debezium.stop(STOP_DEADLINE).await,
+            Self::GoPqCdc(peer) => peer.stop(STOP_DEADLINE).await,
         }
     }
 }

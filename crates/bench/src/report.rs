@@ -10,58 +10,15 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::figures::Spread;
-
-/// A limit for a figure: not to be exceeded, or to be reached.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Limit {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-/// A target and what was measured.
-#[derive(Debug, Clone)]
-struct Target {
-    what: String,
-    limit: Limit,
-    /// A stricter limit that is aimed at.
-    aim: Option<f64>,
-    /// The median counts; runs on the other side of the limit are mentioned.
-    measured: Spread,
-}
-
-impl Target {
-    fn verdict(&self) -> &'static str {
-        let Spread { min, median, max } = self.measured;
-        let meets = |figure, limit| match limit {
-            Limit::AtLeast(limit) => figure >= limit,
-            Limit::AtMost(limit) => figure <= limit,
-        };
-        let worst = match self.limit {
-            Limit::AtLeast(_) => min,
-            Limit::AtMost(_) => max,
-        };
-        let aim = self.aim.map(|aim| match self.limit {
-            Limit::AtLeast(_) => Limit::AtLeast(aim),
-            Limit::AtMost(_) => Limit::AtMost(aim),
-        });
-        if !meets(median, self.limit) {
-            "missed"
-        } else if !meets(worst, self.limit) {
-            "ok, but not in every run"
-        } else if aim.is_some_and(|aim| meets(median, aim)) {
-            "aim reached"
-        } else {
-            "ok"
-        }
-    }
-}
+use crate::targets::Target;
+use crate::yardstick::Yardstick;
 
 /// Collects the results.
 #[derive(Debug)]
 pub(crate) struct Report {
     json: Option<File>,
     lines: Vec<Value>,
+    machine: Yardstick,
     targets: Vec<Target>,
     anomalies: Vec<String>,
 }
@@ -78,7 +35,8 @@ impl Report {
                     .with_context(|| format!("cannot open {}", path.display()))
             })
             .transpose()?;
-        Ok(Self { json, lines: Vec::new(), targets: Vec::new(), anomalies: Vec::new() })
+        let machine = Yardstick::default();
+        Ok(Self { json, lines: Vec::new(), machine, targets: Vec::new(), anomalies: Vec::new() })
     }
 
     /// A line for people.
@@ -133,15 +91,15 @@ impl Report {
         }
     }
 
-    /// Adds a target that is shown at the end: the limit, the aim beyond it, and what was measured.
-    pub(crate) fn add_target(
-        &mut self,
-        what: String,
-        limit: Limit,
-        aim: Option<f64>,
-        measured: impl Into<Spread>,
-    ) {
-        self.targets.push(Target { what, limit, aim, measured: measured.into() });
+    /// What the machine can do, as it was measured last: targets that are added from now on are
+    /// judged by it.
+    pub(crate) fn judge_by(&mut self, machine: Yardstick) {
+        self.machine = machine;
+    }
+
+    /// Adds a target that is shown at the end.
+    pub(crate) fn add_target(&mut self, target: Target) {
+        self.targets.push(target.on(&self.machine));
     }
 
     /// Shows the targets, and returns the number of anomalies.
@@ -149,23 +107,10 @@ impl Report {
         if self.targets.is_empty() {
             return Ok(self.anomalies.len());
         }
-        let mut table = Table::new(&["target", "limit", "aim", "measured", ""]);
+        let mut table = Table::new(&Target::HEADINGS);
         for target in std::mem::take(&mut self.targets) {
-            let limit = match target.limit {
-                Limit::AtLeast(limit) => format!(">= {limit}"),
-                Limit::AtMost(limit) => format!("<= {limit}"),
-            };
-            let Spread { min, median, max } = target.measured;
-            let measured = if min < max {
-                format!("{median:.2} ({min:.2} to {max:.2})")
-            } else {
-                format!("{median:.2}")
-            };
-            let aim = target.aim.map_or("-".to_owned(), |aim| aim.to_string());
-            let line = json!({ "what": target.what, "limit": limit, "aim": target.aim, "measured": median,
-                               "min": min, "max": max, "verdict": target.verdict() });
-            self.record("mark", line, ())?;
-            table.row([target.what.clone(), limit, aim, measured, target.verdict().to_owned()]);
+            self.record("mark", target.line(), ())?;
+            table.row(target.cells());
         }
         self.print(&table.show())?;
         Ok(self.anomalies.len())
@@ -238,30 +183,5 @@ mod tests {
         let mut table = Table::new(&["a", "long"]);
         table.row(["wide".to_owned(), "b".to_owned()]);
         assert_eq!(table.show(), "| a    | long |\n| ---- | ---- |\n| wide | b    |\n");
-    }
-
-    #[test]
-    fn a_target_is_met_when_the_median_reaches_the_limit_and_names_runs_that_did_not() {
-        let verdict = |limit, aim, figures: [f64; 3]| {
-            let measured = Spread::of(figures).unwrap();
-            Target { what: String::new(), limit, aim: Some(aim), measured }.verdict()
-        };
-        for (figures, expected) in [
-            ([0.79; 3], "missed"),
-            ([0.8; 3], "ok"),
-            ([0.79, 1.24, 1.52], "ok, but not in every run"),
-            ([0.81, 1.24, 1.52], "aim reached"),
-        ] {
-            assert_eq!(verdict(Limit::AtLeast(0.8), 1.2, figures), expected, "{figures:?}");
-        }
-        for (figures, expected) in [
-            ([8.1; 3], "missed"),
-            ([1.0, 8.5, 9.0], "missed"),
-            ([8.0; 3], "ok"),
-            ([1.0, 1.5, 8.5], "ok, but not in every run"),
-            ([5.0; 3], "aim reached"),
-        ] {
-            assert_eq!(verdict(Limit::AtMost(8.0), 5.0, figures), expected, "{figures:?}");
-        }
     }
 }

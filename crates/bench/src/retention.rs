@@ -19,8 +19,10 @@ use crate::choices::{Retention, value_name};
 use crate::figures::{Spread, float, megabytes};
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Limit, Table};
+use crate::report::Table;
+use crate::targets::{Limit, Target};
 use crate::writers::{Timetable, WriteResult};
+use crate::yardstick::Needs;
 
 const RATE: u64 = 1_000;
 const STREAMING_DEADLINE: Duration = Duration::from_secs(30);
@@ -48,7 +50,7 @@ struct Figures {
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let mut table = Table::new(&[
         "reader",
         "retention",
@@ -97,7 +99,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         };
         if let (Some(off), Some(delete)) = (median(Retention::Off), median(Retention::Delete)) {
             let what = format!("{}: writers' p99 with retention, ratio", reader.name());
-            report.add_target(what, Limit::AtMost(1.05), None, delete / off);
+            let target = Target::new(what, Limit::AtMost(1.05), delete / off);
+            report.add_target(target.needs(Needs::QuietMachine));
         }
         let growth = runs
             .iter()
@@ -105,7 +108,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             .map(|(_, figures)| figures.second_half_megabytes / figures.first_half_megabytes);
         if let Some(growth) = Spread::of(growth) {
             let what = format!("{}: the table's growth with retention, ratio", reader.name());
-            report.add_target(what, Limit::AtMost(1.1), None, growth.median);
+            report.add_target(Target::new(what, Limit::AtMost(1.1), growth.median));
         }
     }
     let what = format!("{RATE} transactions a second for {:?}", args.retention());

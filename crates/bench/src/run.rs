@@ -8,18 +8,20 @@ use testbed::process::{Process, ProcessSpec, peak_resident_bytes};
 use tokio::time::Instant;
 
 use crate::choices::Socket;
+use crate::conditions::{Conditions, ConnectionSource, Observed, ReadAs, StatusSource};
 use crate::figures::megabytes;
 use crate::held::table::{HeldRow, held_rows};
+use crate::machine_info::cores;
 use crate::reader::{Reader, RunningReader, STOP_DEADLINE};
 use crate::server::{
     BenchServer, PUBLICATION, ReaderSettings, TuningGoal, WrittenBacklog, pg_recvlogical,
 };
-use crate::throughput::{Measured, Sample, measure};
+use crate::throughput::{Measured, measure};
 use crate::topic::{RunTopics, blocking};
-use crate::watch::{Anomaly, Decoders, MeasuredProcesses, ProgressSource, watch};
+use crate::watch::{Anomaly, Decoders, MeasuredProcesses, ProgressSource, Watched, watch};
 
 /// The figures of a run without anomaly.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Run {
     #[serde(flatten)]
     pub(crate) measured: Measured,
@@ -29,14 +31,29 @@ pub(crate) struct Run {
     /// Of a process that delivers: pg_recvlogical has ended before it could be read.
     #[serde(rename = "peak_rss_megabytes")]
     pub(crate) peak: Option<f64>,
+    /// What the run was; `None` if it was too short.
+    #[serde(flatten)]
+    pub(crate) conditions: Option<Conditions>,
 }
 
 impl Run {
-    fn of(samples: &[Sample], written: WrittenBacklog, peak: Option<f64>) -> anyhow::Result<Self> {
+    fn of(
+        Watched { samples, looks }: &Watched,
+        written: WrittenBacklog,
+        (read_as, peak): (ReadAs, Option<f64>),
+    ) -> anyhow::Result<Self> {
         let measured = measure(samples, written.events).context("too few events to measure")?;
         let payload = measured.events_per_second * written.value_bytes / 1e6;
-        Ok(Self { measured, payload, peak })
+        Ok(Self { measured, payload, peak, conditions: Conditions::of(looks, read_as, cores()?) })
     }
+}
+
+/// What is looked at while `reader` drains.
+fn observed(server: &BenchServer, socket: Socket, status: Option<StatusSource>) -> Observed {
+    let port = (socket != Socket::Unix).then(|| server.postgres.port());
+    // Where the kernel does not show connections, the figures of a run are as good without them.
+    let connections = port.and_then(|port| ConnectionSource::open(port).ok());
+    Observed { connections, status }
 }
 
 /// Runs `reader` over a fresh copy of the origin slot.
@@ -76,14 +93,16 @@ async fn receive(
     let started = Instant::now();
     let mut process = Process::start(&spec)?;
     let processes = measured_processes(server, slot, kafka, process.pid()).await?;
-    let samples =
-        match blocking(move || watch(&ProgressSource::BytesWritten, processes, started)).await? {
-            Ok(samples) => samples,
-            Err(anomaly) => return Ok(Err(anomaly)),
-        };
+    let observed = observed(server, socket, None);
+    let watching =
+        blocking(move || watch(&ProgressSource::BytesWritten, processes, observed, started));
+    let watched = match watching.await? {
+        Ok(watched) => watched,
+        Err(anomaly) => return Ok(Err(anomaly)),
+    };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
-    Ok(Ok(Run::of(&samples, written, None)?))
+    Ok(Ok(Run::of(&watched, written, (ReadAs::Stream, None))?))
 }
 
 async fn deliver(
@@ -106,8 +125,10 @@ async fn deliver(
     let pid = running.pid()?;
     let processes = measured_processes(server, slot, kafka, pid).await?;
     let source = ProgressSource::Records { ends, before, expected: written.delivered() };
-    let samples = match blocking(move || watch(&source, processes, started)).await? {
-        Ok(samples) => samples,
+    let observed = observed(server, socket, running.status());
+    let watching = blocking(move || watch(&source, processes, observed, started));
+    let watched = match watching.await? {
+        Ok(watched) => watched,
         Err(anomaly) => return Ok(Err(format!("{anomaly}; its log:\n{}", running.log()))),
     };
     let peak = megabytes(peak_resident_bytes(pid)?);
@@ -120,7 +141,10 @@ async fn deliver(
         return Ok(Err(format!("confirmed {confirmed} instead of {} or later", written.end)));
     }
     match delivery {
-        Ok(()) => Ok(Ok(Run::of(&samples, written, Some(peak))?)),
+        Ok(()) => {
+            let read_as = if reader.is_router() { ReadAs::Router } else { ReadAs::Stream };
+            Ok(Ok(Run::of(&watched, written, (read_as, Some(peak)))?))
+        }
         Err(anomaly) => Ok(Err(anomaly)),
     }
 }

@@ -14,9 +14,11 @@ use crate::bench::Bench;
 use crate::figures::{Spread, float, millis};
 use crate::pipeline::BenchPipeline;
 use crate::reader::Reader;
-use crate::report::{Limit, Table};
+use crate::report::Table;
 use crate::server::BenchServer;
 use crate::shape::{Distribution, Shape};
+use crate::targets::{Limit, Target};
+use crate::yardstick::Needs;
 
 const TOPICS: u64 = 100;
 const EVENTS: u64 = 20_000;
@@ -25,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     let columns = ["reader", "ms: min median max", "CPU ms", "KiB"];
     let mut table = Table::new(&columns);
     for (reader, binary) in Reader::routers(readers) {
@@ -67,7 +69,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             "median_ms": spread.median, "max_ms": spread.max, "cpu_ms": cpu, "bytes": bytes });
         report.record("scrape", line, ())?;
         let what = format!("{}: scrape of {TOPICS} topics, median ms", reader.name());
-        report.add_target(what, Limit::AtMost(5.0), None, spread.median);
+        let target = Target::new(what, Limit::AtMost(5.0), spread.median);
+        report.add_target(target.needs(Needs::FastMachine));
     }
     report.print(&format!("\n{SCRAPES} scrapes of {TOPICS} topics\n{}", table.show()))
 }

@@ -58,7 +58,9 @@ impl RunTopics {
         if distribution.topics == 1 {
             create_topic(&bootstrap, name, distribution.partitions, &[]).await?;
             let (names, route) = (vec![name.to_owned()], name.to_owned());
-            return Ok(Self { bootstrap, names, route, partitions: distribution.partitions });
+            let topics = Self { bootstrap, names, route, partitions: distribution.partitions };
+            topics.wait_for_leaders().await?;
+            return Ok(topics);
         }
         let prefix = format!("flat{}", distribution.topics);
         let names = distribution.types().iter().map(|kind| format!("{prefix}.{kind}")).collect();
@@ -99,12 +101,13 @@ impl RunTopics {
                 }
             }
         }
-        until_ok(
-            CREATE_TOPICS_MAX,
-            format!("{} topics with leaders", self.names.len()),
-            async || self.ends().await.map(drop),
-        )
-        .await
+        self.wait_for_leaders().await
+    }
+
+    /// A topic that was made a moment ago may have none.
+    async fn wait_for_leaders(&self) -> anyhow::Result<()> {
+        let what = format!("{} topics with leaders", self.names.len());
+        until_ok(CREATE_TOPICS_MAX, what, async || self.ends().await.map(drop)).await
     }
 
     /// Deletes the topic of one run; shared topics stay.

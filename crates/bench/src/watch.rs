@@ -1,6 +1,5 @@
 //! Samples a run: progress and CPU time at the same moments.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use testbed::postgres::DatabaseSession;
@@ -8,6 +7,7 @@ use testbed::process::{cpu_time, family_cpu_time, has_ended, written_bytes};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::conditions::{CpuSeconds, Look, Observed};
 use crate::figures::float;
 use crate::machine_info::busy_time;
 use crate::server::BenchServer;
@@ -67,8 +67,8 @@ impl Decoders {
 /// The last figure of a process that has ended is kept.
 #[derive(Default)]
 struct Decoding {
-    /// CPU time of each that was seen.
-    seconds: BTreeMap<u32, f64>,
+    /// Of each that was seen.
+    seconds: CpuSeconds,
 }
 
 impl Decoding {
@@ -99,6 +99,11 @@ impl CpuMeter {
         Self { processes, decoding: Decoding::default() }
     }
 
+    /// CPU time of each process that has decoded so far, as it was read last.
+    fn decoding(&self) -> CpuSeconds {
+        self.decoding.seconds.clone()
+    }
+
     pub(crate) fn read(&mut self) -> anyhow::Result<Cpu> {
         let Self { processes, decoding } = self;
         let of = |pid: u32| cpu_time(pid).map(|time| time.as_secs_f64());
@@ -116,16 +121,24 @@ impl CpuMeter {
     }
 }
 
+/// A run from its start to its end.
+#[derive(Default)]
+pub(crate) struct Watched {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) looks: Vec<Look>,
+}
+
 /// Samples a reader that was started at `started` until it is done. A reader that ends too early or
 /// makes no progress is an anomaly of this run; the other runs continue.
 pub(crate) fn watch(
     source: &ProgressSource,
     processes: MeasuredProcesses,
+    mut observed: Observed,
     started: Instant,
-) -> anyhow::Result<Result<Vec<Sample>, Anomaly>> {
+) -> anyhow::Result<Result<Watched, Anomaly>> {
     let reader = processes.reader;
     let mut meter = CpuMeter::new(processes);
-    let mut samples: Vec<Sample> = Vec::new();
+    let Watched { mut samples, mut looks } = Watched::default();
     let mut moved = Instant::now();
     loop {
         let ended = has_ended(reader);
@@ -135,14 +148,23 @@ pub(crate) fn watch(
         };
         let at = started.elapsed().as_secs_f64();
         let sample = Sample { at, progress: float(progress), cpu: meter.read()? };
+        let look = Look {
+            at,
+            progress: sample.progress,
+            decoding: meter.decoding(),
+            broker: sample.cpu.broker,
+            busy: busy_time()?.as_secs_f64(),
+            ..Look::default()
+        };
+        looks.push(observed.look(reader, look));
         if samples.last().is_none_or(|last| last.progress < sample.progress) {
             moved = Instant::now();
         }
         samples.push(sample);
         match source {
-            ProgressSource::BytesWritten if ended => return Ok(Ok(samples)),
+            ProgressSource::BytesWritten if ended => return Ok(Ok(Watched { samples, looks })),
             ProgressSource::Records { expected, .. } if progress >= *expected => {
-                return Ok(Ok(samples));
+                return Ok(Ok(Watched { samples, looks }));
             }
             ProgressSource::Records { expected, .. } if ended => {
                 return Ok(Err(format!("ended after {progress} of {expected} records")));

@@ -21,6 +21,10 @@ use crate::shape::{Distribution, Shape};
 /// Headers that are no object: a row with them can become no record.
 pub(crate) const POISON: &str = "'[7]'";
 
+/// Not counted where latency is measured: meanwhile connections are opened, pools filled, code
+/// compiled.
+pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
+
 /// Connections that write at once.
 pub(crate) const CONNECTIONS: u64 = 8;
 
@@ -33,6 +37,8 @@ pub(crate) struct Timetable {
     pub(crate) events: u64,
     /// Zero of the clock that payloads are stamped with.
     pub(crate) epoch: Instant,
+    /// The time at its beginning whose latencies are not counted.
+    pub(crate) warm_up: Duration,
     /// An event that cannot be delivered: it and the later ones of its key are held.
     pub(crate) poisoned: Option<u64>,
 }
@@ -41,7 +47,13 @@ impl Timetable {
     /// Events for `time` at `rate` a second.
     pub(crate) fn lasting(rate: u64, time: Duration) -> Self {
         let events = rate * time.as_secs();
-        Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now(), poisoned: None }
+        Self {
+            rate,
+            events: events - events % CONNECTIONS,
+            epoch: Instant::now(),
+            warm_up: WARM_UP,
+            poisoned: None,
+        }
     }
 
     /// How many events are delivered; the others are held.

@@ -5,11 +5,12 @@ use serde_json::json;
 
 use super::{HeldBench, Pairs, Variant, compare, table::server_with_table};
 use crate::latency::{LatencyRow, TIME, measure_pipeline, table};
-use crate::listen::WARM_UP;
 use crate::pipeline::BenchPipeline;
-use crate::report::{Limit, alternate_order};
+use crate::report::alternate_order;
 use crate::shape::Distribution;
-use crate::writers::Timetable;
+use crate::targets::{Limit, Target};
+use crate::writers::{Timetable, WARM_UP};
+use crate::yardstick::Needs;
 
 const RATE: u64 = 5000;
 /// The row that cannot be delivered: in the first half of the 100,000 that are measured, so that
@@ -56,7 +57,8 @@ pub(super) async fn measure(bench: &mut HeldBench<'_>) -> anyhow::Result<()> {
             "{}, one row in 100,000 held, {RATE}/s: p99 / p99 of a calm run",
             reader.name()
         );
-        report.add_target(what, Limit::AtMost(2.0), None, ratio);
+        let target = Target::new(what, Limit::AtMost(2.0), ratio);
+        report.add_target(target.needs(Needs::QuietMachine));
     }
     Ok(())
 }

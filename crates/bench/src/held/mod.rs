@@ -92,7 +92,7 @@ fn compare(names: [&str; 2], rows: &[(&str, &Pairs)]) -> Table {
 
 /// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let Bench { args, readers, kafka, report } = bench;
+    let Bench { args, readers, kafka, report, .. } = bench;
     for (reader, binary) in Reader::routers(readers) {
         let mut bench = HeldBench { args, reader, binary, kafka, report };
         for part in args.held() {

@@ -12,15 +12,18 @@ use tokio::time::Instant;
 
 use super::table::{HeldRow, empty_table, held_rows, server_with_table};
 use super::{HeldBench, Pairs, Variant, compare};
+use crate::conditions::Observed;
 use crate::figures::float;
 use crate::reader::RunningReader;
-use crate::report::{Limit, alternate_order};
+use crate::report::alternate_order;
 use crate::run::{measured_processes, run};
 use crate::server::{BenchServer, ReaderSettings, TuningGoal, WrittenBacklog};
 use crate::shape::{Distribution, Shape};
+use crate::targets::{Limit, Target};
 use crate::throughput::measure as figures_of;
 use crate::topic::{RunTopics, blocking};
 use crate::watch::{Anomaly, ProgressSource, watch};
+use crate::yardstick::Needs;
 
 /// Events behind the dead letter.
 const EVENTS: u64 = 100_000;
@@ -104,7 +107,8 @@ fn report(bench: &mut HeldBench<'_>, figures: &Figures) -> anyhow::Result<()> {
     bench.report.print(&format!("\nheld: {EVENTS} events of one key\n{}", table.show()))?;
     if let Some(rate) = out.of(Variant::Held) {
         let what = format!("{}, release of {EVENTS} events of one key, k/s", bench.reader.name());
-        bench.report.add_target(what, Limit::AtLeast(10.0), None, rate);
+        let target = Target::new(what, Limit::AtLeast(10.0), rate);
+        bench.report.add_target(target.needs(Needs::QuietMachine));
     }
     Ok(())
 }
@@ -152,8 +156,9 @@ async fn pass_through(
     let decided = Instant::now();
     ensure!(server.session.execute(DROP, &[&slot]).await? == 1, "there is no dead letter");
     let source = ProgressSource::Records { ends, before: 0, expected: EVENTS };
-    let samples = match blocking(move || watch(&source, processes, decided)).await? {
-        Ok(samples) => samples,
+    let watching = blocking(move || watch(&source, processes, Observed::default(), decided));
+    let samples = match watching.await? {
+        Ok(watched) => watched.samples,
         Err(anomaly) => return Ok(Err(format!("{anomaly}; its log:\n{}", running.log()))),
     };
     running.stop().await?;

@@ -58,7 +58,16 @@ fn note(lines: &[Value]) -> String {
     format!("{machine}{servers}")
 }
 
-/// Runs over one backlog of one reader on one socket.
+/// The socket of a run, and its congestion control if that was chosen; files from before it could
+/// be have the socket alone.
+fn way(line: &Value) -> &str {
+    match text(line, "way") {
+        "" => text(line, "socket"),
+        way => way,
+    }
+}
+
+/// Runs over one backlog of one reader on one way.
 struct ReaderRuns<'a> {
     label: String,
     is_baseline: bool,
@@ -72,13 +81,13 @@ fn drains(
 ) -> Option<Vec<(String, Vec<Row>)>> {
     let (_, runs) =
         grouped(&of_mode(lines, "drain"), |line| number(line, "pg")).into_iter().next()?;
-    let sockets = grouped(&runs, |line| text(line, "socket")).len();
+    let ways = grouped(&runs, way).len();
     let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
-        let mut all_runs = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
+        let mut all_runs = grouped(&runs, |line| (way(line), text(line, "reader")));
         // The order of runs alternates, so the lines are not always in the order of the readers.
         all_runs.sort_unstable_by_key(|(key, _)| *key);
-        let reader_runs = |((socket, reader), runs): ((&str, &str), _)| ReaderRuns {
-            label: if sockets == 1 { reader.to_owned() } else { format!("{reader}, {socket}") },
+        let reader_runs = |((way, reader), runs): ((&str, &str), _)| ReaderRuns {
+            label: if ways == 1 { reader.to_owned() } else { format!("{reader}, {way}") },
             is_baseline: reader == BASELINE,
             runs,
         };
@@ -89,11 +98,10 @@ fn drains(
     Some(shapes.collect())
 }
 
-/// The speed relative to `pg_recvlogical` in the same measurement and turn, over the same socket.
+/// The speed relative to `pg_recvlogical` in the same measurement and turn, on the same way.
 fn ratios(reader_runs: &ReaderRuns<'_>, all_runs: &[ReaderRuns<'_>]) -> Option<Spread> {
-    let key = |line: &Value| {
-        (number(line, "run"), text(line, "socket").to_owned(), text(line, SOURCE).to_owned())
-    };
+    let key =
+        |line: &Value| (number(line, "run"), way(line).to_owned(), text(line, SOURCE).to_owned());
     let baseline = |run: &Value| {
         let runs = all_runs
             .iter()
