@@ -12,13 +12,17 @@ use super::{
     ports::{Kafka, Postgres},
     slot_copy::position,
 };
-use crate::postgres::{Backlog, BatchLimits, ClientEncoding, command_failure};
+use crate::postgres::{Backlog, BatchLimits, ClientEncoding, Options, command_failure};
 
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Two minutes of WAL at 2 MB/s, and some 60 MB of changes of 200 bytes each.
-const BATCH: BatchLimits = BatchLimits { changes: 300_000, wal_bytes: 256 << 20 };
+/// Two minutes of WAL at 2 MB/s, and some 30 MB of changes of 200 bytes each.
+const BATCH: BatchLimits = BatchLimits { changes: 150_000, wal_bytes: 256 << 20 };
+
+/// While the server decodes a batch, Kafka is busy with what was read of the one before: this, and
+/// what the kernel keeps of a connection, some 10 MB over TCP and 0.2 MB over a unix socket.
+const READ_AHEAD: usize = 4 << 20;
 
 /// A batch stays in memory below the first; above, the server writes it to a temporary file. With
 /// the last, the server ends a statement whose connection was closed (PostgreSQL 14). Every role
@@ -69,7 +73,8 @@ impl Source {
         encoding: ClientEncoding,
         history: &History,
     ) -> Result<Backlog, Failure> {
-        let mut connection = self.connect_again(encoding, history).await?;
+        let options = Options { read_buffer: READ_AHEAD, ..self.options(encoding) };
+        let mut connection = self.connect_again_with(options, history).await?;
         for setting in SETTINGS {
             // The last two are unknown before PostgreSQL 14.
             let _set = connection.query("the limits of a session", setting).await;

@@ -175,7 +175,15 @@ impl Source {
         client_encoding: ClientEncoding,
         history: &History,
     ) -> Result<ReplicationConnection, Failure> {
-        let mut connection = self.connect(client_encoding).await?;
+        self.connect_again_with(self.options(client_encoding), history).await
+    }
+
+    pub(super) async fn connect_again_with(
+        &self,
+        options: Options,
+        history: &History,
+    ) -> Result<ReplicationConnection, Failure> {
+        let mut connection = self.connect_with(options).await?;
         if identify(&mut connection).await?.0 != *history {
             let what = "another server answers than a moment ago, or it was promoted";
             return Err(Failure::new(Code::ServerUnreachable, what));
@@ -183,18 +191,25 @@ impl Source {
         Ok(connection)
     }
 
-    pub(super) async fn connect(
-        &self,
-        client_encoding: ClientEncoding,
-    ) -> Result<ReplicationConnection, Failure> {
-        let options = Options {
+    pub(super) fn options(&self, client_encoding: ClientEncoding) -> Options {
+        Options {
             application_name: self.endpoint.application_name.clone(),
             client_encoding,
             row_bytes: self.row_bytes,
             // A walsender that takes no status update for so long has given the slot to another.
             socket: SocketOptions { user_timeout: WAL_SENDER_TIMEOUT },
             ..Options::default()
-        };
+        }
+    }
+
+    pub(super) async fn connect(
+        &self,
+        client_encoding: ClientEncoding,
+    ) -> Result<ReplicationConnection, Failure> {
+        self.connect_with(self.options(client_encoding)).await
+    }
+
+    async fn connect_with(&self, options: Options) -> Result<ReplicationConnection, Failure> {
         let conninfo = &self.endpoint.conninfo;
         ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
             let failure = connect_failure(error);

@@ -103,10 +103,7 @@ async fn exchanged<P: Postgres, K: Kafka>(
         }
         match reads {
             ReadInterest::On => stream.poll_fill(cx).map(ShellEvent::Wal),
-            // Nothing is to be heard of the walsender while a backlog is read by SQL, unless here.
-            ReadInterest::Off => {
-                stream.poll_walsender(cx).map(|heard| ShellEvent::Wal(heard.map(|()| Fill::NoRoom)))
-            }
+            ReadInterest::Off => stream.poll_beside(cx).map(ShellEvent::Wal),
         }
     })
     .await

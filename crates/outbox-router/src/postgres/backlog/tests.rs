@@ -162,7 +162,7 @@ async fn the_walsender_is_heard_beside_the_backlog() {
     let (mut stream, mut servers) = reading();
     assert!(!stream.walsender_was_heard());
     servers.walsender.write_all(&frame(b'd', b"keepalive")).await.unwrap();
-    poll_fn(|cx| stream.poll_walsender(cx)).await.unwrap();
+    poll_fn(|cx| stream.poll_beside(cx)).await.unwrap();
     assert!(stream.walsender_was_heard());
     assert!(!stream.walsender_was_heard(), "it is told once");
     stream.give_up_backlog();
@@ -171,6 +171,22 @@ async fn the_walsender_is_heard_beside_the_backlog() {
     servers.walsender.write_all(&frame(b'd', b"keepalive")).await.unwrap();
     poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
     assert!(stream.walsender_was_heard());
+}
+
+#[tokio::test]
+async fn what_comes_next_is_read_while_nothing_is_wanted_as_far_as_there_is_room() {
+    let (mut stream, mut servers) = reading();
+    let rows: Vec<u8> = (0..1_000)
+        .flat_map(|number| row(0x110, &[u8::try_from(number % 100).unwrap(); 100]))
+        .collect();
+    let written = servers.backend.try_write(&rows).unwrap();
+    let room = FRAMES.read_buffer;
+    assert!(written > room, "{written}");
+    let filled = poll_fn(|cx| stream.poll_beside(cx)).await.unwrap();
+    assert_eq!(filled, Fill::Bytes(room));
+    let again = poll_fn(|cx| Poll::Ready(stream.poll_beside(cx))).await;
+    assert!(again.is_pending(), "{again:?}");
+    assert_eq!(next(&mut stream).await, "\0".repeat(100));
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ const ENVELOPE_BYTES: usize = 8 * 1024;
 /// The limit for errors, notices and answers to commands; PostgreSQL itself truncates what it
 /// quotes in them far below this.
 const CONTROL_BYTES: usize = 1024 * 1024;
+/// So many bytes are moved in a tenth of a millisecond.
+const SMALL_MOVE: usize = 1024 * 1024;
 /// How many bytes of an oversized frame are kept: header, the relation's OID and the leading
 /// columns, where ids and keys usually stand.
 pub const PREFIX_BYTES: usize = 64 * 1024;
@@ -251,8 +253,10 @@ impl FrameBuffer {
         let grown = self.bytes.len() > self.limits.read_buffer;
         let full = self.end == self.bytes.len();
         // Moving no more than was consumed since the last move keeps the cost per received byte
-        // constant.
-        if self.start > 0 && (left <= self.start || full) {
+        // constant. To make room in a full buffer, a little more is moved, or a frame that would
+        // never be whole.
+        let makes_room = full && (left <= SMALL_MOVE || !self.has_whole_frame());
+        if self.start > 0 && (left <= self.start || makes_room) {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, left);
         }
@@ -260,6 +264,12 @@ impl FrameBuffer {
             self.bytes.truncate(self.limits.read_buffer);
             self.bytes.shrink_to_fit();
         }
+    }
+
+    fn has_whole_frame(&self) -> bool {
+        let received = self.received();
+        matches!(FrameHeader::parse(received), Ok(Some(header))
+            if HEADER_BYTES + header.body <= received.len())
     }
 
     /// Doubles the buffer while the front frame is incomplete and within its limit; a frame above

@@ -145,7 +145,7 @@ impl ReplicationStream {
                 self.heard |= hear(&mut self.link, cx)?;
                 backlog.poll_fill(cx)
             }
-            Reading::GivenUp => self.poll_walsender(cx).map_ok(|()| Fill::NoRoom),
+            Reading::GivenUp => self.poll_beside(cx),
         }
     }
 
@@ -184,23 +184,25 @@ impl ReplicationStream {
         }
     }
 
-    /// While the walsender's frames are not shown: reads them as far as there is room, so that its
-    /// life, and the end of the connection, are noticed.
+    /// While no frames are wanted, or enough wait: reads the walsender's as far as there is room, so
+    /// that its life, and the end of the connection, are noticed; and of a backlog what comes next,
+    /// so that the server has sent a batch when it decodes another. Nothing is to be read where the
+    /// walsender's frames are shown.
     ///
     /// # Errors
-    /// The connection broke, or the server closed it.
-    pub fn poll_walsender(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// A connection broke, or the server closed the walsender's.
+    pub fn poll_beside(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
         if let Reading::Stream = self.reading {
             return Poll::Pending;
         }
-        match hear(&mut self.link, cx) {
-            Ok(true) => {
-                self.heard = true;
-                Poll::Ready(Ok(()))
-            }
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
+        let heard = hear(&mut self.link, cx)?;
+        self.heard |= heard;
+        if let Reading::Backlog(backlog) = &mut self.reading
+            && let Poll::Ready(Fill::Bytes(count)) = backlog.poll_fill(cx)?
+        {
+            return Poll::Ready(Ok(Fill::Bytes(count)));
         }
+        if heard { Poll::Ready(Ok(Fill::NoRoom)) } else { Poll::Pending }
     }
 
     /// Whether the walsender was heard since the last call, while its frames are not shown. One
