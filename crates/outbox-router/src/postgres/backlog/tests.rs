@@ -175,7 +175,7 @@ async fn the_walsender_is_heard_beside_the_backlog() {
 
 #[tokio::test]
 async fn what_comes_next_is_read_while_nothing_is_wanted_as_far_as_there_is_room() {
-    let (mut stream, mut servers) = reading();
+    let (mut stream, servers) = reading();
     let rows: Vec<u8> = (0..1_000)
         .flat_map(|number| row(0x110, &[u8::try_from(number % 100).unwrap(); 100]))
         .collect();
