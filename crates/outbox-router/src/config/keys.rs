@@ -195,10 +195,9 @@ tables! {
             text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
         /// How a router that is 32 MiB or more behind reads that backlog. sql: in batches by
         /// pg_logical_slot_get_binary_changes on a temporary copy of the slot, which takes a second
-        /// connection (max_wal_senders) and a free slot (max_replication_slots) meanwhile. The
-        /// server keeps one batch, 256 MiB of WAL at most, in memory up to 64 MB and in a temporary
-        /// file above; small transactions then cost it a third to a half of the time. Where that is
-        /// refused: stream, as the walsender sends it.
+        /// connection (max_wal_senders) and a free slot (max_replication_slots) meanwhile, and
+        /// 96 MB of the server's memory. Small transactions then cost the server less. Where that
+        /// is refused: stream, as the walsender sends it.
         backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }
 

@@ -17,18 +17,19 @@ use crate::postgres::{Backlog, BatchLimits, ClientEncoding, Options, command_fai
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Two minutes of WAL at 2 MB/s, and some 30 MB of changes of 200 bytes each.
-const BATCH: BatchLimits = BatchLimits { changes: 150_000, wal_bytes: 256 << 20 };
+/// The least is what [`READ_AHEAD`] and the kernel hold, so that the server decodes while it is
+/// delivered. The most is what the server keeps in memory.
+const BATCH: BatchLimits = BatchLimits { least: 16 << 20, most: 64 << 20 };
 
 /// While the server decodes a batch, Kafka is busy with what was read of the one before: this, and
 /// what the kernel keeps of a connection, some 10 MB over TCP and 0.2 MB over a unix socket.
 const READ_AHEAD: usize = 4 << 20;
 
-/// A batch stays in memory below the first; above, the server writes it to a temporary file. With
-/// the last, the server ends a statement whose connection was closed (PostgreSQL 14). Every role
-/// may set them.
+/// With the first, a batch stays in memory: a row of it takes some bytes more than its WAL. Above,
+/// the server writes it to a temporary file. With the last, the server ends a statement whose
+/// connection was closed (PostgreSQL 14). Every role may set them.
 const SETTINGS: [&str; 4] = [
-    "set work_mem = '64MB'",
+    "set work_mem = '96MB'",
     "set statement_timeout = 0",
     "set idle_session_timeout = 0",
     "set client_connection_check_interval = '5s'",

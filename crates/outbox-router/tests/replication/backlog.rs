@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, sql, value};
 use crate::reader::{Event, next};
 
 /// Smaller than the longest transaction, and than some rows.
-const BATCH: BatchLimits = BatchLimits { changes: 7, wal_bytes: 30_000 };
+const BATCH: BatchLimits = BatchLimits { least: 1_000, most: 5_000 };
 
 fn options() -> Options {
     Options { row_bytes: 256 * 1024, read_buffer: 64 * 1024, ..Options::default() }

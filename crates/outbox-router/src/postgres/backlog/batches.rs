@@ -4,20 +4,17 @@ use pgoutput::Lsn;
 
 use crate::postgres::quote::{publication_names_literal, quote_literal};
 
-/// The first batch has this part of the changes that one may have, so that its first row comes
-/// soon; each other has this many times as many as the one before.
-const GROWTH: u32 = 4;
-
-/// How large a batch may be: the server keeps the whole of a batch before it sends the first row.
-/// It decodes each from the copy's `restart_lsn` on, which moves with the records of running
-/// transactions (every 15 s where the server writes): small batches decode the same WAL more often.
-/// A batch ends with a transaction, so a large one exceeds both.
+/// How much WAL a batch has. The server keeps the rows of a batch, which are about as large as
+/// their WAL, before it sends the first; and it decodes each batch from the copy's `restart_lsn`
+/// on, which moves with the records of running transactions (every 15 s where the server writes).
+/// So a batch has as much WAL as is decoded again for it, within these limits. It ends with a
+/// transaction, so a large one exceeds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// The number of changes. A transaction of one row has three messages.
-    pub changes: u32,
-    /// The length in WAL. The rows of a batch are about as large as their WAL.
-    pub wal_bytes: u64,
+    /// In bytes, where little is decoded again.
+    pub least: u64,
+    /// In bytes, where much is.
+    pub most: u64,
 }
 
 /// A temporary copy of the slot, of the session that made it.
@@ -29,51 +26,25 @@ pub struct CopiedSlot {
     pub begins_at: Lsn,
 }
 
-/// Reads one batch after another of the copy, and says where the copy stands after each: the server
+/// Reads the next batch of the copy, and says where the copy stands then. It is the server that
 /// counts from there, so the end of a batch does not have to be known when the next is asked for.
-#[derive(Debug)]
-pub(super) struct Batches {
-    /// The statement as far as the number of changes.
-    head: String,
-    /// The rest.
-    tail: String,
-    /// How many changes the next batch may have.
-    changes: u32,
-    limit: u32,
-}
-
-impl Batches {
-    pub(super) fn new(
-        copy: &CopiedSlot,
-        publications: &[&str],
-        until: Lsn,
-        limits: BatchLimits,
-    ) -> Self {
-        let copy = quote_literal(&copy.name);
-        let until = quote_literal(&until.to_string());
-        let publications = publication_names_literal(publications);
-        let wal_bytes = limits.wal_bytes;
-        let position = format!(
-            "select confirmed_flush_lsn from pg_catalog.pg_replication_slots \
-             where slot_name = {copy}"
-        );
-        let head = format!(
-            "copy (select lsn, xid, data \
-               from pg_catalog.pg_logical_slot_get_binary_changes({copy}, \
-                 least({until}::pg_catalog.pg_lsn, \
-                   ({position}) + {wal_bytes}::pg_catalog.numeric), "
-        );
-        let tail = format!(
-            ", 'proto_version', '1', 'publication_names', {publications})) \
-             to stdout (format binary); {position}"
-        );
-        Self { head, tail, changes: (limits.changes / GROWTH).max(1), limit: limits.changes }
-    }
-
-    /// The next batch's statement.
-    pub(super) fn next(&mut self) -> String {
-        let statement = format!("{}{}{}", self.head, self.changes, self.tail);
-        self.changes = self.changes.saturating_mul(GROWTH).min(self.limit);
-        statement
-    }
+pub(super) fn statement(
+    copy: &CopiedSlot,
+    publications: &[&str],
+    until: Lsn,
+    limits: BatchLimits,
+) -> String {
+    let BatchLimits { least, most } = limits;
+    let copy = quote_literal(&copy.name);
+    let until = quote_literal(&until.to_string());
+    let publications = publication_names_literal(publications);
+    format!(
+        "copy (select lsn, xid, data from pg_catalog.pg_logical_slot_get_binary_changes({copy}, \
+           (select least({until}::pg_catalog.pg_lsn, confirmed_flush_lsn \
+              + least({most}, greatest({least}, confirmed_flush_lsn - restart_lsn))) \
+            from pg_catalog.pg_replication_slots where slot_name = {copy}), \
+           null, 'proto_version', '1', 'publication_names', {publications})) \
+         to stdout (format binary); \
+         select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = {copy}"
+    )
 }

@@ -21,7 +21,7 @@ use std::time::SystemTime;
 use pgoutput::{Lsn, PgTimestamp};
 use postgres_protocol::message::frontend;
 
-use self::batches::Batches;
+use self::batches::statement;
 pub use self::batches::{BatchLimits, CopiedSlot};
 use self::row::{NoRow, Row};
 use super::frames::Head;
@@ -86,7 +86,8 @@ pub struct Backlog {
     link: Link,
     /// The walsender begins here.
     until: Lsn,
-    batches: Batches,
+    /// Reads a batch.
+    statement: String,
     /// How many batches are asked for, and not complete.
     asked: usize,
     /// Where the copy stands.
@@ -112,7 +113,7 @@ impl Backlog {
         let mut backlog = Self {
             link,
             until,
-            batches: Batches::new(copy, publications, until, limits),
+            statement: statement(copy, publications, until, limits),
             asked: 0,
             position: copy.begins_at,
             rest: Rest::Some,
@@ -136,7 +137,7 @@ impl Backlog {
     fn ask(&mut self) {
         while self.asked < ASKED {
             // A statement has no zero byte, the one thing that this refuses.
-            if frontend::query(&self.batches.next(), &mut self.link.out).is_err() {
+            if frontend::query(&self.statement, &mut self.link.out).is_err() {
                 return;
             }
             self.asked += 1;
