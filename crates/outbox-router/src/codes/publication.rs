@@ -259,7 +259,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::MonitorElsewhere.as_str(),
         title: "the monitor reaches another server than the stream comes from",
         meaning: "What the monitor reads says nothing about the stream's server, so its checks \
-                  are suspended; the stream continues.",
+                  are suspended; the stream continues. Without a stream there is no such finding.",
         remedy: "see which servers the host of postgres.url resolves to, and what stands in \
                  between",
         cases: &[],
