@@ -277,6 +277,25 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         ],
     },
     Explanation {
+        code: Code::TopicLost.as_str(),
+        title: "a topic that events were sent to was deleted",
+        meaning: "Kafka gives each topic an id. The one under this name has another id than the one \
+                  that this pipeline has produced to, or there is none: the acknowledged events \
+                  that the former one had went with it, and no slot has them any more. The router \
+                  goes on, and keeps the note in the witness until a person accepts it; delivered \
+                  rows are not removed meanwhile.",
+        remedy: "the events that it had are sent again, as far as the tables still have their \
+                 rows, by {replay_rows}; then, or if they need not be, {accept} removes this note",
+        cases: &[case_remedy(
+            Case::TopicGone,
+            "the topic was not made again",
+            "first see whether kafka.bootstrap_servers leads to the former cluster; if somebody \
+             has deleted the topic, make it again with its former number of partitions, else keys \
+             move; the events that it had are sent again, as far as the tables still have their \
+             rows, by {replay_rows}; then, or if they need not be, {accept} removes this note",
+        )],
+    },
+    Explanation {
         code: Code::TopicTimestamps.as_str(),
         title: "a topic's limits may refuse or delete what an outage delays",
         meaning: "Records carry the time of the commit. After an outage they are old, and this \

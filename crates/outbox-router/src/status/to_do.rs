@@ -1,6 +1,6 @@
 //! What a person has to do, as verdict, page, `/status.json` and `outbox-router status` show it.
 
-use relay::{Failure, source::Gap};
+use relay::{Failure, source::Gap, witness::LostTopic};
 
 use crate::codes::{hint, hint_of_open};
 
@@ -20,6 +20,12 @@ impl ToDo {
     pub(super) fn of(failure: &Failure) -> Self {
         let code = Some(failure.code.as_str());
         Self { code, message: failure.message_with_causes(), hint: hint(failure) }
+    }
+
+    /// About a topic that is gone with its events.
+    pub(super) fn of_lost_topic(lost: &LostTopic) -> Self {
+        let finding = lost.finding();
+        Self { hint: hint_of_open(&finding, &lost.name()), ..Self::of(&finding) }
     }
 
     /// About an open gap, whose name the commands take.

@@ -259,6 +259,8 @@ cases! {
     ExtraHeader = "extra_header" of HeadersMalformed,
     /// A bytea value is not in hexadecimal form.
     ByteaForm = "bytea_form" of ValueForm,
+    /// The topic was not made again.
+    TopicGone = "topic_gone" of TopicLost,
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
     /// A command found no witness of the pipeline.

@@ -65,13 +65,13 @@ pub(super) enum Written {
     FoundNow,
 }
 
-/// A gap, or a beginning without a witness, that waits for a person.
+/// A gap, a beginning without a witness, or a lost topic, that waits for a person.
 pub(super) struct OpenEntry {
     /// `CODE@LSN`.
     pub(super) name: String,
     pub(super) message: String,
     pub(super) hint: Option<String>,
-    /// When what is at risk was committed; `None` for a beginning.
+    /// When what is at risk was committed; `None` for what is no gap.
     pub(super) at_risk: Option<AtRisk>,
 }
 
@@ -211,6 +211,10 @@ fn by_router(witness: &Value) -> Option<Recorded> {
         let name = format!("{}@{lsn}", Code::WitnessMissing);
         Some(OpenEntry::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
     }));
+    open.extend(each("lost_topics").filter_map(|lost| {
+        let (name, message) = (text(lost, "name")?, text(lost, "message")?);
+        Some(OpenEntry { name, message, hint: text(lost, "hint"), at_risk: None })
+    }));
     let accepted = each("accepted")
         .filter_map(|accepted| {
             let [name, by, at] = ["name", "by", "at"].map(|key| text(accepted, key));
@@ -240,7 +244,7 @@ impl ShownRecord {
         let open = open.iter().map(|open| {
             let at_risk = match open {
                 OpenFinding::Gap(gap) => Some(AtRisk::of(&gap.interval)),
-                OpenFinding::Beginning(_) => None,
+                OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
             };
             OpenEntry::of(open.name(), witness::failure_of(open), at_risk)
         });

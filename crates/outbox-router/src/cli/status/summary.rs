@@ -92,9 +92,10 @@ pub(in crate::cli) async fn summary(
         Some(_) => Flow::Running,
     };
     let class = |finding: &Finding| finding.code.as_deref().and_then(Code::parse).map(Code::class);
-    // Without a witness events flow; only what was before it is not known.
+    // Without a witness events flow, and so they do where a topic is lost.
     let stops = |finding: &&Finding| {
-        finding.stops && finding.code.as_deref() != Some(Code::WitnessMissing.as_str())
+        let stops_nothing = [Code::WitnessMissing, Code::TopicLost].map(Code::as_str);
+        finding.stops && !finding.code.as_deref().is_some_and(|code| stops_nothing.contains(&code))
     };
     let leaves_out = |finding: &&Finding| class(finding) == Some(Class::Gap);
     let first = verdict.findings.iter().find(stops).map(Why::of);

@@ -159,7 +159,9 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
         let message = format!("{unread}: the router is {}", doing.message);
         return Finding { message, ..doing };
     }
-    let is_gap = |open: &OpenEntry| open.code() != Code::WitnessMissing.as_str();
+    let is_gap = |open: &OpenEntry| {
+        ![Code::WitnessMissing, Code::TopicLost].map(Code::as_str).contains(&open.code())
+    };
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
         "outbox-router run; it continues when what is open was recovered or accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {

@@ -46,7 +46,6 @@ use figures_memory::{ConnectionBroke, FiguresMemory};
 use found::FoundAt;
 use origin::Origin;
 pub use ports::{Channels, MonitorEvent, MonitorSettings, SourceState};
-use stopping::StopReported;
 
 /// Pause between two attempts to reach a server that is stopping.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
@@ -123,6 +122,10 @@ struct MonitorSession {
     /// Which server this is; `None` where the role may not ask.
     history: Option<History>,
 }
+
+/// [`MonitorEvent::ServerStopping`] was sent for the present stop.
+#[derive(Debug, Clone, Copy)]
+struct StopReported;
 
 /// What one reading shows.
 struct MonitorReading {

@@ -2,11 +2,7 @@
 
 use relay::{Code, Failure, State};
 
-use super::{Monitor, MonitorEvent};
-
-/// [`MonitorEvent::ServerStopping`] was sent for the present stop.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StopReported;
+use super::{Monitor, MonitorEvent, StopReported};
 
 impl<C> Monitor<C> {
     /// Reports a stopping server: 57P03 to a router that had a stream means that the server is

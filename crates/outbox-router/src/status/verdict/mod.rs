@@ -249,6 +249,7 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
             list.push(to_do);
         }
     }
+    list.extend(facts.snapshot.witness.lost_topics.iter().map(ToDo::of_lost_topic));
     list.extend(facts.held_by_standbys.iter().map(|slot| wait_for_standby(slot)));
     list.extend(Reserve::of(facts.monitor).and_then(|reserve| reserve.to_do()));
     let held = facts.held();
