@@ -193,7 +193,7 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
     let mut unrepaired = defect.clone();
-    (unrepaired.message, unrepaired.lsn) = (message, None);
+    (unrepaired.message, unrepaired.lsn, unrepaired.case) = (message, None, gap.failure.case);
     Some(unrepaired)
 }
 

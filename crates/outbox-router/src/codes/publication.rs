@@ -18,8 +18,17 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "outbox-router recover --mend-publication {admin} creates the publication, then a \
                  slot that can use it, sends the missing rows and closes the gap \
                  (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \
-                 them up; only before the first event: {setup} creates both",
+                 them up; only while the pipeline has neither slot nor witness: {setup} creates \
+                 both",
         cases: &[
+            case_remedy(
+                Case::PublicationDropped,
+                "it was there: it was dropped",
+                "outbox-router recover --mend-publication {admin} creates the publication, then a \
+                 slot that can use it, sends the missing rows and closes the gap \
+                 (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \
+                 them up",
+            ),
             case_remedy(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",

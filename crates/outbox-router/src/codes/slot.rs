@@ -8,13 +8,25 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::SlotMissing.as_str(),
         title: "the slot does not exist",
-        meaning: "Before the first session it has not been created yet, and is looked for every \
-                  30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
-                  for good, and the router stops until they are recovered, or a person accepts \
-                  that.",
-        remedy: "{recover}; or {setup}, then {accept} gives them up; only before the first event: \
-                 {setup} creates it",
-        cases: &[],
+        meaning: "While the pipeline has no witness, as before setup, it has not been created yet, \
+                  and is looked for every 30 s. Once there is a witness (setup writes the first \
+                  one, or the first session), it was dropped, also if no event was sent yet: rows \
+                  that it had not sent may be missing in Kafka for good, and the router stops \
+                  until they are recovered, or a person accepts that.",
+        remedy: "{recover}; or {setup}, then {accept} gives them up; only while the pipeline has no \
+                 witness: {setup} creates it",
+        cases: &[
+            case_remedy(
+                Case::SlotNotMade,
+                "the pipeline has no witness: it was not created yet",
+                "{setup} creates it",
+            ),
+            case_remedy(
+                Case::SlotDropped,
+                "it was there: it was dropped",
+                "{recover}; or {setup}, then {accept} gives them up",
+            ),
+        ],
     },
     Explanation {
         code: Code::SlotLost.as_str(),

@@ -164,7 +164,11 @@ fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
     assert!(hint(&missing).unwrap().contains("then outbox-router accept gives them up"));
+    let made = Failure::of(Case::SlotNotMade, "slot \"s\" does not exist");
+    let setup = "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    assert_eq!(hint(&made).unwrap(), format!("{setup} creates it"));
     let open = hint_of_open(&gap(missing).failure, "P010@0/5").unwrap();
+    assert!(!open.contains("creates it"), "there was a slot: {open}");
     assert!(open.contains("then outbox-router accept --gap P010@0/5 gives them up"), "{open}");
     // A remedy that repairs only the defect.
     let withheld =

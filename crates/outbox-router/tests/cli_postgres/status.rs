@@ -456,6 +456,11 @@ async fn with_the_router_down_a_dropped_slot_is_an_open_gap_with_its_name() {
         assert!(status.out.contains(&expected), "{expected}\nin {}", status.out);
     }
     assert_eq!(status.out.matches("P010: ").count(), 1, "{}", status.out);
+    assert!(
+        !status.out.contains("creates it"),
+        "no event was sent, and it is a gap: {}",
+        status.out
+    );
     assert!(kafka.record().await.expect("a record").gaps.is_empty(), "status writes nothing");
 }
 

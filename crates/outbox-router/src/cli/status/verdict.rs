@@ -1,7 +1,7 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use relay::{Code, Failure, Lsn, Name};
+use relay::{Case, Code, Failure, Lsn, Name};
 
 use super::{
     blame::{self, BlameLine, Who},
@@ -50,7 +50,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
         Ok(sample) => match &sample.slot {
             None => {
                 let what = format!("the slot {} does not exist", config.postgres.slot);
-                findings.push(Finding::of(&Failure::new(Code::SlotMissing, what)));
+                findings.push(Finding::of(&no_slot(what, &status.record)));
                 blame::without_slot()
             }
             Some(slot) => {
@@ -93,6 +93,15 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
     let findings = open.iter().map(open_finding).chain(findings).collect();
     Verdict { blame, unanswered, findings, notes: router::notes(router) }
+}
+
+/// There is no slot. What closes that depends on whether there was one.
+fn no_slot(what: String, record: &Recorded) -> Failure {
+    match record {
+        Recorded::Absent => Failure::of(Case::SlotNotMade, what),
+        Recorded::Known(_) => Failure::of(Case::SlotDropped, what),
+        Recorded::Off | Recorded::Unknown(_) => Failure::new(Code::SlotMissing, what),
+    }
 }
 
 /// The finding that somebody reads the slot, and no router says what becomes of it: whoever reads
