@@ -23,9 +23,10 @@ async fn delivered(fixture: &mut Fixture) -> String {
     write(fixture, 20).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     command(fixture, &["accept", "--yes"], 0).await;
-    let accepted = |status: &Value| status["witness"]["began_without"].is_null();
+    let accepted =
+        |status: &Value| status.pointer("/witness/began_without").is_some_and(Value::is_null);
     fixture.router.wait_status("the beginning accepted", SHORT_DEADLINE, accepted).await.unwrap();
-    fixture.topics[0].clone()
+    fixture.topics.first().unwrap().clone()
 }
 
 /// Types a command, as the superuser where it takes one; its output.
@@ -66,9 +67,11 @@ async fn a_topic_made_again_while_no_router_ran_is_noted_until_a_person_accepts_
 
     for restarts in 0..2 {
         let shown = command(&fixture, &["status"], 1).await;
-        for expected in
-            ["outbox-router replay --where SQL", &*format!("accept --gap {name} "), &topic]
-        {
+        for expected in [
+            "outbox-router replay --where SQL",
+            &*format!("    outbox-router accept --gap {name}\n"),
+            &topic,
+        ] {
             assert!(shown.contains(expected), "{expected}: {shown}");
         }
         assert!(shown.contains(&format!("open      {name}\n")), "{shown}");

@@ -4,10 +4,10 @@ use relay::witness::{Acceptance, LostTopic, Recovered, WitnessStore};
 use serde::Serialize;
 
 use super::{
-    reason::{IntervalView, MarkView},
+    reason::{IntervalView, MarkView, texts},
     view::View,
 };
-use crate::{codes::hint_of_open, monitor::Gap};
+use crate::{codes::to_type_of_open, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
@@ -40,6 +40,8 @@ pub struct OpenGap {
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
     /// The interval in which rows may be missing.
     pub interval: IntervalView,
 }
@@ -62,6 +64,8 @@ pub struct LostTopicView {
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
 }
 
 /// A gap that a person has accepted.
@@ -109,10 +113,12 @@ impl WitnessView {
 
 impl OpenGap {
     fn of(gap: &Gap) -> Self {
+        let (hint, commands) = texts(to_type_of_open(&gap.failure, &gap.name()));
         Self {
             name: gap.name(),
             message: gap.failure.message.clone(),
-            hint: hint_of_open(&gap.failure, &gap.name()),
+            hint,
+            commands,
             interval: IntervalView::of(gap),
         }
     }
@@ -121,8 +127,10 @@ impl OpenGap {
 impl LostTopicView {
     fn of(lost: &LostTopic) -> Self {
         let (name, finding) = (lost.name(), lost.finding());
+        let (hint, commands) = texts(to_type_of_open(&finding, &name));
         Self {
-            hint: hint_of_open(&finding, &name),
+            hint,
+            commands,
             name,
             topic: lost.topic.clone(),
             was: lost.was.as_str().to_owned(),

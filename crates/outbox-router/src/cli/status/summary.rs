@@ -45,7 +45,11 @@ pub(in crate::cli) struct Why {
 impl Why {
     fn of(finding: &Finding) -> Self {
         let Finding { code, message, hint, stops: _ } = finding;
-        Self { code: code.clone(), message: message.clone(), hint: hint.clone() }
+        Self {
+            code: code.clone(),
+            message: message.clone(),
+            hint: hint.as_deref().map(str::to_owned),
+        }
     }
 }
 
@@ -75,7 +79,7 @@ pub(in crate::cli) async fn summary(
             name: open.name.clone(),
             code: open.code().to_owned(),
             message: open.message.clone(),
-            hint: open.hint.clone(),
+            hint: open.hint.as_deref().map(str::to_owned),
             at_risk: open.at_risk.clone()?,
         })
     };

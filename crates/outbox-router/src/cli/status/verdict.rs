@@ -11,7 +11,7 @@ use super::{
     router,
     sample::{SlotSample, is_lost},
 };
-use crate::{config::Config, wording};
+use crate::{codes::Hint, config::Config, wording};
 
 /// The answer.
 pub(super) struct Verdict {
@@ -113,20 +113,24 @@ fn silence(slot: &SlotSample, status: &StatusReading, config: &Config) -> Option
         None => format!("no router answers at http://{listen}"),
         Some(other) => format!("another router answers at http://{listen} ({})", other.is),
     };
-    let here =
-        "outbox-router status on the host of the router, or with --set admin.listen=HOST:PORT";
+    let here = || {
+        Hint::marked(
+            "`outbox-router status` on the host of the router, or with --set \
+             admin.listen=HOST:PORT",
+        )
+    };
     let (who, hint) = match holder.application.as_deref() {
         Some(name) if name == config.name => {
-            (format!("pid {pid}, a router by its name ({name})"), here.to_owned())
+            (format!("pid {pid}, a router by its name ({name})"), here())
         }
         Some(name) => (
             format!("pid {pid}, {name}, which is no router of this pipeline by its name"),
-            format!(
-                "what it confirms is never sent to Kafka: stop that program, then select \
-                 pg_terminate_backend({pid})"
-            ),
+            Hint::marked(&format!(
+                "what it confirms is never sent to Kafka: stop that program, then `select \
+                 pg_terminate_backend({pid})`"
+            )),
         ),
-        None => (format!("pid {pid}, whose name this role may not see"), here.to_owned()),
+        None => (format!("pid {pid}, whose name this role may not see"), here()),
     };
     let message = format!("{answers}, and {who}, reads the slot {}", config.postgres.slot);
     Some(Finding { code: None, message, hint: Some(hint), stops: false })
@@ -172,13 +176,13 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
         ![Code::WitnessMissing, Code::TopicLost].map(Code::as_str).contains(&open.code())
     };
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
-        "outbox-router run; it continues when what is open was recovered or accepted"
+        "`outbox-router run`; it continues when what is open was recovered or accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {
-        "outbox-router run"
+        "`outbox-router run`"
     } else {
-        "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
+        "`outbox-router run`; or, if it is no longer needed, `outbox-router teardown --apply`"
     };
-    Finding { code: None, message: unread, hint: Some(hint.to_owned()), stops: true }
+    Finding { code: None, message: unread, hint: Some(Hint::marked(hint)), stops: true }
 }
 
 /// What PostgreSQL shows of the slot.
