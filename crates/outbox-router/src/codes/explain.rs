@@ -17,15 +17,11 @@ pub const KAFKA_TOOLS: &str = "On a cluster with TLS or SASL, add --command-conf
                                sasl.* and ssl.* settings.";
 
 /// A remedy without a failure's names: words in capitals stand for them.
-pub fn typed(remedy: &str) -> String {
+pub fn typed(remedy: &str) -> Hint {
     match remedy {
-        "" => "nothing to type".to_owned(),
-        remedy => unnamed(remedy).into_text(),
+        "" => Hint::from("nothing to type".to_owned()),
+        remedy => fill(remedy, &Names::default(), None),
     }
-}
-
-fn unnamed(remedy: &str) -> Hint {
-    fill(remedy, &Names::default(), None)
 }
 
 /// Writes what to type: each command on a line of its own, further in than what is said about it.
@@ -77,7 +73,7 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
         ("", false) => writeln!(out, "\nThere is nothing to type, unless:")?,
         (remedy, _) => {
             writeln!(out, "\nWhat to type:")?;
-            write_parts(&unnamed(remedy), "  ", out)?;
+            write_parts(&typed(remedy), "  ", out)?;
         }
     }
     each(explanation, out)?;
@@ -105,9 +101,6 @@ fn runs_kafka_tool(explanation: &Explanation) -> bool {
 fn each(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     explanation.cases.iter().try_for_each(|case| {
         writeln!(out, "\nIf {}:", case.when)?;
-        match case.remedy {
-            "" => writeln!(out, "  {}", typed("")),
-            remedy => write_parts(&unnamed(remedy), "  ", out),
-        }
+        write_parts(&typed(case.remedy), "  ", out)
     })
 }

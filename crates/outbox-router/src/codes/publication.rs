@@ -23,7 +23,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[
             case_remedy(
                 Case::PublicationDropped,
-                "it was there: it was dropped",
+                "it was there, and was dropped",
                 "`outbox-router recover --mend-publication {admin}` creates the publication, then \
                  a slot that can use it, sends the missing rows and closes the gap \
                  (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \

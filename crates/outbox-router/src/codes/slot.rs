@@ -18,12 +18,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[
             case_remedy(
                 Case::SlotNotMade,
-                "the pipeline has no witness: it was not created yet",
+                "the pipeline has no witness, so it was not created yet",
                 "{setup} creates it",
             ),
             case_remedy(
                 Case::SlotDropped,
-                "it was there: it was dropped",
+                "it was there, and was dropped",
                 "{recover}; or {setup}, then {accept} gives them up",
             ),
         ],
