@@ -19,6 +19,7 @@ mod faults;
 mod gaps;
 mod hostile_clients;
 mod kills;
+mod lost_topics;
 mod page;
 mod positions;
 mod recover;

@@ -533,7 +533,7 @@ async fn the_status_has_its_documented_shape() {
                 "accepted": [],
                 "began_without": null,
                 "gaps": [],
-                "gaps_recorded": true,
+                "gaps_recorded": true, "lost_topics": [],
                 "kept": "off",
                 "position": null,
             },

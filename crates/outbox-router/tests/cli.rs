@@ -63,12 +63,12 @@ fn a_code_is_explained_without_a_configuration() {
         "{missing}"
     );
     let command =
-        "\nWhat to type:\n  kafka-topics.sh --bootstrap-server HOST:PORT --create --topic";
+        "\nWhat to type:\n      kafka-topics.sh --bootstrap-server HOST:PORT --create --topic";
     assert!(missing.contains(command), "{missing}");
-    assert!(missing.contains("\nIf it is the state topic:\n  kafka-topics.sh "), "{missing}");
+    assert!(missing.contains("\nIf it is the state topic:\n      kafka-topics.sh "), "{missing}");
     let gap = explained("explain P010@0/16B3748");
-    assert!(gap.contains("\n  outbox-router recover "), "{gap}");
-    assert!(gap.contains("outbox-router accept gives them up"), "{gap}");
+    assert!(gap.contains("\n      outbox-router recover "), "{gap}");
+    assert!(gap.contains("\n      outbox-router accept\n  gives them up\n"), "{gap}");
     assert!(explained("explain C003").starts_with("C003: there is no key of that name\n"));
     assert!(
         explained("explain P009")

@@ -13,7 +13,7 @@ use crate::{
     progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
     source::{Catalog, Gap, Server, SlotReading, TimelineHistory},
-    witness::WitnessKey,
+    witness::{TopicSight, WitnessKey},
 };
 
 /// The configuration of the core; it does not change while the process runs.
@@ -128,6 +128,9 @@ pub enum Input<'a> {
     Partitions(TopicId, NonZeroI32),
     /// The metadata of a topic in use was read again: the topic does not exist any more.
     TopicGone(TopicId),
+    /// Kafka was asked for topics by their names: what is there. One that is missing is ignored
+    /// unless its id was seen before.
+    TopicsSeen(&'a [(TopicName, TopicSight)]),
     /// The monitor saw that rows may be missing.
     GapSuspected(Gap),
     /// The monitor checked slot, publication and tables, and found no defect.

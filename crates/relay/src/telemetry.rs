@@ -12,7 +12,7 @@ use crate::{
     routing::topic::TopicName,
     source::{Baseline, Gap, Mark},
     state::Condition,
-    witness::Acceptance,
+    witness::{Acceptance, LostTopic},
 };
 
 /// Upper bounds of the latency buckets, in seconds; what is slower falls into `+Inf`.
@@ -219,6 +219,8 @@ pub struct WitnessReport {
     pub accepted: Vec<Acceptance>,
     /// Where the pipeline began, if there was no witness of it then.
     pub began_without: Option<Mark>,
+    /// Topics that are gone with their records.
+    pub lost_topics: Vec<LostTopic>,
 }
 
 impl Default for WitnessReport {
@@ -233,6 +235,7 @@ impl Default for WitnessReport {
             are_gaps_written: true,
             accepted: Vec::new(),
             began_without: None,
+            lost_topics: Vec::new(),
         }
     }
 }

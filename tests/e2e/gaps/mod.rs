@@ -179,18 +179,9 @@ async fn produced(fixture: &Fixture) -> Vec<i64> {
 /// Waits until the monitor has checked the server this much later.
 async fn wait_for_monitor(fixture: &mut Fixture, seconds: f64) {
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
-    let ago = |status: &Value| status.pointer("/monitor/polled_seconds_ago")?.as_f64();
     let status = fixture.status().await.unwrap();
-    let (now, before) = (polled(&status).unwrap(), ago(&status).unwrap());
-    // A server with another history than the last stream's is looked at, and its slot is not read.
-    let is_elsewhere = |status: &Value| {
-        let findings = status.pointer("/monitor/findings").and_then(Value::as_array);
-        findings.is_some_and(|all| all.iter().any(|one| one["code"] == "P033"))
-    };
-    let later = |status: &Value| {
-        polled(status).is_some_and(|at| at >= now + seconds)
-            || (is_elsewhere(status) && ago(status).is_some_and(|ago| ago >= before + seconds))
-    };
+    let now = polled(&status).unwrap();
+    let later = |status: &Value| polled(status).is_some_and(|at| at >= now + seconds);
     fixture
         .router
         .wait_status("later looks of the monitor", 2 * SHORT_DEADLINE, later)

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::view::View;
 use crate::{
-    codes::hint,
+    codes::{Hint, to_type},
     monitor::{Gap, Mark},
 };
 
@@ -20,6 +20,8 @@ pub struct Reason {
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
     /// The commit LSN of the transaction concerned, if one is.
     pub lsn: Option<String>,
     /// The interval in which rows may be missing; `null` where the failure is no open gap.
@@ -51,10 +53,12 @@ impl Reason {
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
         let interval =
             view.gap().filter(|gap| gap.failure.code == failure.code).map(IntervalView::of);
+        let (hint, commands) = texts(to_type(failure));
         Self {
             code: failure.code.as_str(),
             message: failure.message_with_causes(),
-            hint: hint(failure),
+            hint,
+            commands,
             lsn: failure.lsn.map(|lsn| lsn.to_string()),
             interval,
         }
@@ -83,8 +87,14 @@ impl Reason {
     }
 
     fn plain(code: &'static str, message: String) -> Self {
-        Self { code, message, hint: None, lsn: None, interval: None }
+        Self { code, message, hint: None, commands: Vec::new(), lsn: None, interval: None }
     }
+}
+
+/// A hint as `/status.json` shows it: the text, and the commands in it.
+pub(super) fn texts(hint: Option<Hint>) -> (Option<String>, Vec<String>) {
+    let commands = hint.as_ref().map_or_else(Vec::new, |hint| hint.commands().to_vec());
+    (hint.map(Hint::into_text), commands)
 }
 
 impl IntervalView {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::{epoch::epoch, view::View};
+use super::{epoch::epoch, reason::texts, view::View};
 use crate::status::{Change, Facts, ToDo, Verdict};
 
 /// How many former verdicts are shown; the router remembers more.
@@ -45,6 +45,8 @@ pub struct ToDoView {
     pub message: String,
     /// What to type; `null` where nothing helps but waiting.
     pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
 }
 
 /// A former verdict.
@@ -82,7 +84,8 @@ impl VerdictView {
 
 impl ToDoView {
     fn of(ToDo { code, message, hint }: ToDo) -> Self {
-        Self { code, message, hint }
+        let (hint, commands) = texts(hint);
+        Self { code, message, hint, commands }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The witness in the state topic, as `/status.json` shows it.
 
-use relay::witness::{Acceptance, Recovered, WitnessStore};
+use relay::witness::{Acceptance, LostTopic, Recovered, WitnessStore};
 use serde::Serialize;
 
 use super::{
-    reason::{IntervalView, MarkView},
+    reason::{IntervalView, MarkView, texts},
     view::View,
 };
-use crate::{codes::hint_of_open, monitor::Gap};
+use crate::{codes::to_type_of_open, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
@@ -21,6 +21,9 @@ pub struct WitnessView {
     pub began_without: Option<MarkView>,
     /// The gaps that nobody has accepted.
     pub gaps: Vec<OpenGap>,
+    /// The topics that were deleted after this pipeline had produced to them, until a person
+    /// accepts that.
+    pub lost_topics: Vec<LostTopicView>,
     /// Whether all of these gaps are in Kafka, and so outlive this process.
     pub gaps_recorded: bool,
     /// The gaps that a person has accepted, the latest last.
@@ -37,8 +40,32 @@ pub struct OpenGap {
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
     /// The interval in which rows may be missing.
     pub interval: IntervalView,
+}
+
+/// A topic that was deleted, with the events that it had.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LostTopicView {
+    /// `CODE@LSN`, as `outbox-router accept --gap` takes it.
+    pub name: String,
+    /// The topic.
+    pub topic: String,
+    /// The id that it had.
+    pub was: String,
+    /// The id of the topic that has its name now; `null`: there is none.
+    pub now: Option<String>,
+    /// When that was noticed.
+    pub noticed: MarkView,
+    /// What happened.
+    pub message: String,
+    /// What to type.
+    pub hint: Option<String>,
+    /// What of it is a command for the shell, or a statement for psql, in its order.
+    pub commands: Vec<String>,
 }
 
 /// A gap that a person has accepted.
@@ -77,6 +104,7 @@ impl WitnessView {
             position: witness.position.map(|lsn| lsn.to_string()),
             began_without: witness.began_without.as_ref().map(MarkView::of),
             gaps: witness.gaps.iter().chain(&witness.other_server_gap).map(OpenGap::of).collect(),
+            lost_topics: witness.lost_topics.iter().map(LostTopicView::of).collect(),
             gaps_recorded: witness.are_gaps_written,
             accepted: witness.accepted.iter().map(AcceptedView::of).collect(),
         }
@@ -85,11 +113,30 @@ impl WitnessView {
 
 impl OpenGap {
     fn of(gap: &Gap) -> Self {
+        let (hint, commands) = texts(to_type_of_open(&gap.failure, &gap.name()));
         Self {
             name: gap.name(),
             message: gap.failure.message.clone(),
-            hint: hint_of_open(&gap.failure, &gap.name()),
+            hint,
+            commands,
             interval: IntervalView::of(gap),
+        }
+    }
+}
+
+impl LostTopicView {
+    fn of(lost: &LostTopic) -> Self {
+        let (name, finding) = (lost.name(), lost.finding());
+        let (hint, commands) = texts(to_type_of_open(&finding, &name));
+        Self {
+            hint,
+            commands,
+            name,
+            topic: lost.topic.clone(),
+            was: lost.was.as_str().to_owned(),
+            now: lost.now.as_ref().map(|now| now.as_str().to_owned()),
+            noticed: MarkView::of(&lost.noticed),
+            message: finding.message,
         }
     }
 }

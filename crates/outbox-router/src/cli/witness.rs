@@ -184,7 +184,7 @@ pub(super) fn baseline(
 fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         OpenFinding::Gap(gap) => Some(gap),
-        OpenFinding::Beginning(_) => None,
+        OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
     });
     let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == defect.code).collect();
     let alike = gaps
@@ -193,7 +193,7 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
     let mut unrepaired = defect.clone();
-    (unrepaired.message, unrepaired.lsn) = (message, None);
+    (unrepaired.message, unrepaired.lsn, unrepaired.case) = (message, None, gap.failure.case);
     Some(unrepaired)
 }
 
@@ -275,6 +275,7 @@ pub(super) fn failure_of(open: &OpenFinding) -> Failure {
     match open {
         OpenFinding::Gap(gap) => gap.failure.clone(),
         OpenFinding::Beginning(mark) => began_without(mark),
+        OpenFinding::Topic(lost) => lost.finding(),
     }
 }
 
@@ -289,7 +290,7 @@ pub(super) const fn is_recoverable(gap: &Gap) -> bool {
 pub(super) fn recoverable_gaps(witness: &Witness) -> Vec<Gap> {
     let gap = |open| match open {
         OpenFinding::Gap(gap) => Some(gap),
-        OpenFinding::Beginning(_) => None,
+        OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
     };
     witness.open_findings().into_iter().filter_map(gap).filter(is_recoverable).collect()
 }

@@ -4,7 +4,7 @@
 use super::explanation::Explanation;
 use crate::config::ConfigCode;
 
-const CHECK: &str = "outbox-router check lists every problem at once, with its place";
+const CHECK: &str = "`outbox-router check` lists every problem at once, with its place";
 
 pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {

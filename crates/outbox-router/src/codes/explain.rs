@@ -4,7 +4,12 @@ use std::fmt::{self, Write};
 
 use relay::{Class, Code, ErrorClass, Names};
 
-use super::{CLOSING, explanation::Explanation, template::fill};
+use super::{
+    CLOSING,
+    explanation::Explanation,
+    hint::{Hint, HintPart},
+    template::fill,
+};
 
 /// Holds for every remedy that runs one of Kafka's command line tools.
 pub const KAFKA_TOOLS: &str = "On a cluster with TLS or SASL, add --command-config FILE to every \
@@ -12,11 +17,27 @@ pub const KAFKA_TOOLS: &str = "On a cluster with TLS or SASL, add --command-conf
                                sasl.* and ssl.* settings.";
 
 /// A remedy without a failure's names: words in capitals stand for them.
-pub fn typed(remedy: &str) -> String {
+pub fn typed(remedy: &str) -> Hint {
     match remedy {
-        "" => "nothing to type".to_owned(),
+        "" => Hint::from("nothing to type".to_owned()),
         remedy => fill(remedy, &Names::default(), None),
     }
+}
+
+/// Writes what to type: each command on a line of its own, further in than what is said about it.
+/// A text without a command, and a command alone, is a line as it is.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_parts(hint: &Hint, indent: &str, out: &mut dyn Write) -> fmt::Result {
+    let parts = hint.parts();
+    if hint.commands().is_empty() || parts.len() == 1 {
+        return writeln!(out, "{indent}{hint}");
+    }
+    parts.into_iter().try_for_each(|part| match part {
+        HintPart::Text(text) => writeln!(out, "{indent}{text}"),
+        HintPart::Command(command) => writeln!(out, "{indent}    {command}"),
+    })
 }
 
 /// What follows the repair of a gap, where the remedy does not say it.
@@ -50,7 +71,10 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     match (*remedy, cases.is_empty()) {
         ("", true) => writeln!(out, "\nThere is nothing to type.")?,
         ("", false) => writeln!(out, "\nThere is nothing to type, unless:")?,
-        (remedy, _) => writeln!(out, "\nWhat to type:\n  {}", typed(remedy))?,
+        (remedy, _) => {
+            writeln!(out, "\nWhat to type:")?;
+            write_parts(&typed(remedy), "  ", out)?;
+        }
     }
     each(explanation, out)?;
     if let Some(closing) = after_repair(explanation) {
@@ -69,14 +93,14 @@ fn runs_kafka_tool(explanation: &Explanation) -> bool {
     let of_cases = explanation.cases.iter().map(|case| case.remedy);
     let mut words = of_cases.chain([explanation.remedy]).flat_map(str::split_whitespace);
     words.any(|word| {
-        let word = word.trim_start_matches('(');
+        let word = word.trim_start_matches(['(', '`']);
         word.starts_with("kafka-") && word.ends_with(".sh")
     })
 }
 
 fn each(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
-    explanation
-        .cases
-        .iter()
-        .try_for_each(|case| writeln!(out, "\nIf {}:\n  {}", case.when, typed(case.remedy)))
+    explanation.cases.iter().try_for_each(|case| {
+        writeln!(out, "\nIf {}:", case.when)?;
+        write_parts(&typed(case.remedy), "  ", out)
+    })
 }

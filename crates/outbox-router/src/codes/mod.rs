@@ -11,6 +11,7 @@ mod configuration;
 mod doctor;
 mod explain;
 mod explanation;
+mod hint;
 mod kafka;
 mod publication;
 mod recovery;
@@ -25,8 +26,9 @@ use std::error::Error;
 use relay::{Case, Class, Code, ErrorClass, Failure, Names};
 
 pub use doctor::Advice;
-pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed};
+pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed, write_parts};
 pub use explanation::{CaseRemedy, Explanation};
+pub use hint::{Hint, HintPart};
 pub use template::{ADMIN, REPLAY_ALL};
 
 /// The tables, in the order in which they are documented.
@@ -85,22 +87,33 @@ pub const GAP_UNWRITTEN: &str =
 /// What to type about a failure, with the names filled in; `None` where nothing helps but waiting.
 /// What a failure below needs comes first; what a case above it needs follows.
 pub fn hint(failure: &Failure) -> Option<String> {
+    to_type(failure).map(Hint::into_text)
+}
+
+/// The same, with its commands.
+pub fn to_type(failure: &Failure) -> Option<Hint> {
     full_hint(failure, None)
 }
 
 /// What to type about what `doctor` advises, with the names filled in.
 pub fn advised(advice: Advice, names: &Names) -> String {
     let remedy = explanation(advice.as_str()).map_or("", |explanation| explanation.remedy);
-    template::fill(remedy, names, None)
+    template::fill(remedy, names, None).into_text()
 }
 
 /// What to type about a finding that the pipeline's witness lists as open under this name.
 pub fn hint_of_open(failure: &Failure, name: &str) -> Option<String> {
+    to_type_of_open(failure, name).map(Hint::into_text)
+}
+
+/// The same, with its commands.
+pub fn to_type_of_open(failure: &Failure, name: &str) -> Option<Hint> {
     full_hint(failure, Some(name))
 }
 
-fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
-    let below = failure.source().and_then(|cause| cause.downcast_ref::<Failure>()).and_then(hint);
+fn full_hint(failure: &Failure, name: Option<&str>) -> Option<Hint> {
+    let below = failure.source().and_then(|cause| cause.downcast_ref::<Failure>());
+    let below = below.and_then(to_type);
     let is_open = name.is_some() && failure.class() == Class::Gap;
     let closing = (failure.is_of_gap() || is_open).then_some(CLOSING);
     let own = remedy(failure, closing);
@@ -110,7 +123,7 @@ fn full_hint(failure: &Failure, name: Option<&str>) -> Option<String> {
         // The failure has the code of the one below, and nothing to add.
         (below @ Some(_), None) => below,
         (Some(below), Some(_)) => Some(match own {
-            Some(own) => format!("{below}; {own}"),
+            Some(own) => below.then(own),
             None => below,
         }),
     }
@@ -131,7 +144,7 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     );
     let class = ErrorClass::of(failure.code).filter(|_| may_be_one)?;
     Some(format!(
-        "or, so that the events of other keys go on: {{setup}} --dead-letters, then write {} = \
+        "or, so that the events of other keys go on: `{{setup}} --dead-letters`, then write {} = \
          \"dead_letter\" under [on_error] and restart (the topic dead_letters.topic has to exist, or \
          to be \"\")",
         class.as_str()
@@ -150,7 +163,7 @@ fn skip_option(failure: &Failure) -> Option<String> {
     let id = if failure.code == Code::IdIsNull { "" } else { " --id {row_id}" };
     // The option before it says how the tables are made, which both need.
     Some(format!(
-        "or, after the same setup, give up this one row: outbox-router skip --lsn {lsn}{id} {{admin}}"
+        "or, after the same setup, give up this one row: `outbox-router skip --lsn {lsn}{id} {{admin}}`"
     ))
 }
 

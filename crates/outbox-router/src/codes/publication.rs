@@ -15,24 +15,33 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
                   was written without one: creating the publication again does not repair the \
                   slot. The router stops until a person accepts what is missing.",
-        remedy: "outbox-router recover --mend-publication {admin} creates the publication, then a \
-                 slot that can use it, sends the missing rows and closes the gap \
+        remedy: "`outbox-router recover --mend-publication {admin}` creates the publication, then \
+                 a slot that can use it, sends the missing rows and closes the gap \
                  (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \
-                 them up; only before the first event: {setup} creates both",
+                 them up; only while the pipeline has neither slot nor witness: {setup} creates \
+                 both",
         cases: &[
+            case_remedy(
+                Case::PublicationDropped,
+                "it was there, and was dropped",
+                "`outbox-router recover --mend-publication {admin}` creates the publication, then \
+                 a slot that can use it, sends the missing rows and closes the gap \
+                 (docs/recover.md); or {teardown} (drops the slot), {setup}, then {accept} gives \
+                 them up",
+            ),
             case_remedy(
                 Case::RowsSkipped,
                 "the server warns that it skips rows",
-                "this slot sends no row of that time: outbox-router recover --mend-publication \
-                 {admin} makes what is missing and a new slot, sends the missing rows and closes \
+                "this slot sends no row of that time: `outbox-router recover --mend-publication \
+                 {admin}` makes what is missing and a new slot, sends the missing rows and closes \
                  the gap (docs/recover.md); or {teardown} (drops slot and publication), {setup}, \
                  then {accept} gives them up",
             ),
             case_remedy(
                 Case::SlotBeforePublication,
                 "the slot is older than the publication would be",
-                "outbox-router recover --mend-publication {admin} creates both anew and sends the \
-                 rows committed since the slot's position; where nothing was ever sent: \
+                "`outbox-router recover --mend-publication {admin}` creates both anew and sends \
+                 the rows committed since the slot's position; where nothing was ever sent: \
                  {teardown}, then {setup}",
             ),
         ],
@@ -59,8 +68,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::PartitionNow,
                 "the table is a partition now",
-                "detach it from the table that it is a partition of (alter table PARENT detach \
-                 partition CHILD); if it is not in the publication then: {add_tables}",
+                "detach it from the table that it is a partition of (`alter table PARENT detach \
+                 partition CHILD`); if it is not in the publication then: {add_tables}",
             ),
             case_remedy(
                 Case::PutBack,
@@ -71,13 +80,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::PartitionUnlogged,
                 "a partition is unlogged",
-                "alter table {quoted_table} set logged (rewrites the table under an exclusive \
+                "`alter table {quoted_table} set logged` (rewrites the table under an exclusive \
                  lock); its rows are missing: {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::PartitionForeign,
                 "a partition is a foreign table",
-                "alter table {table} detach partition {quoted_table}; its rows are missing: \
+                "`alter table {table} detach partition {quoted_table}`; its rows are missing: \
                  {recover}; or {accept} gives them up",
             ),
             case_remedy(
@@ -105,8 +114,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::PublicationLacksInsert.as_str(),
         title: "the publication does not publish inserts",
         meaning: WITHHELD,
-        remedy: "alter publication {publication} set (publish = 'insert'), or add insert to what \
-                 it publishes where other subscribers use it",
+        remedy: "`alter publication {publication} set (publish = 'insert')`, or add insert to \
+                 what it publishes where other subscribers use it",
         cases: &[],
     },
     Explanation {
@@ -125,8 +134,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             Case::ColumnGenerated,
             "the column is generated",
             "PostgreSQL does not publish generated columns: make it an ordinary one, which the \
-             application writes; from PostgreSQL 18 on, alter publication {publication} set \
-             (publish_generated_columns = stored) will do",
+             application writes; from PostgreSQL 18 on, `alter publication {publication} set \
+             (publish_generated_columns = stored)` will do",
         )],
     },
     Explanation {
@@ -138,7 +147,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   partition is attached to it when the router connects. Rows of a partition that \
                   is created later, or was dropped or detached before, are missing in Kafka; the \
                   router stops until a person accepts that.",
-        remedy: "alter publication {publication} set (publish_via_partition_root = true); the \
+        remedy: "`alter publication {publication} set (publish_via_partition_root = true)`; the \
                  partitions to which rows were written before that must stay attached until the \
                  slot has sent those rows",
         cases: &[],
@@ -177,9 +186,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The configuration names a table that the database does not have. It is looked \
                   for every 30 s.",
         remedy: "if it was renamed: correct table in [[outbox]] and restart, and nothing is lost; \
-                 if it was never created: {setup} --create-table; if it was dropped: create it \
-                 again in the same way; the router reports a gap, and after outbox-router accept \
-                 it sends what the slot still has of the old table",
+                 if it was never created: `{setup} --create-table`; if it was dropped: create it \
+                 again in the same way; the router reports a gap, and after `outbox-router \
+                 accept` it sends what the slot still has of the old table",
         cases: &[
             case_remedy(
                 Case::NoTable,
@@ -189,7 +198,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::TableExpected,
                 "setup runs without --create-table",
-                "create it by your migrations, or: outbox-router setup --apply --create-table",
+                "create it by your migrations, or: `outbox-router setup --apply --create-table`",
             ),
         ],
     },
@@ -259,7 +268,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::MonitorElsewhere.as_str(),
         title: "the monitor reaches another server than the stream comes from",
         meaning: "What the monitor reads says nothing about the stream's server, so its checks \
-                  are suspended; the stream continues.",
+                  are suspended; the stream continues. Without a stream there is no such finding.",
         remedy: "see which servers the host of postgres.url resolves to, and what stands in \
                  between",
         cases: &[],
@@ -291,30 +300,30 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   confirmed. Without the table no session begins; where it is lost while the router \
                   runs, nothing is confirmed past the event that waits for it. The router tries \
                   again every 30 s.",
-        remedy: "{setup} --dead-letters, which may be repeated and changes nothing that exists; if \
+        remedy: "`{setup} --dead-letters`, which may be repeated and changes nothing that exists; if \
                  the table was dropped with events in it, they are lost: restore it from a backup",
         cases: &[
             case_remedy(
                 Case::HeldTableForbidden,
                 "the router's role may not use the table",
-                "{setup} --dead-letters --role {role}, or in psql: grant usage on schema \
-                 outbox_router to {role}; grant select, insert, update on outbox_router.held, \
-                 outbox_router.held_version to {role}; grant select on outbox_router.decision to \
-                 {role}",
+                "`{setup} --dead-letters --role {role}`, or in psql: `grant usage on schema \
+                 outbox_router to {role}`; `grant select, insert, update on outbox_router.held, \
+                 outbox_router.held_version to {role}`; `grant select on outbox_router.decision \
+                 to {role}`",
             ),
             case_remedy(
                 Case::HeldTableElsewhere,
                 "the table was copied from another database cluster",
-                "outbox-router dead-letters adopt {admin} makes them this cluster's own, before all \
-                 new events of their keys; if a router of the other cluster delivers them, delete \
-                 this pipeline's rows from outbox_router.held and outbox_router.held_version \
-                 instead",
+                "`outbox-router dead-letters adopt {admin}` makes them this cluster's own, before \
+                 all new events of their keys; if a router of the other cluster delivers them, \
+                 delete this pipeline's rows from outbox_router.held and \
+                 outbox_router.held_version instead",
             ),
             case_remedy(
                 Case::HeldTableUnsuitable,
                 "the table has other columns, or values that this version does not know",
-                "compare the table with what outbox-router setup --dead-letters prints, and run the \
-                 version that wrote it, or a later one",
+                "compare the table with what `outbox-router setup --dead-letters` prints, and run \
+                 the version that wrote it, or a later one",
             ),
         ],
     },

@@ -15,44 +15,45 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RecoverSince,
             "it is not known from when on rows are missing",
-            "say it: outbox-router recover --since TIME {admin}",
+            "say it: `outbox-router recover --since TIME {admin}`",
         ),
         case_remedy(
             Case::RecoverTime,
             "a table has no column with the time at which a row was made",
-            "compare all of it and all records: outbox-router recover --slow {admin}",
+            "compare all of it and all records: `outbox-router recover --slow {admin}`",
         ),
         case_remedy(
             Case::RecoverIndex,
             "no index begins with the column of the time",
-            "{statements}; or read the whole table: outbox-router recover --slow {admin}",
+            "{statements}; or read the whole table: `outbox-router recover --slow {admin}`",
         ),
         case_remedy(
             Case::RecoverId,
             "ids do not tell which row a record is of",
             "send all rows of the interval, so that consumers get what they have twice, under the \
-             same id: outbox-router recover --all {admin}",
+             same id: `outbox-router recover --all {admin}`",
         ),
         case_remedy(
             Case::RecoverExpired,
             "records that have to be compared may be deleted already, or cannot be read",
-            "if they are hidden, end that transaction; else send all rows of the interval, so that \
-             consumers get what they have twice, under the same id: outbox-router recover --all \
-             {admin}",
+            "if they are hidden, end that transaction; else send all rows of the interval, so \
+             that consumers get what they have twice, under the same id: `outbox-router recover \
+             --all {admin}`",
         ),
         case_remedy(
             Case::RecoverIdAmbiguous,
             "ids are no uuid",
             "if none of them was ever another row's, another table's or another producer's in \
-             these topics: outbox-router recover --ids-unique {admin}; else with --all in the \
+             these topics: `outbox-router recover --ids-unique {admin}`; else with --all in the \
              place of --ids-unique, so that consumers get what they have twice",
         ),
         case_remedy(
             Case::RecoverSlot,
             "the slot has rows to send, or may have, and would be dropped",
-            "if rows stay in the table until they are delivered: outbox-router recover --drop-slot \
-             {admin}; if they are deleted before, only the slot has them: outbox-router accept \
-             gives up what is missing, and the router goes on with the slot",
+            "if rows stay in the table until they are delivered: `outbox-router recover \
+             --drop-slot {admin}`; if they are deleted before, only the slot has them: \
+             `outbox-router accept` gives up what is missing, and the router goes on with the \
+             slot",
         ),
         case_remedy(
             Case::RecoverOrder,
@@ -62,7 +63,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RecoverPublication,
             "the publication does not exist",
-            "outbox-router recover --mend-publication {admin} creates it before the slot",
+            "`outbox-router recover --mend-publication {admin}` creates it before the slot",
         ),
     ],
 }];

@@ -16,7 +16,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RetentionWithoutIndex,
             "no index begins with the time column",
-            "{statements}; or, once and slowly: outbox-router cleanup --slow",
+            "{statements}; or, once and slowly: `outbox-router cleanup --slow`",
         ),
         case_remedy(
             Case::RetentionTimeColumn,
@@ -41,29 +41,29 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RetentionBusy,
             "another session removes rows of this pipeline",
-            "wait until it ends, or end it: select pg_terminate_backend({pid})",
+            "wait until it ends, or end it: `select pg_terminate_backend({pid})`",
         ),
         case_remedy(
             Case::RetentionLocked,
             "another session locks the table or its rows",
-            "who holds it: select pid, pg_blocking_pids(pid), query from pg_stat_activity where \
-             wait_event_type = 'Lock'; a role that may update a column of the table leaves locked \
-             rows out instead of waiting for them",
+            "who holds it: `select pid, pg_blocking_pids(pid), query from pg_stat_activity where \
+             wait_event_type = 'Lock'`; a role that may update a column of the table leaves \
+             locked rows out instead of waiting for them",
         ),
         case_remedy(
             Case::RetentionHeldUnknown,
             "an event without an id is held, which may be any row of the table",
-            "outbox-router dead-letters list shows it; decide about it",
+            "`outbox-router dead-letters list` shows it; decide about it",
         ),
         case_remedy(
             Case::RetentionOpen,
             "something is open, or not known, so what is confirmed need not be delivered",
-            "outbox-router status says what to type",
+            "`outbox-router status` says what to type",
         ),
         case_remedy(
             Case::RetentionUnconfirmed,
             "the slot does not confirm the position that has to be confirmed",
-            "outbox-router status shows who is behind; without a router, start one",
+            "`outbox-router status` shows who is behind; without a router, start one",
         ),
     ],
 }];

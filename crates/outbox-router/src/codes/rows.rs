@@ -180,9 +180,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a column's value is no partition of the topic",
         meaning: "Partitions are numbered from 0 to one less than the topic has; where the column is \
                   NULL, the key decides. The router stops at the row and tries it again every 30 s.",
-        remedy: "give topic {topic} more partitions: kafka-topics.sh --bootstrap-server {brokers} \
-                 --alter --topic {topic} --partitions N; or map columns.partition = [] for this \
-                 table and restart",
+        remedy: "give topic {topic} more partitions: `kafka-topics.sh --bootstrap-server \
+                 {brokers} --alter --topic {topic} --partitions N`; or map columns.partition = [] \
+                 for this table and restart",
         cases: &[case_remedy(
             Case::PartitionNumber,
             "the number is negative, or larger than any partition's",
@@ -216,7 +216,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "An event is sent when its row is inserted; an update of it is no event. With \
                   on_update = \"error\" the router stops there and tries again every 30 s.",
         remedy: "set on_update = \"ignore\" for this table and restart; to have no updates sent, \
-                 publish inserts only: alter publication {publication} set (publish = 'insert')",
+                 publish inserts only: `alter publication {publication} set (publish = 'insert')`",
         cases: &[],
     },
     Explanation {

@@ -23,7 +23,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The role, the password, the database or the certificate is not accepted. The \
                   router tries again every 30 s, so it continues by itself when the cause is gone.",
         remedy: "check user and password, and the lines for this host in pg_hba.conf; a role that \
-                 does not exist yet is made by {setup} --role NAME",
+                 does not exist yet is made by `{setup} --role NAME`",
         cases: &[
             case_remedy(
                 Case::TlsRefused,
@@ -89,7 +89,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::DatabaseMissing,
                 "the database does not exist",
-                "check the database name in postgres.url; if it is right: create database DATABASE",
+                "check the database name in postgres.url; if it is right: `create database \
+                 DATABASE`",
             ),
             case_remedy(
                 Case::UrlUnreadable,
@@ -99,13 +100,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::PermissionDenied,
                 "a privilege is missing",
-                "grant the privilege that the message names to the role; for connecting: grant \
-                 connect on database DATABASE to ROLE",
+                "grant the privilege that the message names to the role; for connecting: `grant \
+                 connect on database DATABASE to ROLE`",
             ),
             case_remedy(
                 Case::CatalogDenied,
                 "a view or a function of the system catalog may not be used",
-                "{statements} to {role} (as a superuser): PostgreSQL lets everybody use it, unless \
+                "`{statements} to {role}` (as a superuser): PostgreSQL lets everybody use it, unless \
                  that was revoked",
             ),
             case_remedy(
@@ -131,7 +132,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the role may not replicate",
         meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is \
                   asked again every 30 s.",
-        remedy: "alter role {role} replication (on Amazon RDS: grant rds_replication to {role})",
+        remedy: "`alter role {role} replication` (on Amazon RDS: `grant rds_replication to \
+                 {role}`)",
         cases: &[case_remedy(
             Case::CommandMayNotReplicate,
             "it is the role of a command",
@@ -143,20 +145,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "wal_level is not logical",
         meaning: "Logical decoding needs more in the WAL than replication does. Changing \
                   wal_level needs a restart of PostgreSQL.",
-        remedy: "alter system set wal_level = logical; then restart PostgreSQL",
+        remedy: "`alter system set wal_level = logical`; then restart PostgreSQL",
         cases: &[],
     },
     Explanation {
         code: Code::ServerFull.as_str(),
         title: "PostgreSQL has no free connection, walsender or slot",
         meaning: "The router tries again with a pause that grows to 5 s.",
-        remedy: "alter system set max_connections = N (or max_wal_senders, \
+        remedy: "`alter system set max_connections = N` (or max_wal_senders, \
                  max_replication_slots), then restart PostgreSQL",
         cases: &[case_remedy(
             Case::NoFreeSlot,
             "all max_replication_slots are in use",
-            "drop a slot that is no longer needed (select pg_drop_replication_slot('NAME')), or \
-             alter system set max_replication_slots = N, then restart PostgreSQL",
+            "drop a slot that is no longer needed (`select pg_drop_replication_slot('NAME')`), or \
+             `alter system set max_replication_slots = N`, then restart PostgreSQL",
         )],
     },
     Explanation {
@@ -214,8 +216,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::LockTimeout,
                 "a command waits for a lock for too long",
                 "another session holds a lock on the table; nothing was changed by this \
-                 statement, so run it again; who holds it: select pid, pg_blocking_pids(pid), \
-                 query from pg_stat_activity where wait_event_type = 'Lock'",
+                 statement, so run it again; who holds it: `select pid, pg_blocking_pids(pid), \
+                 query from pg_stat_activity where wait_event_type = 'Lock'`",
             ),
             case_remedy(
                 Case::SlotWaits,

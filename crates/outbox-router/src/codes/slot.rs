@@ -8,13 +8,25 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::SlotMissing.as_str(),
         title: "the slot does not exist",
-        meaning: "Before the first session it has not been created yet, and is looked for every \
-                  30 s. Later it was dropped: rows that it had not sent may be missing in Kafka \
-                  for good, and the router stops until they are recovered, or a person accepts \
-                  that.",
-        remedy: "{recover}; or {setup}, then {accept} gives them up; only before the first event: \
-                 {setup} creates it",
-        cases: &[],
+        meaning: "While the pipeline has no witness, as before setup, it has not been created yet, \
+                  and is looked for every 30 s. Once there is a witness (setup writes the first \
+                  one, or the first session), it was dropped, also if no event was sent yet: rows \
+                  that it had not sent may be missing in Kafka for good, and the router stops \
+                  until they are recovered, or a person accepts that.",
+        remedy: "{recover}; or {setup}, then {accept} gives them up; only while the pipeline has no \
+                 witness: {setup} creates it",
+        cases: &[
+            case_remedy(
+                Case::SlotNotMade,
+                "the pipeline has no witness, so it was not created yet",
+                "{setup} creates it",
+            ),
+            case_remedy(
+                Case::SlotDropped,
+                "it was there, and was dropped",
+                "{recover}; or {setup}, then {accept} gives them up",
+            ),
+        ],
     },
     Explanation {
         code: Code::SlotLost.as_str(),
@@ -23,7 +35,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   idle_replication_slot_timeout) or invalidated it. Rows that it had not sent may \
                   be missing in Kafka for good; the router stops until a person accepts that. \
                   Before the first session it is only looked at again every 30 s.",
-        remedy: "{recover}; or select pg_drop_replication_slot('{slot}'), {setup}, then {accept} \
+        remedy: "{recover}; or `select pg_drop_replication_slot('{slot}')`, {setup}, then {accept} \
                  gives them up; so that it does not recur, keep the router running, or \
                  allow more WAL (max_slot_wal_keep_size, within the free disk; \
                  idle_replication_slot_timeout)",
@@ -38,8 +50,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::SlotNeeded,
             "a command needs the slot for itself",
-            "stop that router first, or end its connection: select \
-             pg_terminate_backend({pid})",
+            "stop that router first, or end its connection: `select pg_terminate_backend({pid})`",
         )],
     },
     Explanation {
@@ -47,8 +58,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the slot was created for something else",
         meaning: "It is physical, temporary, two-phase, of another plug-in or of another database.",
         remedy: "if postgres.url names the wrong database, correct it; else name another slot in \
-                 postgres.slot and restart, or, only if nothing else uses this one: select \
-                 pg_drop_replication_slot('{slot}'); then {setup}",
+                 postgres.slot and restart, or, only if nothing else uses this one: `select \
+                 pg_drop_replication_slot('{slot}')`; then {setup}",
         cases: &[
             case_remedy(
                 Case::OtherDatabase,
@@ -59,29 +70,29 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SlotUnsuitable,
                 "setup finds one of that name",
-                "name another one by postgres.slot, or, if nothing else uses it: select \
-                 pg_drop_replication_slot('{slot}')",
+                "name another one by postgres.slot, or, if nothing else uses it: `select \
+                 pg_drop_replication_slot('{slot}')`",
             ),
             case_remedy(
                 Case::BackfillTooLate,
                 "setup --backfill finds a slot that does not divide the rows",
-                "send the rows that were never sent by outbox-router replay --where; or, if no \
-                 event of this pipeline is to be sent before: outbox-router teardown --apply, \
-                 then outbox-router setup --apply --backfill",
+                "send the rows that were never sent by `outbox-router replay --where`; or, if no \
+                 event of this pipeline is to be sent before: `outbox-router teardown --apply`, \
+                 then `outbox-router setup --apply --backfill`",
             ),
             case_remedy(
                 Case::BackfillOfOtherRows,
                 "setup --backfill finds one of other rows that is not complete",
-                "complete it with the same --where, or give it up: update \
+                "complete it with the same --where, or give it up: `update \
                  outbox_router.republication set finished_at = now(), outcome = 'given up' where \
-                 id = {run}",
+                 id = {run}`",
             ),
             case_remedy(
                 Case::BackfillUnfinished,
                 "setup finds a back-fill that is not complete",
-                "outbox-router setup --apply --backfill goes on with it; to give up the rows \
-                 that it has not sent: update outbox_router.republication set finished_at = \
-                 now(), outcome = 'given up' where id = {run}",
+                "`outbox-router setup --apply --backfill` goes on with it; to give up the rows \
+                 that it has not sent: `update outbox_router.republication set finished_at = \
+                 now(), outcome = 'given up' where id = {run}`",
             ),
         ],
     },
@@ -97,7 +108,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SlotMadeUnsuitable,
                 "it was created again as something else",
-                "find out who created it; select pg_drop_replication_slot('{slot}'), then \
+                "find out who created it; `select pg_drop_replication_slot('{slot}')`, then \
                  {setup}; {recover}; or {accept} gives them up",
             ),
             case_remedy(
@@ -108,7 +119,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::OpenChanged,
                 "what is open has changed before the acceptance was written",
-                "outbox-router accept shows it as it is now",
+                "`outbox-router accept` shows it as it is now",
             ),
         ],
     },

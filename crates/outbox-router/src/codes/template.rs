@@ -2,6 +2,8 @@
 
 use relay::{Name, Names, PRESETS, Role, source::publication::statements};
 
+use super::hint::Hint;
+
 /// Stands for the command by which a person accepts a gap.
 const ACCEPT: &str = "accept";
 /// Stands for the roles that a column may be mapped to.
@@ -19,19 +21,19 @@ const SHARED: [(&str, &str); 8] = [
     ("admin", ADMIN),
     (
         "make_room",
-        "outbox-router dead-letters list shows what is held and why; when its cause is removed, \
-         outbox-router dead-letters requeue --code CODE --admin-url postgres://ADMIN@HOST:PORT/DATABASE, \
-         or drop in the place of requeue, makes room",
+        "`outbox-router dead-letters list` shows what is held and why; when its cause is removed, \
+         `outbox-router dead-letters requeue --code CODE --admin-url \
+         postgres://ADMIN@HOST:PORT/DATABASE`, or drop in the place of requeue, makes room",
     ),
     (
         "recover",
-        "outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the missing \
-         rows and closes the gap (docs/recover.md)",
+        "`outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE` sends the \
+         missing rows and closes the gap (docs/recover.md)",
     ),
     ("replay", REPLAY_ALL),
     (
         "replay_rows",
-        "outbox-router replay --where SQL --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
+        "`outbox-router replay --where SQL --admin-url postgres://ADMIN@HOST:PORT/DATABASE` \
          (docs/replay.md)",
     ),
     ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
@@ -49,21 +51,91 @@ enum Piece<'t> {
     Placeholder(&'t str),
 }
 
-/// The text with every `{name}` replaced. A name that the failure does not have is replaced by a
-/// word for the reader to replace, as in `--topic TOPIC`.
-pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> String {
-    pieces(text)
-        .map(|piece| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Placeholder(ACCEPT) => accept(gap),
-            Piece::Placeholder(ROLES) => roles(),
-            Piece::Placeholder(name) if let Some(text) = shared(name) => text.to_owned(),
-            Piece::Placeholder(name) => {
-                let value = Name::parse(name).and_then(|name| names.get(name));
+/// Placeholders that stand for a command, or for statements, as a whole.
+const COMMANDS: [&str; 9] = [
+    ACCEPT,
+    "setup",
+    "teardown",
+    "replay",
+    Name::AddTables.as_str(),
+    Name::AddAgain.as_str(),
+    Name::RenameBack.as_str(),
+    Name::Statements.as_str(),
+    Name::EndTransactions.as_str(),
+];
+
+/// The hint that a text makes, with every `{name}` replaced. A name that the failure does not have
+/// is replaced by a word for the reader to replace, as in `--topic TOPIC`. Commands stand between
+/// backticks in the text, or are a placeholder of [`COMMANDS`].
+pub(super) fn fill(text: &str, names: &Names, gap: Option<&str>) -> Hint {
+    let mut filling = Filling { names, gap, hint: Hint::default(), command: None };
+    filling.add(text);
+    filling.hint
+}
+
+struct Filling<'f> {
+    names: &'f Names,
+    gap: Option<&'f str>,
+    hint: Hint,
+    /// The command that has begun.
+    command: Option<String>,
+}
+
+impl Filling<'_> {
+    fn add(&mut self, text: &str) {
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(text) => {
+                    for (nth, text) in text.split('`').enumerate() {
+                        if nth > 0 {
+                            self.mark();
+                        }
+                        self.push(text);
+                    }
+                }
+                Piece::Placeholder(name) if COMMANDS.contains(&name) && self.command.is_none() => {
+                    let command = self.value(name);
+                    self.hint.push_command(&command);
+                }
+                Piece::Placeholder(name)
+                    if let Some(text) = shared(name).filter(|text| text.contains('`')) =>
+                {
+                    self.add(text);
+                }
+                Piece::Placeholder(name) => {
+                    let value = self.value(name);
+                    self.push(&value);
+                }
+            }
+        }
+    }
+
+    /// A command begins or ends.
+    fn mark(&mut self) {
+        match self.command.take() {
+            Some(command) => self.hint.push_command(&command),
+            None => self.command = Some(String::new()),
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        match &mut self.command {
+            Some(command) => command.push_str(text),
+            None => self.hint.push_text(text),
+        }
+    }
+
+    fn value(&self, name: &str) -> String {
+        match name {
+            ACCEPT => accept(self.gap),
+            ROLES => roles(),
+            name if let Some(text) = shared(name) => text.to_owned(),
+            name => {
+                let value = Name::parse(name).and_then(|name| self.names.get(name));
                 value.map_or_else(|| unknown(name), str::to_owned)
             }
-        })
-        .collect()
+        }
+    }
 }
 
 fn accept(gap: Option<&str>) -> String {

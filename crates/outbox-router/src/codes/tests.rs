@@ -160,11 +160,59 @@ fn who_is_told_to_decide_about_dead_letters_is_told_to_do_it_as_another_role() {
     assert!(decisions >= 4, "{decisions}");
 }
 
+/// What begins a command: a program, or a statement.
+const COMMANDS: [&str; 16] = [
+    "outbox-router ",
+    "kafka-",
+    "echo ",
+    "alter ",
+    "select ",
+    "grant ",
+    "create ",
+    "update ",
+    "begin; ",
+    "index ",
+    "insert ",
+    "delete ",
+    "drop ",
+    "rollback ",
+    "STATEMENTS",
+    "revoke ",
+];
+
+/// A command without a mark is prose on the page, and has no box there.
+#[test]
+fn every_command_of_a_remedy_is_marked_and_nothing_else() {
+    for explanation in explanations() {
+        let of_cases = explanation.cases.iter().map(|case| case.remedy);
+        for remedy in of_cases.chain([explanation.remedy]) {
+            assert_eq!(remedy.matches('`').count() % 2, 0, "{remedy}");
+            let hint = template::fill(remedy, &Names::default(), None);
+            for command in hint.commands() {
+                let begins = COMMANDS.iter().any(|begin| command.starts_with(begin));
+                assert!(begins && !command.contains('`'), "{}: {command}", explanation.code);
+            }
+            for part in hint.parts() {
+                let HintPart::Text(text) = part else { continue };
+                let unmarked = ["outbox-router ", "kafka-", "select pg_", "alter system set "]
+                    .into_iter()
+                    .find(|begin| text.contains(begin))
+                    .filter(|_| !text.contains("version of outbox-router that"));
+                assert_eq!(unmarked, None, "{}: {text}", explanation.code);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_gap_ends_with_the_command_that_accepts_it() {
     let missing = Failure::new(Code::SlotMissing, "slot \"s\" does not exist");
     assert!(hint(&missing).unwrap().contains("then outbox-router accept gives them up"));
+    let made = Failure::of(Case::SlotNotMade, "slot \"s\" does not exist");
+    let setup = "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    assert_eq!(hint(&made).unwrap(), format!("{setup} creates it"));
     let open = hint_of_open(&gap(missing).failure, "P010@0/5").unwrap();
+    assert!(!open.contains("creates it"), "there was a slot: {open}");
     assert!(open.contains("then outbox-router accept --gap P010@0/5 gives them up"), "{open}");
     // A remedy that repairs only the defect.
     let withheld =

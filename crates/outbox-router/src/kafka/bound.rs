@@ -35,10 +35,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use relay::{TopicId, TopicName};
+use relay::{TopicId, TopicName, witness::TopicUuid};
 use tokio::time::Instant;
 
-use super::ffi::{TopicAddress, TopicHandle, TopicUuid};
+use super::ffi::{TopicAddress, TopicHandle};
 
 /// Far below the time after which a broker forgets a producer, and far above any pause after which
 /// a further round trip would matter.
@@ -135,10 +135,10 @@ impl BoundTopics {
     }
 
     /// Records the topic's id. Another id than before means that the topic was re-created.
-    pub(super) fn identify(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+    pub(super) fn identify(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity {
         let Some(Some(bound)) = self.bound.get_mut(id.index()) else { return Identity::Same };
-        match bound.uuid.replace(uuid) {
-            Some(former) if former != uuid => {
+        match bound.uuid.replace(uuid.clone()) {
+            Some(former) if former != *uuid => {
                 bound.forget_states();
                 Identity::Another
             }

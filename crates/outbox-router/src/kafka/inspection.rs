@@ -94,7 +94,7 @@ impl Inspection {
     /// # Errors
     /// The topic is missing or forbidden, or no broker answers.
     pub fn topic(&self, name: &TopicName) -> Result<TopicInspected, Failure> {
-        let TopicDescription { facts, caution } = self.topic_client.look_up(name)?;
+        let TopicDescription { facts, caution, .. } = self.topic_client.look_up(name)?;
         let [policy, in_sync] = self.topic_client.settings(name, IN_SYNC, self.broker())?;
         let partitions = self.layout(name)?;
         let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());

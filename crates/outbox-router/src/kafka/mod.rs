@@ -25,7 +25,7 @@ mod topic_reader;
 mod topics;
 
 pub use bound::Identity;
-pub use ffi::{Operation, Operations, TopicUuid};
+pub use ffi::{Operation, Operations};
 pub use health::Health;
 pub use inspection::{Inspection, PartitionLayout, StateTopicInspected, TopicInspected};
 pub use lifecycle::{open, try_open};

@@ -7,11 +7,14 @@ use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 use rdkafka::{
     error::KafkaError, metadata::MetadataBroker, types::RDKafkaErrorCode, util::Timeout,
 };
-use relay::{Code, Failure, Timestamp, TopicFacts, TopicName};
+use relay::{
+    Code, Failure, Timestamp, TopicFacts, TopicName,
+    witness::{TopicSight, TopicUuid},
+};
 
 use super::{
     errors::Cluster,
-    ffi::{AdminError, NewTopic, Producer, TopicUuid, answering},
+    ffi::{AdminError, NewTopic, Producer, answering},
     settings::{KafkaSettings, TopicCreation},
     timestamps,
 };
@@ -32,6 +35,8 @@ pub enum TopicLookup {
 pub struct TopicDescription {
     /// What the core needs to produce to it.
     pub facts: TopicFacts,
+    /// Its id, where the broker reports one.
+    pub uuid: Option<TopicUuid>,
     /// A warning to log: the topic may delete or refuse delayed records.
     pub caution: Option<Failure>,
 }
@@ -48,7 +53,7 @@ pub struct Retention {
 }
 
 /// A topic in use, as it was read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicReading {
     /// Whether it is there.
     pub lookup: TopicLookup,
@@ -120,7 +125,8 @@ impl TopicClient {
             Timestamp::Now => None,
         };
         let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
-        Ok(TopicDescription { facts, caution })
+        let sight = self.sights_by(Some(known.broker), &[name]).pop().flatten();
+        Ok(TopicDescription { facts, uuid: sight.and_then(uuid_of), caution })
     }
 
     /// What a topic deletes.
@@ -190,27 +196,34 @@ impl TopicClient {
                 matches!(lookup, TopicLookup::Partitions(_)).then_some(name)
             })
             .collect();
-        let mut uuids = self.uuids(&there, known.broker).into_iter();
+        let mut uuids = self.sights_by(Some(known.broker), &there).into_iter();
         let reading = |lookup| match lookup {
-            TopicLookup::Partitions(_) => TopicReading { lookup, uuid: uuids.next().flatten() },
+            TopicLookup::Partitions(_) => {
+                TopicReading { lookup, uuid: uuids.next().flatten().and_then(uuid_of) }
+            }
             TopicLookup::Gone | TopicLookup::Unclear => TopicReading { lookup, uuid: None },
         };
         Ok(lookups.into_iter().map(reading).collect())
     }
 
-    /// The topics' ids, as far as the broker reports them; shorter than `names` after an error.
-    fn uuids(&self, names: &[&TopicName], broker: i32) -> Vec<Option<TopicUuid>> {
-        let mut uuids = Vec::with_capacity(names.len());
+    /// What there is under these names, as far as a broker says it; shorter than `names` after an
+    /// error.
+    pub fn sights(&self, names: &[&TopicName]) -> Vec<Option<TopicSight>> {
+        self.sights_by(None, names)
+    }
+
+    fn sights_by(&self, broker: Option<i32>, names: &[&TopicName]) -> Vec<Option<TopicSight>> {
+        let mut sights = Vec::with_capacity(names.len());
         for names in names.chunks(DESCRIBED_AT_ONCE) {
-            match self.producer.topic_uuids(names, broker, ANSWER_WITHIN) {
-                Ok(found) => uuids.extend(found),
+            match self.producer.topic_sights(names, broker, ANSWER_WITHIN) {
+                Ok(found) => sights.extend(found),
                 Err(error) => {
                     tracing::debug!(code = %error.code, "no ids of topics: {}", error.text);
                     break;
                 }
             }
         }
-        uuids
+        sights
     }
 
     /// Whether any broker answers, for when no topic is in use yet.
@@ -332,6 +345,13 @@ impl TopicClient {
             return Ok([const { None }; N]);
         }
         Err(self.cluster.failure(MISSING, Some(name.as_str()), "its settings are not known"))
+    }
+}
+
+fn uuid_of(sight: TopicSight) -> Option<TopicUuid> {
+    match sight {
+        TopicSight::Is(uuid) => Some(uuid),
+        TopicSight::Missing => None,
     }
 }
 

@@ -22,6 +22,9 @@ pub(super) fn obstacle(relay: &RelayReport, monitor: &MonitorReport) -> Option<&
     if witness.began_without.is_some() {
         return Some("the pipeline began without a witness, which nobody has accepted");
     }
+    if !witness.lost_topics.is_empty() {
+        return Some("a topic was deleted, and nobody has said whether its events are sent again");
+    }
     if monitor.findings.iter().any(|finding| !finding.is_note()) {
         return Some("slot, publication and tables are not as they must be");
     }

@@ -6,6 +6,7 @@ use relay::{
     BacklogFrom, Failure, StateTopicRead, TopicId, TopicName,
     held::{HeldAnswer, HeldRequest},
     source::{Catalog, Server, SlotReading, TimelineHistory},
+    witness::TopicSight,
 };
 use tokio::task::JoinError;
 
@@ -35,7 +36,7 @@ pub(super) enum Job<K: Kafka> {
     /// Look up one topic.
     LookUpTopic(TopicId, TopicName),
     /// Read the partition counts of all topics in use; with none in use, ask whether a broker
-    /// answers.
+    /// answers. Then ask for the other topics that the pipeline has produced to.
     RefreshTopics(K::TopicClient),
 }
 
@@ -46,6 +47,12 @@ pub(super) enum ConnectStep {
     Slot,
     Catalog(Option<Box<Catalog>>),
     Start(BacklogFrom),
+}
+
+/// The topics in use, and those that only the witness names.
+pub(super) struct TopicsRead {
+    pub(super) in_use: Vec<(TopicId, TopicName, TopicReading)>,
+    pub(super) others: Vec<(TopicName, TopicSight)>,
 }
 
 /// The result of a job.
@@ -63,7 +70,7 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     /// With the table, for the next request.
     Held(Box<P::HeldTable>, u64, Result<HeldAnswer, Failure>),
     Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
-    TopicsRead(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
+    TopicsRead(ProducerNumber, Result<TopicsRead, Failure>),
     /// The job was aborted, so its result is not wanted.
     Aborted,
 }

@@ -1,12 +1,12 @@
 //! Starts the jobs that run beside the streaming task, because they block or take long, and handles
 //! their results.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     Shell,
     coalesce::Coalesce,
-    job::{ConnectStep, Done, Job},
+    job::{ConnectStep, Done, Job, TopicsRead},
     ports::{Kafka, Postgres, Sink, Started, TopicClient},
     state_topic,
 };
@@ -17,7 +17,9 @@ use crate::{
     postgres::{Incoming, ReplicationStream},
     warning::warn,
 };
-use relay::{BacklogFrom, Case, Failure, Input, TopicFacts, TopicId, TopicName};
+use relay::{
+    BacklogFrom, Case, Code, Failure, Input, TopicFacts, TopicId, TopicName, witness::TopicSight,
+};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
@@ -149,6 +151,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let producer_number = self.refresher.producer_number();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
+        // A topic that was deleted while no router ran is missed before its next record.
+        let used: HashSet<&str> = names.iter().map(TopicName::as_str).collect();
+        let others: Vec<TopicName> = self
+            .relay
+            .topics_produced_to()
+            .filter(|name| !used.contains(name))
+            .filter_map(|name| TopicName::new(name).ok())
+            .collect();
         self.jobs.spawn_blocking(move || {
             let readings = if names.is_empty() {
                 topic_client.ping().map(|()| Vec::new())
@@ -156,8 +166,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 topic_client.read_topics(&names)
             };
             let topics = ids.into_iter().zip(names);
-            let named = |readings: Vec<TopicReading>| {
-                topics.zip(readings).map(|((id, name), readings)| (id, name, readings)).collect()
+            let named = |readings: Vec<TopicReading>| TopicsRead {
+                in_use: topics
+                    .zip(readings)
+                    .map(|((id, name), reading)| (id, name, reading))
+                    .collect(),
+                others: seen(&topic_client, others),
             };
             Done::TopicsRead(producer_number, readings.map(named))
         });
@@ -280,7 +294,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<TopicDescription, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
-            Ok(TopicDescription { facts, caution }) => {
+            Ok(TopicDescription { facts, caution, .. }) => {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
                 if let Some(caution) = self.refresher.news(id, caution.as_ref()) {
@@ -290,6 +304,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             // The core asks again every second, and that the topic blocks is logged once, when the
             // state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
+        }
+        let sight = match &answer {
+            Ok(TopicDescription { uuid, .. }) => uuid.clone().map(TopicSight::Is),
+            Err(failure) => (failure.code == Code::TopicMissing).then_some(TopicSight::Missing),
+        };
+        // Before the answer, so that the witness which names the partitions names the id, too.
+        if let Some(sight) = sight {
+            self.input(Input::TopicsSeen(&[(name.clone(), sight)]));
         }
         // `max.message.bytes` limits the size on the wire. With compression that size is not known
         // before the broker gets the batch, so the core gets no limit.
@@ -301,23 +323,33 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.input(Input::Topic(id, answer));
     }
 
-    fn topics_read(&mut self, readings: Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>) {
+    fn topics_read(&mut self, read: Result<TopicsRead, Failure>) {
         self.refresher.refreshed();
         let Some(sink) = &mut self.sink else { return };
-        let readings = match readings {
-            Ok(readings) => readings,
+        let TopicsRead { in_use, others } = match read {
+            Ok(read) => read,
             Err(failure) => return sink.note_down(failure),
         };
         sink.clear_health();
         let mut held_back = Vec::new();
-        for (id, name, TopicReading { lookup, uuid }) in readings {
+        let sights = in_use.iter().filter_map(|(_, name, reading)| {
+            let sight = match (reading.lookup, &reading.uuid) {
+                (TopicLookup::Gone, _) => TopicSight::Missing,
+                (_, uuid) => TopicSight::Is(uuid.clone()?),
+            };
+            Some((name.clone(), sight))
+        });
+        let sights: Vec<(TopicName, TopicSight)> = sights.chain(others).collect();
+        self.input(Input::TopicsSeen(&sights));
+        for (id, name, TopicReading { lookup, uuid }) in in_use {
             match lookup {
                 TopicLookup::Partitions(count) => self.input(Input::Partitions(id, count)),
                 TopicLookup::Gone => self.input(Input::TopicGone(id)),
                 TopicLookup::Unclear => {}
             }
             let Some(sink) = &mut self.sink else { return };
-            let identity = uuid.map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
+            let identity =
+                uuid.as_ref().map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
             if identity == Identity::Another {
                 tracing::info!(topic = %name, "the topic was deleted and re-created");
                 self.start(Job::LookUpTopic(id, name));
@@ -330,4 +362,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.start(Job::LookUpTopic(id, name));
         }
     }
+}
+
+fn seen(topic_client: &impl TopicClient, names: Vec<TopicName>) -> Vec<(TopicName, TopicSight)> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let sights = topic_client.sights(&names.iter().collect::<Vec<_>>());
+    names.into_iter().zip(sights).filter_map(|(name, sight)| Some((name, sight?))).collect()
 }

@@ -10,13 +10,14 @@ use relay::{
     Acks, BacklogFrom, Failure, RecordSink, RefusalReason, TopicId, TopicName,
     held::{HeldAnswer, HeldRequest},
     source::{Catalog, History, Server, SlotReading, TimelineHistory},
+    witness::{TopicSight, TopicUuid},
 };
 
 use crate::{
     held::{HeldStore, HeldStream},
     kafka::{
         self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
-        TopicDescription, TopicReading, TopicUuid,
+        TopicDescription, TopicReading,
     },
     monitor::Connect,
     postgres::ReplicationStream,
@@ -132,7 +133,7 @@ pub trait Sink: RecordSink + Send + 'static {
     /// Uses the result of looking a topic up.
     fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>);
     /// Records the id of a topic, and compares it with the id before.
-    fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity;
+    fn identify_topic(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity;
     /// Whether the topic takes smaller batches than the producer makes.
     fn limits_in_flight(&self, id: TopicId) -> bool;
     /// Whether Kafka answers.
@@ -151,6 +152,9 @@ pub trait TopicClient: Clone + Send + 'static {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure>;
     /// Reads the topics in use, in the order of `names`.
     fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure>;
+    /// What there is under these names; shorter than `names` where the answer ends early, and
+    /// `None` where a broker does not say.
+    fn sights(&self, names: &[&TopicName]) -> Vec<Option<TopicSight>>;
     /// Whether any broker answers.
     fn ping(&self) -> Result<(), Failure>;
 }
@@ -162,6 +166,8 @@ pub trait StateTopic: Clone + Send + 'static {
     fn open(&self) -> Result<Vec<Failure>, Failure>;
     /// The offset after the last record.
     fn end(&self) -> Result<StateEnd, Failure>;
+    /// The id of the cluster that answers now; empty where the brokers do not report one.
+    fn cluster_id(&self) -> Result<String, Failure>;
     /// The latest record of each key that begins with `prefix`.
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure>;
     /// The same, starting from `known`, an earlier result for that prefix.
@@ -231,7 +237,7 @@ impl Sink for KafkaSink {
         self.bind_topic(id, name, max_message_bytes);
     }
 
-    fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+    fn identify_topic(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity {
         self.identify_topic(id, uuid)
     }
 
@@ -265,6 +271,10 @@ impl TopicClient for kafka::TopicClient {
         self.read_topics(names)
     }
 
+    fn sights(&self, names: &[&TopicName]) -> Vec<Option<TopicSight>> {
+        self.sights(names)
+    }
+
     fn ping(&self) -> Result<(), Failure> {
         self.ping()
     }
@@ -277,6 +287,10 @@ impl StateTopic for kafka::StateTopic {
 
     fn end(&self) -> Result<StateEnd, Failure> {
         self.end()
+    }
+
+    fn cluster_id(&self) -> Result<String, Failure> {
+        self.cluster_id()
     }
 
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {

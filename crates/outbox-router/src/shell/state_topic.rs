@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use relay::{Failure, StateTopicRead};
+use relay::{Code, Failure, StateTopicRead};
 
 use super::ports::StateTopic;
 use crate::kafka;
@@ -74,7 +74,7 @@ pub(super) fn read(
 /// The same while a session streams: reads only what is new, and returns `None` where no other
 /// process has written. A write in flight during the last read is not counted as this process's
 /// own. So an untouched topic may seem changed and is read once more, but a changed topic never
-/// seems untouched.
+/// seems untouched. In another cluster, a topic that is missing counts as an empty one.
 ///
 /// # Errors
 /// As [`read`].
@@ -84,8 +84,21 @@ pub(super) fn read_changed(
     last_read: &LastRead,
 ) -> Result<Option<(StateTopicCache, StateTopicRead)>, Failure> {
     let LastRead { found, own } = last_read;
-    if found.ends_at(&topic.end()?, *own) {
-        return Ok(None);
+    match topic.end() {
+        Ok(end) if found.ends_at(&end, *own) => return Ok(None),
+        Ok(_) => {}
+        // Where this is another cluster, waiting for the topic would hide that until somebody makes
+        // it. It is not made here: a write that is under way would be acknowledged there.
+        Err(failure) if failure.code == Code::TopicMissing => {
+            let cluster_id = topic.cluster_id()?;
+            if cluster_id.is_empty() || cluster_id == found.cluster_id {
+                return Err(failure);
+            }
+            let (records, last) = (Vec::new(), None);
+            let found = kafka::StateLog { cluster_id, begin: 0, end: 0, records, last };
+            return Ok(Some(taken(found, Vec::new())));
+        }
+        Err(failure) => return Err(failure),
     }
     let cautions = topic.open()?;
     Ok(Some(taken(topic.read_on(prefix, found)?, cautions)))

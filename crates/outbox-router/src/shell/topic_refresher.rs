@@ -14,6 +14,9 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while Kafka has trouble. On an idle outbox only a read that succeeds ends the state
 /// `blocked`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The wait before the first read: a topic that was deleted while no router ran is to be missed
+/// soon. A session has mostly begun by then, and has read from the witness which topics there were.
+const FIRST_READ: Duration = Duration::from_secs(1);
 /// The wait before the next attempt to make a producer, after one failed.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
@@ -75,7 +78,7 @@ impl<K: Kafka> TopicRefresher<K> {
     }
 
     pub(super) fn opened(&mut self, topic_client: K::TopicClient, state: Option<K::StateTopic>) {
-        let check_at = Some(Instant::now() + REFRESH_INTERVAL);
+        let check_at = Some(Instant::now() + FIRST_READ);
         self.phase = RefreshPhase::Open { topic_client, state: state.map(Box::new), check_at };
     }
 

@@ -11,7 +11,7 @@ use relay::source::WalStatus;
 
 use super::to_do::ToDo;
 use crate::{
-    codes::Advice,
+    codes::{Advice, Hint},
     monitor::{MonitorReport, watch::limit::SlotLimit},
     wording,
 };
@@ -97,7 +97,7 @@ impl Reserve {
             );
             let hint = match by {
                 SlotLimit::WalKeepSize => self.more_room(),
-                SlotLimit::IdleTimeout => IDLE.to_owned(),
+                SlotLimit::IdleTimeout => Hint::marked(IDLE),
             };
             return Some(ToDo { code: None, message, hint: Some(hint) });
         }
@@ -120,7 +120,7 @@ impl Reserve {
                 "nobody read the slot for longer than idle_replication_slot_timeout{}",
                 time.unwrap_or_default()
             );
-            return Some(ToDo { code: None, message, hint: Some(IDLE.to_owned()) });
+            return Some(ToDo { code: None, message, hint: Some(Hint::marked(IDLE)) });
         }
         let is_for_wal = matches!(self.invalidated_by.as_deref(), None | Some("wal_removed"));
         let keep = self.keep.filter(|_| is_for_wal)?;
@@ -134,17 +134,17 @@ impl Reserve {
     }
 
     /// A limit that lasts as long again as the one that was reached, and what that takes.
-    fn more_room(&self) -> String {
+    fn more_room(&self) -> Hint {
         let size = self.larger_limit();
         // What a lost slot retained is removed already.
         let on_disk = if self.is_lost() { 0 } else { self.retained };
-        format!(
-            "if the disk of pg_wal has {} free: alter system set max_slot_wal_keep_size = '{}MB', \
-             then select pg_reload_conf(); without that space, only a slot that catches up helps; \
+        Hint::marked(&format!(
+            "if the disk of pg_wal has {} free: `alter system set max_slot_wal_keep_size = \
+             '{}MB'`, then `select pg_reload_conf()`; without that space, only a slot that catches up helps; \
              -1 (no limit) would let WAL fill the disk and stop the database",
             wording::bytes(size.saturating_sub(on_disk)),
             size / MIB
-        )
+        ))
     }
 
     /// Twice what is retained, and twice the limit there is, in whole MiB.
@@ -156,8 +156,8 @@ impl Reserve {
 }
 
 /// The timeout counts only while nobody streams.
-const IDLE: &str = "let a router stream from the slot (outbox-router run), or allow longer \
-    stops: alter system set idle_replication_slot_timeout = 0, then select pg_reload_conf(); \
+const IDLE: &str = "let a router stream from the slot (`outbox-router run`), or allow longer \
+    stops: `alter system set idle_replication_slot_timeout = 0`, then `select pg_reload_conf()`; \
     max_slot_wal_keep_size still limits what the slot costs";
 
 #[cfg(test)]

@@ -59,18 +59,24 @@ async fn with_the_router_down_postgresql_is_read() {
     let lines: Vec<&str> = rest.lines().collect();
     assert!(lines[0].starts_with("behind    ") && lines[0].ends_with(" MiB"), "{}", lines[0]);
     assert_eq!(
-        lines[1..6],
+        lines[1..8],
         [
             "to blame  the router: it is not running, or cannot reach PostgreSQL",
             "limit     none: max_slot_wal_keep_size is not set, WAL grows until the disk is full",
             "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it",
-            "          outbox-router run; or, if it is no longer needed, outbox-router teardown --apply",
+            "              outbox-router run",
+            "          or, if it is no longer needed,",
+            "              outbox-router teardown --apply",
             "",
         ]
     );
-    assert!(lines[6].starts_with("slot      outbox_router: confirmed 0/"), "{}", lines[6]);
-    assert!(lines[7].starts_with("on disk   "), "{}", lines[7]);
-    assert!(lines[8].starts_with("router    does not answer at http://127.0.0.1:"), "{}", lines[8]);
+    assert!(lines[8].starts_with("slot      outbox_router: confirmed 0/"), "{}", lines[8]);
+    assert!(lines[9].starts_with("on disk   "), "{}", lines[9]);
+    assert!(
+        lines[10].starts_with("router    does not answer at http://127.0.0.1:"),
+        "{}",
+        lines[10]
+    );
 }
 
 #[tokio::test]
@@ -104,7 +110,9 @@ async fn without_a_router_that_answers_a_slot_that_is_read_is_never_ok() {
          which is no router of this pipeline by its name, reads the slot outbox_router\n"
     );
     assert!(status.out.starts_with(&verdict), "{}", status.out);
-    let hint = format!("then select pg_terminate_backend({pid})\n");
+    let hint = format!(
+        "          what it confirms is never sent to Kafka: stop that program, then\n              select pg_terminate_backend({pid})\n"
+    );
     assert!(status.out.contains(&hint), "{}", status.out);
     assert!(!status.out.contains("OK") && !status.out.contains("keeps up"), "{}", status.out);
     let json = server.run_command(&[&line[..], &["--json"]].concat()).await;
@@ -123,7 +131,7 @@ async fn without_a_router_that_answers_a_slot_that_is_read_is_never_ok() {
         "{}",
         status.out
     );
-    assert!(status.out.contains("outbox-router status on the host of the router"));
+    assert!(status.out.contains("outbox-router status\n          on the host of the router"));
     drop(named);
 }
 
@@ -320,7 +328,11 @@ async fn a_lost_slot_is_reported_with_the_position_from_which_rows_may_be_missin
     assert!(status.out.contains(limit), "{}", status.out);
     assert!(status.out.contains("to blame  a person: "), "{}", status.out);
     assert!(status.out.contains(": max_slot_wal_keep_size is 1.0 MiB, and the slot was "));
-    assert!(status.out.contains("MB', then select pg_reload_conf()"), "{}", status.out);
+    assert!(
+        status.out.contains("MB'\n          then\n              select pg_reload_conf()\n"),
+        "{}",
+        status.out
+    );
     // From PostgreSQL 17 on with the reason between the two.
     let finding = format!(": rows after {confirmed} may be missing");
     assert!(status.out.contains("P011: the slot outbox_router is lost"), "{}", status.out);
@@ -398,9 +410,9 @@ async fn with_the_router_down_the_state_topic_shows_what_is_open() {
     assert_eq!(status.exit, Exit::Failure);
     for expected in [
         "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
-        "or outbox-router accept --gap P014@0/5 gives them up\n",
+        "              outbox-router accept --gap P014@0/5\n          gives them up\n",
         "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a witness",
-        "\"By hand\"); then outbox-router accept --gap K022@0/1\n",
+        "\"By hand\"); then\n              outbox-router accept --gap K022@0/1\n",
         "witness   everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
         "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
     ] {
@@ -446,8 +458,8 @@ async fn with_the_router_down_a_dropped_slot_is_an_open_gap_with_its_name() {
     for expected in [
         format!("to do     P010: slot \"outbox_router\" does not exist; rows committed after {position}"),
         "and until there is a new slot may be missing in Kafka (found at 0/".to_owned(),
-        "          outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE sends the \
-         missing rows and closes the gap (docs/recover.md); "
+        "              outbox-router recover --admin-url postgres://ADMIN@HOST:PORT/DATABASE\n          \
+         sends the missing rows and closes the gap (docs/recover.md); or\n"
             .to_owned(),
         format!(
             "open      P010@{position}\n          found now; no router has written it down\n"
@@ -456,6 +468,11 @@ async fn with_the_router_down_a_dropped_slot_is_an_open_gap_with_its_name() {
         assert!(status.out.contains(&expected), "{expected}\nin {}", status.out);
     }
     assert_eq!(status.out.matches("P010: ").count(), 1, "{}", status.out);
+    assert!(
+        !status.out.contains("creates it"),
+        "no event was sent, and it is a gap: {}",
+        status.out
+    );
     assert!(kafka.record().await.expect("a record").gaps.is_empty(), "status writes nothing");
 }
 
@@ -525,8 +542,8 @@ async fn no_teardown_is_proposed_while_a_gap_is_open() {
     let line = kafka.with(&["status", "--set", &no_router]);
     kafka.put("router", &record()).await;
     let recorded = run_command(&server, &line).await;
-    let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n          \
-               outbox-router run; it continues when what is open was recovered or accepted\n";
+    let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n              \
+               outbox-router run\n          it continues when what is open was recovered or accepted\n";
     assert!(recorded.out.contains(run), "{}", recorded.out);
     assert!(!recorded.out.contains("teardown"), "{}", recorded.out);
 

@@ -7,6 +7,8 @@ use outbox_router::{
     codes::{Explanation, explanation, typed},
 };
 
+use crate::errors::markdown;
+
 const HEAD: &str = "\
 <!-- Made of the checks and codes by crates/outbox-router/tests/generated_docs. -->
 
@@ -70,7 +72,7 @@ pub(crate) fn page() -> String {
     page.push_str("|---|---|---|---|---|\n");
     for (code, severities) in own() {
         let Explanation { title, meaning, remedy, .. } = explanation(code).expect("explained");
-        let (meaning, remedy) = (cell(meaning), cell(&typed(remedy)));
+        let (meaning, remedy) = (cell(meaning), markdown(&typed(remedy)).replace('|', "\\|"));
         let severities: Vec<Severity> = severities;
         page.push_str(&format!(
             "| {code} | {} | {} | {meaning} | {remedy} |\n",

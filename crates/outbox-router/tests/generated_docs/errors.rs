@@ -1,7 +1,7 @@
 //! The page of error codes.
 
 use outbox_router::codes::{
-    Explanation, KAFKA_TOOLS, after_repair, explanations, meanwhile, typed,
+    Explanation, Hint, KAFKA_TOOLS, after_repair, explanations, meanwhile, typed,
 };
 
 const HEAD: &str = "\
@@ -62,12 +62,12 @@ pub(crate) fn entry(explanation: &Explanation) -> String {
     let class = class.unwrap_or_default();
     let mut entry = format!("\n### {code}\n\n**{title}.**{class} {}\n", escaped(meaning));
     if !remedy.is_empty() {
-        entry.push_str(&format!("\n* {}\n", escaped(&typed(remedy))));
+        entry.push_str(&format!("\n* {}\n", markdown(&typed(remedy))));
     }
     let separator = if remedy.is_empty() && !cases.is_empty() { "\n" } else { "" };
     entry.push_str(separator);
     for case in *cases {
-        entry.push_str(&format!("* If {}: {}\n", case.when, escaped(&typed(case.remedy))));
+        entry.push_str(&format!("* If {}: {}\n", case.when, markdown(&typed(case.remedy))));
     }
     if let Some(closing) = after_repair(explanation) {
         entry.push_str(&format!("\n{}\n", escaped(&closing)));
@@ -76,6 +76,18 @@ pub(crate) fn entry(explanation: &Explanation) -> String {
         entry.push_str(&format!("\n{}\n", escaped(&meanwhile)));
     }
     entry
+}
+
+/// A hint with its commands as code.
+pub(crate) fn markdown(hint: &Hint) -> String {
+    let mut text = String::new();
+    let mut rest: &str = hint;
+    for command in hint.commands() {
+        let (before, after) = rest.split_once(command.as_str()).expect("a part of the hint");
+        text.push_str(&format!("{}`{command}`", escaped(before)));
+        rest = after;
+    }
+    text + &escaped(rest)
 }
 
 /// Markdown takes `*` and `<` for its own.

@@ -36,15 +36,15 @@ async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
     {
         for (id, seen) in ids.iter().zip(seen) {
             assert_eq!(seen.lookup, TopicLookup::Partitions(2.try_into().unwrap()));
-            assert_eq!(sink.identify_topic(*id, seen.uuid.unwrap()), Identity::Same);
+            assert_eq!(sink.identify_topic(*id, &seen.uuid.unwrap()), Identity::Same);
         }
     }
 
     kafka.delete_topic("replaced").await.unwrap();
     kafka.create_topic("replaced", 2, &[]).await.unwrap();
     let seen = read_topics(&topic_client, &names).await;
-    assert_eq!(sink.identify_topic(ids[0], seen[0].uuid.unwrap()), Identity::Another);
-    assert_eq!(sink.identify_topic(ids[1], seen[1].uuid.unwrap()), Identity::Same);
+    assert_eq!(sink.identify_topic(ids[0], seen[0].uuid.as_ref().unwrap()), Identity::Another);
+    assert_eq!(sink.identify_topic(ids[1], seen[1].uuid.as_ref().unwrap()), Identity::Same);
 
     kafka.delete_topic("replaced").await.unwrap();
     let seen = read_topics(&topic_client, &names).await;

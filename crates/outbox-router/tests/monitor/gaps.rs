@@ -262,6 +262,42 @@ async fn a_monitor_that_reaches_another_server_reports_that_and_nothing_else() {
     assert_eq!((report.polled_at, report.watch), (found.polled_at, found.watch));
 }
 
+/// As after a promotion that is a gap: the baseline is that of the last session, on the server of
+/// before.
+#[tokio::test]
+async fn without_a_stream_the_server_that_answers_is_no_other_one_and_no_gap_of_the_former() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut baseline = fit(&client, "x", None).await;
+    let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Streaming);
+    fixture.until_good_reading().await;
+    baseline.server.history.timeline = 7;
+    fixture.set_relay(|relay| {
+        relay.baseline = Some(std::sync::Arc::new(baseline));
+        (relay.condition.state, relay.has_session) = (State::Failed, false);
+    });
+    fixture.rounds(2).await;
+    let before = fixture.report.borrow().polled_at.unwrap();
+    let again = "drop publication p_x; create publication p_x for table outbox_x \
+                 with (publish = 'insert', publish_via_partition_root = true)";
+    client.batch_execute(again).await.unwrap();
+    fixture.rounds(3).await;
+    fixture.assert_no_event();
+    let report = fixture.report.borrow().clone();
+    assert_eq!(report.findings, []);
+    assert!(report.slot.health().is_some() && report.polled_at.unwrap().at > before.at);
+    assert_eq!(report.verified, None, "it was compared with nothing");
+
+    client.query_one("select pg_drop_replication_slot('s_x')", &[]).await.unwrap();
+    let missing = |report: &MonitorReport| {
+        report.findings.iter().any(|finding| finding.code == Code::SlotMissing)
+    };
+    fixture.until("what is wrong here", missing).await;
+    fixture.rounds(2).await;
+    fixture.assert_no_event();
+}
+
 #[tokio::test]
 async fn a_monitor_without_a_good_reading_still_reports_a_gap_to_a_streaming_relay() {
     let postgres = Postgres::start(&[]).await;

@@ -89,6 +89,12 @@ cases! {
 
     /// A command needs the slot for itself.
     SlotNeeded = "slot_needed" of SlotInUse,
+    /// The pipeline has no witness: the slot was not made yet.
+    SlotNotMade = "slot_not_made" of SlotMissing,
+    /// It was there: rows that it had not sent may be missing.
+    SlotDropped = "slot_dropped" of SlotMissing,
+    /// It was there: rows that were written without it may be missing.
+    PublicationDropped = "publication_dropped" of PublicationMissing,
     /// The slot was dropped, and an unsuitable one was created under its name.
     SlotMadeUnsuitable = "slot_made_unfit" of SlotMoved,
     /// The slot stands past transactions of this server that were never sent.
@@ -259,6 +265,8 @@ cases! {
     ExtraHeader = "extra_header" of HeadersMalformed,
     /// A bytea value is not in hexadecimal form.
     ByteaForm = "bytea_form" of ValueForm,
+    /// The topic was not made again.
+    TopicGone = "topic_gone" of TopicLost,
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
     /// A command found no witness of the pipeline.

@@ -177,6 +177,8 @@ codes! {
     /// The topic's limits for timestamps or retention may have records refused, or deleted before
     /// they are read.
     TopicTimestamps = "K023", Note;
+    /// A topic that the pipeline has produced to was deleted, and its records with it.
+    TopicLost = "K024", Note;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;

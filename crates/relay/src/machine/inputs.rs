@@ -72,6 +72,7 @@ impl Relay {
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
+            Input::TopicsSeen(topics) => self.keeper.topics_seen(topics),
             Input::GapSuspected(gap) => self.gap_suspected(gap, at),
             Input::SourceVerified(reading, catalog) => self.source_verified(reading, catalog),
             Input::ServerStopping => {

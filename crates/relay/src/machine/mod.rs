@@ -385,6 +385,13 @@ impl Relay {
         self.topics.known()
     }
 
+    /// The topics that the pipeline has produced to, by the witness; also those that this process
+    /// has not produced to yet. The shell asks Kafka for their ids at intervals
+    /// ([`Input::TopicsSeen`]).
+    pub fn topics_produced_to(&self) -> impl Iterator<Item = &str> {
+        self.keeper.topics_produced_to()
+    }
+
     /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
     fn frame_not_taken(&mut self, at: Moment) -> FrameOutcome {
         if let Phase::Streaming(session) = &self.phase {

@@ -176,6 +176,7 @@ impl Relay {
             are_gaps_written: self.keeper.are_gaps_written(),
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),
+            lost_topics: self.keeper.lost_topics(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use pgoutput::Lsn;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Case, Code, Failure};
 
 /// A moment on the server: WAL position and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,10 +56,16 @@ pub struct Gap {
     pub interval: Interval,
 }
 
+/// What is known of a defect by its being a gap: the object was there before.
+fn case_of_gap(code: Code) -> Option<Case> {
+    [Case::SlotDropped, Case::PublicationDropped].into_iter().find(|case| case.code() == code)
+}
+
 impl Gap {
     /// Writes the interval into the message of `failure`.
     pub fn new(failure: Failure, interval: Interval) -> Self {
         let mut failure = failure.flattened();
+        failure.case = failure.case.or(case_of_gap(failure.code));
         failure.message.push_str(&at_risk(failure.code, &interval));
         Self::with_message(failure, interval)
     }

@@ -13,6 +13,7 @@ use crate::{
 ///
 /// * every open gap, since two routers may have found different gaps;
 /// * every acceptance;
+/// * of each topic, the id that the record with more changes names, and every topic that is lost;
 /// * partition counts of topics that the later holders have none of. A later holder's own count
 ///   stays: it may have records in flight under it, and has not read of another count that an
 ///   earlier holder wrote late.
@@ -49,6 +50,7 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
         }
     }
     for other in all {
+        first.take_over_topics(&other);
         first.take_over_acceptances(&other);
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {

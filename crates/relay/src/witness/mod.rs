@@ -36,7 +36,9 @@ mod combine;
 mod format;
 mod keeper;
 mod key;
+mod lost;
 mod record;
+mod topics;
 
 pub use crate::progress::{LastTransaction, WitnessStore};
 pub use acceptance::OpenFinding;
@@ -44,4 +46,5 @@ pub use combine::combine;
 pub use format::Unreadable;
 pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
 pub use key::WitnessKey;
+pub use lost::{KnownTopic, LostTopic, TopicSight, TopicUuid};
 pub use record::{ACCEPTED_MAX, Acceptance, Former, Recovered, Witness};

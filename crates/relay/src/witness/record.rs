@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, Oid};
 
+use super::{KnownTopic, LostTopic};
 use crate::{
     held::TableMark,
     progress::LastTransaction,
@@ -36,6 +37,11 @@ pub struct Witness {
     pub checked: Option<Mark>,
     /// Partition counts of the topics in use, by topic.
     pub partitions: BTreeMap<String, i32>,
+    /// The topics that the pipeline has produced to, by name; as many as [`Self::partitions`].
+    pub topics: BTreeMap<String, KnownTopic>,
+    /// Topics that were deleted after the pipeline had produced to them, until a person accepts
+    /// that.
+    pub lost_topics: Vec<LostTopic>,
     /// Publication and outbox tables as they were at the moment of `checked`.
     pub catalog: Catalog,
     /// The tables whose rows are events.
@@ -118,6 +124,8 @@ impl Witness {
             last: None,
             checked: None,
             partitions: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            lost_topics: Vec::new(),
             catalog: Catalog::default(),
             tables: Vec::new(),
             added: BTreeMap::new(),

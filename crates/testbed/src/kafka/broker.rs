@@ -176,6 +176,13 @@ impl Broker {
         copy(&template, &data)
     }
 
+    /// Gives it the empty storage of a cluster with another id. It must not run.
+    pub(super) async fn exchange(&mut self, jars: &Path) -> anyhow::Result<()> {
+        std::fs::remove_dir_all(self.dir.join("data"))?;
+        self.identity = Identity::Other;
+        self.format(jars).await
+    }
+
     /// Starts its process unless it runs.
     pub(super) fn launch(&mut self) -> anyhow::Result<()> {
         if self.process.is_none() {

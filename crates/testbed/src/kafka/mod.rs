@@ -135,6 +135,19 @@ impl KafkaCluster {
         Ok(())
     }
 
+    /// Replaces the cluster by an empty one with another id, on the same ports.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker cannot be killed, or does not come up.
+    pub async fn exchange(&mut self) -> anyhow::Result<()> {
+        self.kill9().await?;
+        for broker in &mut self.brokers {
+            broker.exchange(&self.jars).await?;
+        }
+        self.start_again().await
+    }
+
     /// Freezes every broker with SIGSTOP: connections stay open, and nothing answers.
     ///
     /// # Errors

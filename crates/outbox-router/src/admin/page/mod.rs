@@ -12,7 +12,6 @@
 mod answers;
 mod blocks;
 mod bounds;
-mod command;
 mod document;
 mod figure;
 mod flow;

@@ -7,7 +7,10 @@ use super::{
     shown::Shown,
     to_do::{LISTED_MAX, capital, more, to_type},
 };
-use crate::admin::{reason::Reason, slot::PinView, witness::OpenGap};
+use crate::{
+    admin::{reason::Reason, slot::PinView, witness::OpenGap},
+    codes::Hint,
+};
 
 /// Shorter than this is the usual way of an event.
 const WORTH_A_LINE: f64 = 1.0;
@@ -18,7 +21,7 @@ struct Item {
     /// For how many seconds.
     age: Option<f64>,
     detail: Option<String>,
-    to_type: Option<String>,
+    to_type: Option<Hint>,
 }
 
 impl Item {
@@ -36,8 +39,8 @@ impl Item {
         self
     }
 
-    fn with_command(mut self, text: Option<String>) -> Self {
-        self.to_type = text;
+    fn with_hint(mut self, hint: Option<Hint>) -> Self {
+        self.to_type = hint;
         self
     }
 }
@@ -61,8 +64,8 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
                                 }
                             }
                             @if let Some(detail) = &item.detail { p.detail { (capital(detail)) } }
-                            @if let Some(text) = &item.to_type {
-                                (to_type(&format!("stuck-{index}"), text))
+                            @if let Some(hint) = &item.to_type {
+                                (to_type(&format!("stuck-{index}"), hint))
                             }
                         }
                     }
@@ -79,14 +82,14 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
     let is_said = |code: &str| status.verdict.to_do.iter().any(|to_do| to_do.code == Some(code));
     // What to type is under "What to do" then.
     let gaps = status.witness.gaps.iter().map(|open| match is_said(code_of(open)) {
-        true => gap(open).with_command(None),
+        true => gap(open).with_hint(None),
         false => gap(open),
     });
     let mut items: Vec<Item> = gaps.collect();
     items.extend(status.witness.began_without.as_ref().map(|mark| {
         Item::of("the pipeline began without a witness")
             .because(format!("at {}; nothing shows whether earlier events are complete", mark.lsn))
-            .with_command(Some("outbox-router accept".to_owned()))
+            .with_hint(Some(Hint::command("outbox-router accept")))
     }));
     let long = |age: Option<f64>| age.filter(|seconds| *seconds >= WORTH_A_LINE);
     if let Some(age) = long(status.verdict.oldest_unacked_seconds) {
@@ -116,7 +119,7 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
         items.push(
             Item::of(format!("{events} of {keys} are held behind dead letters"))
                 .for_seconds(status.held.oldest_seconds)
-                .with_command(Some("outbox-router dead-letters list".to_owned())),
+                .with_hint(Some(Hint::command("outbox-router dead-letters list"))),
         );
     }
     items.extend(status.slot.as_ref().and_then(|slot| slot.pinned_by.as_ref()).map(pin));
@@ -130,11 +133,11 @@ fn items(shown: &Shown<'_>) -> Vec<Item> {
         Item::of("delivered rows are not removed")
             .for_seconds(status.retention.last_success.map(|at| shown.seconds_since(at)))
             .because(named(failure))
-            .with_command(failure.hint.clone())
+            .with_hint(hint_of(failure))
     }));
     // What the verdict does not ask for: notes of the monitor.
     let notes = status.monitor.findings.iter().filter(|finding| !is_said(finding.code));
-    items.extend(notes.map(|note| Item::of(named(note)).with_command(note.hint.clone())));
+    items.extend(notes.map(|note| Item::of(named(note)).with_hint(hint_of(note))));
     items
 }
 
@@ -147,7 +150,7 @@ fn gap(gap: &OpenGap) -> Item {
     let until = gap.interval.to.at.as_deref().unwrap_or("an unknown time");
     Item::of(format!("gap {}: rows may be missing", gap.name))
         .because(format!("{}; seen at {until}", gap.message))
-        .with_command(gap.hint.clone())
+        .with_hint(gap.hint.as_ref().map(|hint| Hint::of(hint, gap.commands.clone())))
 }
 
 fn pin(pin: &PinView) -> Item {
@@ -168,6 +171,10 @@ fn pin(pin: &PinView) -> Item {
         .collect();
     let item = Item::of(format!("{who} keeps WAL from being removed")).for_seconds(pin.seconds);
     if about.is_empty() { item } else { item.because(about.join(", ")) }
+}
+
+fn hint_of(reason: &Reason) -> Option<Hint> {
+    reason.hint.as_ref().map(|hint| Hint::of(hint, reason.commands.clone()))
 }
 
 fn named(reason: &Reason) -> String {

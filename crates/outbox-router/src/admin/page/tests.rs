@@ -168,9 +168,14 @@ fn the_part_that_has_to_act_is_marked_in_the_flow() {
     assert!(blamed.split("</h3>").next().unwrap().ends_with("Kafka"), "{blamed}");
     assert!(page.contains("No broker (K001)"), "{page}");
     assert!(page.contains("outbox-router explain K001"));
-    // The hint is text around commands.
-    assert!(page.contains("data-copy=\"explain-0\"") && page.contains("id=\"hint-0\""));
-    assert!(!page.contains("data-copy=\"hint-0\""), "{page}");
+    // The hint is text around a command, which alone is copied.
+    assert!(page.contains("data-copy=\"explain-0\""), "{page}");
+    let tool = "tabindex=\"0\">kafka-broker-api-versions.sh --bootstrap-server HOST:PORT</pre>";
+    assert!(page.contains(tool) && page.contains("data-copy=\"hint-0-1\""), "{page}");
+    assert!(
+        page.contains("<p class=\"say\">nothing is lost, and it goes on by itself; see"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -329,6 +334,36 @@ fn a_slot_that_is_gone_is_said_once_and_has_no_position() {
     assert!(page.contains("<p class=\"says\">does not exist</p>"), "{page}");
     assert!(!page.contains("0/0<"), "{page}");
     assert_eq!(page.matches("accept --gap P010@0/1").count(), 1, "{page}");
+}
+
+/// Each in a box of its own, and nothing else in it.
+#[test]
+fn what_is_said_around_commands_is_in_no_box() {
+    let failure = Failure::new(Code::SlotMissing, "the slot is gone");
+    let mark = crate::monitor::Mark { lsn: Lsn::from_u64(1), at: None };
+    let interval = crate::monitor::Interval { from: None, to: mark };
+    let mut router = Router::new(empty_snapshot(State::Failed));
+    router.snapshot.witness.gaps = vec![crate::monitor::Gap::new(failure, interval)];
+    let page = router.page();
+    let boxes: Vec<&str> = page
+        .split("<pre id=\"hint-0")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>')?.1.split("</pre>").next())
+        .collect();
+    let admin = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    assert_eq!(
+        boxes,
+        [
+            format!("outbox-router recover {admin}"),
+            format!("outbox-router setup --apply {admin}"),
+            "outbox-router accept --gap P010@0/1".to_owned(),
+        ]
+    );
+    for said in ["sends the missing rows and closes the gap (docs/recover.md); or", "gives them up"]
+    {
+        assert!(page.contains(&format!("<p class=\"say\">{said}</p>")), "{said}: {page}");
+    }
+    assert_fits_the_policy(&page);
 }
 
 #[test]

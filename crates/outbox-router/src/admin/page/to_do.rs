@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{command::is_command, shown::Shown};
+use super::shown::Shown;
+use crate::codes::{Hint, HintPart};
 
 /// How many things a list has; nobody reads more at once.
 pub(super) const LISTED_MAX: usize = 10;
@@ -17,12 +18,12 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
                     li {
                         p.what { (capital(&to_do.message)) }
                         @if let Some(hint) = &to_do.hint {
-                            (to_type(&format!("hint-{index}"), hint))
+                            (to_type(&format!("hint-{index}"), &Hint::of(hint, to_do.commands.clone())))
                         }
                         @if let Some(code) = to_do.code {
                             (to_type(
                                 &format!("explain-{index}"),
-                                &format!("outbox-router explain {code}"),
+                                &Hint::command(format!("outbox-router explain {code}")),
                             ))
                         }
                     }
@@ -42,13 +43,23 @@ pub(super) fn more(number: usize) -> Markup {
     }
 }
 
-/// What to type, with a button where it is a command as it stands.
-pub(super) fn to_type(id: &str, text: &str) -> Markup {
+/// What to type: each command in a box of its own, which a button copies as it stands, between what
+/// is said about it.
+pub(super) fn to_type(id: &str, hint: &Hint) -> Markup {
+    let id_of = |index: usize| match index {
+        0 => id.to_owned(),
+        index => format!("{id}-{index}"),
+    };
     html! {
-        div.type {
-            pre id=(id) tabindex="0" { (text) }
-            @if is_command(text) {
-                button.copy type="button" id={"copy-" (id)} data-copy=(id) { "Copy" }
+        @for (index, part) in hint.parts().into_iter().enumerate() {
+            @match part {
+                HintPart::Text(text) => p.say { (text) },
+                HintPart::Command(command) => div.type {
+                    pre id=(id_of(index)) tabindex="0" { (command) }
+                    button.copy type="button" id={"copy-" (id_of(index))} data-copy=(id_of(index)) {
+                        "Copy"
+                    }
+                },
             }
         }
     }

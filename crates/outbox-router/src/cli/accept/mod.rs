@@ -171,7 +171,7 @@ fn decide(
     let by = args.by.clone().unwrap_or_else(|| person::current(access.environment));
     let has_gap = chosen.iter().any(|open| matches!(open, OpenFinding::Gap(_)));
     if !has_gap {
-        return Ok(facts.recorded.accept_beginning(&by, &facts.reading.slot_reading.at));
+        return Ok(facts.recorded.accept_notes(chosen, &by, &facts.reading.slot_reading.at));
     }
     facts.closed(config, chosen, &by)
 }

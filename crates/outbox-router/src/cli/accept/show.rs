@@ -39,7 +39,7 @@ pub(super) fn open(open: &OpenFinding, out: Out<'_>) -> io::Result<()> {
                 writeln!(out, "to        {}", interval.to)
             }
         }
-        OpenFinding::Beginning(_) => {
+        OpenFinding::Beginning(_) | OpenFinding::Topic(_) => {
             writeln!(out, "what      {}", witness::failure_of(open).message)
         }
     }
@@ -67,13 +67,13 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     let gaps = || {
         chosen.iter().filter_map(|open| match open {
             OpenFinding::Gap(gap) => Some(gap),
-            OpenFinding::Beginning(_) => None,
+            OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
         })
     };
     if gaps().next().is_none() {
         return writeln!(
             out,
-            "\nThe witness stays as it is; what was before it is no longer asked about."
+            "\nThe witness stays as it is, without this: it is no longer asked about."
         );
     }
     writeln!(

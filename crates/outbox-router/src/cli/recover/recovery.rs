@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use super::args::RecoverArgs;
 use crate::{
     cli::{connect::Access, witness::Records},
-    codes::REPLAY_ALL,
+    codes::{REPLAY_ALL, hint_of_open},
     config::Config,
     shell::Source,
 };
@@ -60,6 +60,11 @@ pub(super) fn print_others(
 
 /// What a person types about a gap that this command cannot close.
 fn way_out(open: &OpenFinding) -> String {
+    if let OpenFinding::Topic(lost) = open
+        && let Some(hint) = hint_of_open(&lost.finding(), &open.name())
+    {
+        return hint;
+    }
     let accept = format!("outbox-router accept --gap {}", open.name());
     // The one of these gaps whose rows are in the tables.
     if open.code() != Code::ClusterChanged {

@@ -2,14 +2,22 @@
 
 use relay::Failure;
 
-use crate::{codes::hint, status::ToDo};
+use crate::{
+    codes::{Hint, to_type},
+    status::ToDo,
+};
+
+/// A hint in the JSON output: its text, and the commands in it.
+pub(super) fn hint_json(hint: Option<&Hint>) -> (Option<&str>, &[String]) {
+    (hint.map(|hint| &**hint), hint.map_or(&[], Hint::commands))
+}
 
 /// Something that is wrong, or that a person should know.
 pub(super) struct Finding {
     pub(super) code: Option<String>,
     pub(super) message: String,
     /// What to type.
-    pub(super) hint: Option<String>,
+    pub(super) hint: Option<Hint>,
     /// Whether events stand still for it; what only threatens does not stop them.
     pub(super) stops: bool,
 }
@@ -19,7 +27,7 @@ impl Finding {
         Self {
             code: Some(failure.code.to_string()),
             message: failure.message_with_causes(),
-            hint: hint(failure),
+            hint: to_type(failure),
             stops: true,
         }
     }

@@ -11,12 +11,13 @@ use relay::{
 };
 use serde_json::{Value, json};
 
+use super::{finding::hint_json, router};
 use crate::{
     cli::{
         connect::Access,
         witness::{self, Records},
     },
-    codes::hint_of_open,
+    codes::{Hint, to_type_of_open},
     config::Config,
     prepare,
     wording::count,
@@ -65,13 +66,13 @@ pub(super) enum Written {
     FoundNow,
 }
 
-/// A gap, or a beginning without a witness, that waits for a person.
+/// A gap, a beginning without a witness, or a lost topic, that waits for a person.
 pub(super) struct OpenEntry {
     /// `CODE@LSN`.
     pub(super) name: String,
     pub(super) message: String,
-    pub(super) hint: Option<String>,
-    /// When what is at risk was committed; `None` for a beginning.
+    pub(super) hint: Option<Hint>,
+    /// When what is at risk was committed; `None` for what is no gap.
     pub(super) at_risk: Option<AtRisk>,
 }
 
@@ -147,7 +148,7 @@ impl OpenEntry {
     }
 
     fn of(name: String, failure: Failure, at_risk: Option<AtRisk>) -> Self {
-        Self { hint: hint_of_open(&failure, &name), name, message: failure.message, at_risk }
+        Self { hint: to_type_of_open(&failure, &name), name, message: failure.message, at_risk }
     }
 }
 
@@ -200,9 +201,9 @@ fn by_router(witness: &Value) -> Option<Recorded> {
         .filter_map(|gap| {
             let (name, message) = (text(gap, "name")?, text(gap, "message")?);
             // Without a hint the remedy of the code is better than none.
-            let usual = |code| hint_of_open(&Failure::new(code, ""), &name);
+            let usual = |code| to_type_of_open(&Failure::new(code, ""), &name);
             let hint =
-                text(gap, "hint").or_else(|| Code::parse(name.split('@').next()?).and_then(usual));
+                router::hint(gap).or_else(|| Code::parse(name.split('@').next()?).and_then(usual));
             Some(OpenEntry { name, message, hint, at_risk: AtRisk::read(gap) })
         })
         .collect();
@@ -210,6 +211,10 @@ fn by_router(witness: &Value) -> Option<Recorded> {
         let lsn = text(mark, "lsn")?;
         let name = format!("{}@{lsn}", Code::WitnessMissing);
         Some(OpenEntry::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
+    }));
+    open.extend(each("lost_topics").filter_map(|lost| {
+        let (name, message) = (text(lost, "name")?, text(lost, "message")?);
+        Some(OpenEntry { name, message, hint: router::hint(lost), at_risk: None })
     }));
     let accepted = each("accepted")
         .filter_map(|accepted| {
@@ -240,7 +245,7 @@ impl ShownRecord {
         let open = open.iter().map(|open| {
             let at_risk = match open {
                 OpenFinding::Gap(gap) => Some(AtRisk::of(&gap.interval)),
-                OpenFinding::Beginning(_) => None,
+                OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
             };
             OpenEntry::of(open.name(), witness::failure_of(open), at_risk)
         });
@@ -319,7 +324,10 @@ impl Recorded {
         let open = self
             .open()
             .iter()
-            .map(|open| json!({ "name": open.name, "message": open.message, "hint": open.hint }));
+            .map(|open| {
+                let (hint, commands) = hint_json(open.hint.as_ref());
+                json!({ "name": open.name, "message": open.message, "hint": hint, "commands": commands })
+            });
         let accepted =
             record.into_iter().flat_map(|record| &record.accepted).map(AcceptedEntry::json);
         json!({

@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    finding::Finding,
+    finding::{Finding, hint_json},
     limit,
     overall::{Overall, overall},
     reading::StatusReading,
@@ -14,9 +14,13 @@ use super::{
 };
 use crate::{
     cli::open_events::{AllOpen, OpenEvents},
+    codes::{Hint, write_parts},
     config::Config,
     wording,
 };
+
+/// Below a label.
+const INDENT: &str = "          ";
 
 /// The text output: the four answers in their order, then what they are based on.
 pub(super) fn text(
@@ -96,16 +100,33 @@ fn to_do(verdict: &Verdict, overall: &Overall, out: &mut (dyn io::Write + Send))
     for (label, finding) in findings.chain(notes) {
         let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
         if overall.says(finding) {
-            let hint = finding.hint.as_deref().unwrap_or("nothing; it goes on by itself");
-            writeln!(out, "{label}{code}{hint}")?;
+            to_type(&format!("{label}{code}"), finding.hint.as_ref(), out)?;
             continue;
         }
         writeln!(out, "{label}{code}{}", finding.message)?;
         if let Some(hint) = &finding.hint {
-            writeln!(out, "          {hint}")?;
+            let mut text = String::new();
+            // Writing to a string does not fail.
+            let _written = write_parts(hint, INDENT, &mut text);
+            out.write_all(text.as_bytes())?;
         }
     }
     Ok(())
+}
+
+/// What to type about what the sentence has said: in the line of its label where it is short.
+fn to_type(label: &str, hint: Option<&Hint>, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    let Some(hint) = hint else {
+        return writeln!(out, "{label}nothing; it goes on by itself");
+    };
+    let mut text = String::new();
+    let _written = write_parts(hint, INDENT, &mut text);
+    let text = text.strip_prefix(INDENT).unwrap_or(&text);
+    // A command has its own line, also the first one.
+    match text.strip_prefix(' ') {
+        Some(_) => write!(out, "{}\n{INDENT}{text}", label.trim_end()),
+        None => write!(out, "{label}{text}"),
+    }
 }
 
 /// The JSON output: one object.
@@ -157,6 +178,10 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
 }
 
 fn list(findings: &[&Finding]) -> Vec<Value> {
-    let one = |finding: &&Finding| json!({ "code": finding.code, "message": finding.message, "hint": finding.hint });
+    let one = |finding: &&Finding| {
+        let Finding { code, message, .. } = finding;
+        let (hint, commands) = hint_json(finding.hint.as_ref());
+        json!({ "code": code, "message": message, "hint": hint, "commands": commands })
+    };
     findings.iter().map(one).collect()
 }

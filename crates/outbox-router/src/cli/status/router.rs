@@ -7,7 +7,11 @@ use relay::{Class, Code, State};
 use serde_json::Value;
 
 use super::finding::Finding;
-use crate::{codes::Advice, status::Word, wording};
+use crate::{
+    codes::{Advice, Hint},
+    status::Word,
+    wording,
+};
 
 /// Why the router does not continue; `None` unless its state is blocked or failed.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
@@ -102,7 +106,14 @@ fn of_monitor(router: Option<&Value>, key: &str) -> Vec<Finding> {
 
 fn finding(reason: &Value) -> Option<Finding> {
     let text = |key: &str| Some(reason.get(key)?.as_str()?.to_owned());
-    Some(Finding { code: text("code"), message: text("message")?, hint: text("hint"), stops: true })
+    Some(Finding { code: text("code"), message: text("message")?, hint: hint(reason), stops: true })
+}
+
+/// The hint of what the router reports; an earlier version does not name the commands in it.
+pub(super) fn hint(reported: &Value) -> Option<Hint> {
+    let commands = reported.get("commands").and_then(Value::as_array).into_iter().flatten();
+    let commands = commands.filter_map(Value::as_str).map(str::to_owned).collect();
+    Some(Hint::of(reported.get("hint")?.as_str()?, commands))
 }
 
 fn is_note_only(finding: &Finding) -> bool {

@@ -45,7 +45,11 @@ pub(in crate::cli) struct Why {
 impl Why {
     fn of(finding: &Finding) -> Self {
         let Finding { code, message, hint, stops: _ } = finding;
-        Self { code: code.clone(), message: message.clone(), hint: hint.clone() }
+        Self {
+            code: code.clone(),
+            message: message.clone(),
+            hint: hint.as_deref().map(str::to_owned),
+        }
     }
 }
 
@@ -75,7 +79,7 @@ pub(in crate::cli) async fn summary(
             name: open.name.clone(),
             code: open.code().to_owned(),
             message: open.message.clone(),
-            hint: open.hint.clone(),
+            hint: open.hint.as_deref().map(str::to_owned),
             at_risk: open.at_risk.clone()?,
         })
     };
@@ -92,9 +96,10 @@ pub(in crate::cli) async fn summary(
         Some(_) => Flow::Running,
     };
     let class = |finding: &Finding| finding.code.as_deref().and_then(Code::parse).map(Code::class);
-    // Without a witness events flow; only what was before it is not known.
+    // Without a witness events flow, and so they do where a topic is lost.
     let stops = |finding: &&Finding| {
-        finding.stops && finding.code.as_deref() != Some(Code::WitnessMissing.as_str())
+        let stops_nothing = [Code::WitnessMissing, Code::TopicLost].map(Code::as_str);
+        finding.stops && !finding.code.as_deref().is_some_and(|code| stops_nothing.contains(&code))
     };
     let leaves_out = |finding: &&Finding| class(finding) == Some(Class::Gap);
     let first = verdict.findings.iter().find(stops).map(Why::of);

@@ -1,7 +1,7 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use relay::{Code, Failure, Lsn, Name};
+use relay::{Case, Code, Failure, Lsn, Name};
 
 use super::{
     blame::{self, BlameLine, Who},
@@ -11,7 +11,7 @@ use super::{
     router,
     sample::{SlotSample, is_lost},
 };
-use crate::{config::Config, wording};
+use crate::{codes::Hint, config::Config, wording};
 
 /// The answer.
 pub(super) struct Verdict {
@@ -50,7 +50,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
         Ok(sample) => match &sample.slot {
             None => {
                 let what = format!("the slot {} does not exist", config.postgres.slot);
-                findings.push(Finding::of(&Failure::new(Code::SlotMissing, what)));
+                findings.push(Finding::of(&no_slot(what, &status.record)));
                 blame::without_slot()
             }
             Some(slot) => {
@@ -95,6 +95,15 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     Verdict { blame, unanswered, findings, notes: router::notes(router) }
 }
 
+/// There is no slot. What closes that depends on whether there was one.
+fn no_slot(what: String, record: &Recorded) -> Failure {
+    match record {
+        Recorded::Absent => Failure::of(Case::SlotNotMade, what),
+        Recorded::Known(_) => Failure::of(Case::SlotDropped, what),
+        Recorded::Off | Recorded::Unknown(_) => Failure::new(Code::SlotMissing, what),
+    }
+}
+
 /// The finding that somebody reads the slot, and no router says what becomes of it: whoever reads
 /// may throw it away, and a router that hangs holds its slot, too.
 fn silence(slot: &SlotSample, status: &StatusReading, config: &Config) -> Option<Finding> {
@@ -104,20 +113,24 @@ fn silence(slot: &SlotSample, status: &StatusReading, config: &Config) -> Option
         None => format!("no router answers at http://{listen}"),
         Some(other) => format!("another router answers at http://{listen} ({})", other.is),
     };
-    let here =
-        "outbox-router status on the host of the router, or with --set admin.listen=HOST:PORT";
+    let here = || {
+        Hint::marked(
+            "`outbox-router status` on the host of the router, or with --set \
+             admin.listen=HOST:PORT",
+        )
+    };
     let (who, hint) = match holder.application.as_deref() {
         Some(name) if name == config.name => {
-            (format!("pid {pid}, a router by its name ({name})"), here.to_owned())
+            (format!("pid {pid}, a router by its name ({name})"), here())
         }
         Some(name) => (
             format!("pid {pid}, {name}, which is no router of this pipeline by its name"),
-            format!(
-                "what it confirms is never sent to Kafka: stop that program, then select \
-                 pg_terminate_backend({pid})"
-            ),
+            Hint::marked(&format!(
+                "what it confirms is never sent to Kafka: stop that program, then `select \
+                 pg_terminate_backend({pid})`"
+            )),
         ),
-        None => (format!("pid {pid}, whose name this role may not see"), here.to_owned()),
+        None => (format!("pid {pid}, whose name this role may not see"), here()),
     };
     let message = format!("{answers}, and {who}, reads the slot {}", config.postgres.slot);
     Some(Finding { code: None, message, hint: Some(hint), stops: false })
@@ -159,15 +172,17 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
         let message = format!("{unread}: the router is {}", doing.message);
         return Finding { message, ..doing };
     }
-    let is_gap = |open: &OpenEntry| open.code() != Code::WitnessMissing.as_str();
-    let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
-        "outbox-router run; it continues when what is open was recovered or accepted"
-    } else if matches!(status.record, Recorded::Unknown(_)) {
-        "outbox-router run"
-    } else {
-        "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
+    let is_gap = |open: &OpenEntry| {
+        ![Code::WitnessMissing, Code::TopicLost].map(Code::as_str).contains(&open.code())
     };
-    Finding { code: None, message: unread, hint: Some(hint.to_owned()), stops: true }
+    let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
+        "`outbox-router run`; it continues when what is open was recovered or accepted"
+    } else if matches!(status.record, Recorded::Unknown(_)) {
+        "`outbox-router run`"
+    } else {
+        "`outbox-router run`; or, if it is no longer needed, `outbox-router teardown --apply`"
+    };
+    Finding { code: None, message: unread, hint: Some(Hint::marked(hint)), stops: true }
 }
 
 /// What PostgreSQL shows of the slot.

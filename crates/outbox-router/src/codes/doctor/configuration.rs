@@ -52,7 +52,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the router that runs does not deliver",
         meaning: "Its state is blocked or failed. Both servers may be as they should be: a row \
                   that cannot be routed, for example, stops it all the same.",
-        remedy: "outbox-router status",
+        remedy: "`outbox-router status`",
         cases: &[],
     },
 ];

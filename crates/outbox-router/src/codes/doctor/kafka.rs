@@ -9,9 +9,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "no topic of a template exists, and the router creates none",
         meaning: "The router never lets brokers create topics by themselves. The first event will \
                   wait until its topic exists (K010).",
-        remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic TOPIC --partitions \
-                 6 --replication-factor {replication_factor}, for each aggregate type; or set \
-                 kafka.create_topics",
+        remedy: "`kafka-topics.sh --bootstrap-server {brokers} --create --topic TOPIC \
+                 --partitions 6 --replication-factor {replication_factor}`, for each aggregate \
+                 type; or set kafka.create_topics",
         cases: &[],
     },
     Explanation {
@@ -19,8 +19,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a topic has one replica on a cluster of several brokers",
         meaning: "When that broker is down, nothing goes on; when it is lost, so are the events \
                   that PostgreSQL has already been told are delivered.",
-        remedy: "echo '{reassignment}' > topic.json; kafka-reassign-partitions.sh \
-                 --bootstrap-server {brokers} --reassignment-json-file topic.json --execute",
+        remedy: "`echo '{reassignment}' > topic.json; kafka-reassign-partitions.sh \
+                 --bootstrap-server {brokers} --reassignment-json-file topic.json --execute`",
         cases: &[],
     },
     Explanation {
@@ -29,8 +29,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The router asks for acks=all. Above the number of replicas no record is ever \
                   acknowledged; equal to it, one broker that restarts stops the stream; with 1 of \
                   three, what a single broker has acknowledged is lost with it.",
-        remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {topic} --add-config {settings}",
+        remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config {settings}`",
         cases: &[],
     },
     Explanation {
@@ -38,8 +38,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a topic of events is compacted",
         meaning: "Only the last event of each key stays, and an event without a key is refused \
                   (K013).",
-        remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {topic} --add-config cleanup.policy=delete",
+        remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config cleanup.policy=delete`",
         cases: &[],
     },
     Explanation {
@@ -47,8 +47,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a topic takes smaller records than a row may give",
         meaning: "The router stops at a row whose record is larger (K012), although limits.row_bytes \
                   allows the row.",
-        remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {topic} --add-config max.message.bytes={bytes}; or lower \
+        remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config max.message.bytes={bytes}`; or lower \
                  limits.row_bytes",
         cases: &[],
     },
@@ -58,8 +58,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Events of its keys are not acknowledged, and the window fills behind them. \
                   Without a leader of the state topic, the witness can be neither read nor \
                   written, and no router starts.",
-        remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic} names its \
-                 brokers: start them",
+        remedy: "`kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}` names \
+                 its brokers: start them",
         cases: &[],
     },
     Explanation {
@@ -68,8 +68,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The principal lacks the operation DescribeConfigs. The router works without it, \
                   but learns max.message.bytes from a refused record, and what depends on settings \
                   is not checked.",
-        remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
-                 --operation DescribeConfigs --topic {topic}",
+        remedy: "`kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+                 --operation DescribeConfigs --topic {topic}`",
         cases: &[],
     },
     Explanation {
@@ -78,8 +78,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "kafka.create_topics is set, and the principal lacks the operation Create on the \
                   cluster. Unless it is granted for the names of the topics, the first event of a \
                   new aggregate type waits for a person (K010).",
-        remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
-                 --operation Create --cluster; or, with --topic PREFIX --resource-pattern-type \
+        remedy: "`kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+                 --operation Create --cluster`; or, with --topic PREFIX --resource-pattern-type \
                  prefixed, for some names alone",
         cases: &[],
     },

@@ -20,7 +20,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Every role may read it on a server as it is installed; here that was revoked. \
                   Without pg_replication_slots and the views of the publication the router cannot \
                   start; without the others, doctor leaves checks out.",
-        remedy: "grant select on {quoted_table} to {role}",
+        remedy: "`grant select on {quoted_table} to {role}`",
         cases: &[],
     },
     Explanation {
@@ -28,7 +28,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the router's role is a superuser",
         meaning: "The router needs LOGIN and REPLICATION, and nothing else. Whoever gets hold of \
                   its password or process owns the whole cluster.",
-        remedy: "{setup} --role ROLE makes a role that may replicate and nothing else; give it a \
+        remedy: "`{setup} --role ROLE` makes a role that may replicate and nothing else; give it a \
                  password, and name it in postgres.url",
         cases: &[],
     },
@@ -36,7 +36,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::RoleOwnsTable.as_str(),
         title: "the router's role owns an outbox table",
         meaning: "An owner may alter and drop the table, which the router never has to.",
-        remedy: "alter table {quoted_table} owner to OWNER",
+        remedy: "`alter table {quoted_table} owner to OWNER`",
         cases: &[],
     },
     Explanation {
@@ -73,8 +73,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "While the router is down, the server keeps every byte of WAL for its slot, until \
                   the disk is full and the database stops. With a limit the slot is lost instead, \
                   the database goes on, and outbox-router recover brings the rows back.",
-        remedy: "alter system set max_slot_wal_keep_size = '10GB'; select pg_reload_conf(); a good \
-                 value is half of what is free on the disk of pg_wal",
+        remedy: "`alter system set max_slot_wal_keep_size = '10GB'`; `select pg_reload_conf()`; a \
+                 good value is half of what is free on the disk of pg_wal",
         cases: &[],
     },
     Explanation {
@@ -90,7 +90,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the server invalidates slots that nobody reads",
         meaning: "With idle_replication_slot_timeout, a router that is down for so long finds its \
                   slot lost (P011), however little WAL that slot has kept.",
-        remedy: "alter system set idle_replication_slot_timeout = 0; select pg_reload_conf(); \
+        remedy: "`alter system set idle_replication_slot_timeout = 0`; `select pg_reload_conf()`; \
                  max_slot_wal_keep_size already limits what the slot costs",
         cases: &[],
     },
@@ -99,9 +99,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the next checkpoint may remove WAL that the slot needs",
         meaning: "The slot is past max_slot_wal_keep_size. It is lost at the next checkpoint, \
                   unless what it keeps is confirmed before.",
-        remedy: "outbox-router run; if that is not enough, a larger limit that the disk of pg_wal \
-                 has room for, as twice what the slot keeps (outbox-router status names it): alter \
-                 system set max_slot_wal_keep_size = 'SIZE', then select pg_reload_conf()",
+        remedy: "`outbox-router run`; if that is not enough, a larger limit that the disk of \
+                 pg_wal has room for, as twice what the slot keeps (`outbox-router status` names \
+                 it): `alter system set max_slot_wal_keep_size = 'SIZE'`, then `select pg_reload_conf()`",
         cases: &[],
     },
     Explanation {
@@ -128,7 +128,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::OtherSlotInactive.as_str(),
         title: "another slot that nobody reads keeps WAL",
         meaning: "It fills the same disk as the router's slot would, and nobody watches it.",
-        remedy: "if nothing needs it any more: select pg_drop_replication_slot('{slot}')",
+        remedy: "if nothing needs it any more: `select pg_drop_replication_slot('{slot}')`",
         cases: &[],
     },
     Explanation {
@@ -143,8 +143,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::SlotReadByOther.as_str(),
         title: "another program reads the slot",
         meaning: "What it confirms is never sent to the router.",
-        remedy: "stop that program, or name another slot in postgres.slot; select \
-                 pg_terminate_backend({pid}) ends its session once",
+        remedy: "stop that program, or name another slot in postgres.slot; `select \
+                 pg_terminate_backend({pid})` ends its session once",
         cases: &[],
     },
     Explanation {
@@ -152,9 +152,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the publication has more tables than the outboxes",
         meaning: "The server decodes and sends every insert into every one of its tables, and the \
                   router throws them away.",
-        remedy: "if one of them is the outbox, correct table in [[outbox]]; else alter \
-                 publication {publication} drop table TABLE; a publication FOR ALL TABLES or of a \
-                 schema has to be replaced, together with the slot: {teardown}, then {setup}",
+        remedy: "if one of them is the outbox, correct table in [[outbox]]; else `alter publication {publication} drop table TABLE`; a publication FOR ALL TABLES or of \
+                 a schema has to be replaced, together with the slot: {teardown}, then {setup}",
         cases: &[],
     },
     Explanation {
@@ -162,7 +161,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the publication publishes more than inserts",
         meaning: "Updates and deletes of outbox rows are sent and only counted. Publishing updates \
                   also makes PostgreSQL refuse them on a table without a replica identity.",
-        remedy: "alter publication {publication} set (publish = 'insert')",
+        remedy: "`alter publication {publication} set (publish = 'insert')`",
         cases: &[],
     },
     Explanation {
@@ -209,7 +208,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::NoPartition.as_str(),
         title: "a partitioned outbox has no partition",
         meaning: "Every insert fails, and with it the application's transaction.",
-        remedy: "create table PARTITION partition of {quoted_table} default; or let [retention] \
+        remedy: "`create table PARTITION partition of {quoted_table} default`; or let [retention] \
                  make partitions (docs/retention.md)",
         cases: &[],
     },

@@ -9,7 +9,10 @@ use std::{
 
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
-use relay::TopicName;
+use relay::{
+    TopicName,
+    witness::{TopicSight, TopicUuid},
+};
 use sys::rd_kafka_admin_op_t as ApiKind;
 
 use super::{
@@ -26,11 +29,6 @@ pub(in super::super) struct KnownTopics {
     /// The id of the broker that answered, or of another if that is not known; -1 without any.
     pub(in super::super) broker: i32,
 }
-
-/// The id that a topic got when it was created (KIP-516). A re-created topic of the same name has
-/// another id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TopicUuid(i64, i64);
 
 impl Producer {
     /// Asks any broker for the topics that this client has handles of, and waits for the answer.
@@ -83,16 +81,16 @@ impl Producer {
         request.answer()
     }
 
-    /// The ids of topics as `broker` has them, in the order of `names`; `None` for a topic that
-    /// does not exist, or where the broker is older than Kafka 2.8.
-    pub(in super::super) fn topic_uuids(
+    /// The ids of topics as `broker` has them, or any broker, in the order of `names`; `None` where
+    /// it does not say, as a broker older than Kafka 2.8.
+    pub(in super::super) fn topic_sights(
         &self,
         names: &[&TopicName],
-        broker: i32,
+        broker: Option<i32>,
         timeout: Duration,
-    ) -> Result<Vec<Option<TopicUuid>>, AdminError> {
+    ) -> Result<Vec<Option<TopicSight>>, AdminError> {
         let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout)?;
-        request.ask(broker)?;
+        broker.map_or(Ok(()), |broker| request.ask(broker))?;
         let names: Vec<CString> =
             names.iter().map(|name| c_string(name.as_str())).collect::<Result<_, _>>()?;
         let event = self.describe_topics(&request, &names)?;
@@ -109,29 +107,35 @@ impl Producer {
             for index in 0..count {
                 let topic = first.add(index).read();
                 let name = CStr::from_ptr(sys::rd_kafka_TopicDescription_name(topic));
-                if let Some(uuid) = uuid_of(sys::rd_kafka_TopicDescription_topic_id(topic)) {
-                    found.insert(name, uuid);
+                if let Some(sight) = sight_of(topic) {
+                    found.insert(name, sight);
                 }
             }
-            Ok(names.iter().map(|name| found.get(name.as_c_str()).copied()).collect())
+            Ok(names.iter().map(|name| found.get(name.as_c_str()).cloned()).collect())
         }
     }
 }
 
 /// # Safety
-/// `uuid` is null or alive.
-unsafe fn uuid_of(uuid: *const sys::rd_kafka_Uuid_t) -> Option<TopicUuid> {
-    if uuid.is_null() {
-        return None;
+/// `topic` is alive.
+unsafe fn sight_of(topic: *const sys::rd_kafka_TopicDescription_t) -> Option<TopicSight> {
+    // SAFETY: by the contract of this function; error and id belong to the topic, a null error is
+    // none, and the text of the id ends with NUL.
+    unsafe {
+        let error =
+            error_code(raw::rd_kafka_error_code(sys::rd_kafka_TopicDescription_error(topic)));
+        if error == Some(RDKafkaErrorCode::UnknownTopicOrPartition) {
+            return Some(TopicSight::Missing);
+        }
+        let uuid = sys::rd_kafka_TopicDescription_topic_id(topic);
+        let is_zero = uuid.is_null()
+            || sys::rd_kafka_Uuid_most_significant_bits(uuid) == 0
+                && sys::rd_kafka_Uuid_least_significant_bits(uuid) == 0;
+        if error.is_some() || is_zero {
+            return None;
+        }
+        Some(TopicSight::Is(TopicUuid::new(text_of(sys::rd_kafka_Uuid_base64str(uuid)))))
     }
-    // SAFETY: by the contract of this function.
-    let uuid = unsafe {
-        TopicUuid(
-            sys::rd_kafka_Uuid_most_significant_bits(uuid),
-            sys::rd_kafka_Uuid_least_significant_bits(uuid),
-        )
-    };
-    (uuid != TopicUuid(0, 0)).then_some(uuid)
 }
 
 struct Metadata(NonNull<sys::rd_kafka_metadata>);

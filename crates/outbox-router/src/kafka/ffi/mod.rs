@@ -26,7 +26,6 @@ mod reader;
 pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
 pub(super) use message::{NativeHeaders, OutgoingRecord};
-pub use metadata::TopicUuid;
 pub(super) use metadata::answering;
 pub use operations::{Operation, Operations};
 pub(super) use producer::{Producer, Served, TopicHandle};

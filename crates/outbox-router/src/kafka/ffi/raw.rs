@@ -13,6 +13,7 @@ unsafe extern "C" {
         metadata: *mut *const sys::rd_kafka_metadata,
         timeout_ms: c_int,
     ) -> c_int;
+    pub(super) fn rd_kafka_error_code(error: *const sys::rd_kafka_error_t) -> c_int;
     pub(super) fn rd_kafka_topic_result_error(result: *const sys::rd_kafka_topic_result_t)
     -> c_int;
     pub(super) fn rd_kafka_ConfigResource_error(

@@ -26,13 +26,14 @@ use std::{future, io, sync::Arc};
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{
     Acks, Failure, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TopicName,
+    witness::TopicUuid,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     bound::{BoundTopics, Identity},
     errors::Cluster,
-    ffi::{Producer, Served, TopicUuid},
+    ffi::{Producer, Served},
     health::{ClientErrors, Health},
     settings::KafkaSettings,
     state::StateTopic,
@@ -108,7 +109,7 @@ impl KafkaSink {
 
     /// Records the id of a topic in use. After [`Identity::Another`] the topic's partitions count
     /// as new, and what was looked up of the former topic is out of date.
-    pub fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+    pub fn identify_topic(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity {
         self.reports.topics.identify(id, uuid)
     }
 

@@ -59,8 +59,17 @@ impl StateTopic {
         Ok(StateLog { cluster_id, begin, end, records, last })
     }
 
-    /// The same, given `known`, an earlier result for the same prefix: reads only what is new, or
-    /// everything where the log may not be the one that was read then.
+    /// The id of the cluster that answers now, by a new connection, as [`StateTopic::read`] finds
+    /// it; empty where the brokers do not report one.
+    ///
+    /// # Errors
+    /// The settings are refused.
+    pub fn cluster_id(&self) -> Result<String, Failure> {
+        Ok(cluster_id(&self.reader()?))
+    }
+
+    /// As [`StateTopic::read`], given `known`, an earlier result for the same prefix: reads only
+    /// what is new, or everything where the log may not be the one that was read then.
     ///
     /// # Errors
     /// As [`StateTopic::read`].

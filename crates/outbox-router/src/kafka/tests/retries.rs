@@ -136,18 +136,18 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
 
     let topic_client = sink.topic_client(&cluster.settings());
     let seen = topic_client.read_topics(&[orders_name(), another]).unwrap();
-    let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
+    let [own, other] = [0, 1].map(|n| seen[n].uuid.clone().unwrap());
     assert_ne!(own, other);
     for _ in 0..2 {
-        assert_eq!(sink.identify_topic(orders(), own), Identity::Same);
+        assert_eq!(sink.identify_topic(orders(), &own), Identity::Same);
     }
     number(&mut sink, 0, 2, ticket(1)).unwrap();
     number(&mut sink, 0, 3, ticket(1)).unwrap();
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
-    assert_eq!(sink.identify_topic(orders(), other), Identity::Another);
+    assert_eq!(sink.identify_topic(orders(), &other), Identity::Another);
     number(&mut sink, 0, 4, ticket(1)).unwrap();
     let refusal = number(&mut sink, 0, 5, ticket(1)).unwrap_err();
     assert_eq!(refusal.reason, RefusalReason::PartitionWaits);
-    assert_eq!(sink.identify_topic(orders(), other), Identity::Same);
+    assert_eq!(sink.identify_topic(orders(), &other), Identity::Same);
 }

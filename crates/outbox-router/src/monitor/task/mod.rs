@@ -7,7 +7,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Snapshot, State,
+    Code, Failure, Snapshot,
     source::{
         Baseline, Catalog, History, LastGood, RowMovePrivileges, SlotHealth, SlotReading,
         publication::{Watched, compare},
@@ -36,12 +36,15 @@ mod figures_memory;
 mod found;
 mod gaps;
 mod memory;
+mod origin;
 mod ports;
+mod stopping;
 mod tables;
 
 use decision::gap_decided;
 use figures_memory::{ConnectionBroke, FiguresMemory};
 use found::FoundAt;
+use origin::Origin;
 pub use ports::{Channels, MonitorEvent, MonitorSettings, SourceState};
 
 /// Pause between two attempts to reach a server that is stopping.
@@ -120,7 +123,7 @@ struct MonitorSession {
     history: Option<History>,
 }
 
-/// `MonitorEvent::ServerStopping` was sent for the present stop.
+/// [`MonitorEvent::ServerStopping`] was sent for the present stop.
 #[derive(Debug, Clone, Copy)]
 struct StopReported;
 
@@ -250,7 +253,8 @@ impl<C> Monitor<C> {
         }
         self.stop = None;
         let at = self.report.ticked_at;
-        if let Some(finding) = self.other_server_finding(reading.history.as_ref()) {
+        let origin = Origin::of(reading.history.as_ref(), &self.channels.relay.borrow().snapshot);
+        if let Origin::Elsewhere(finding) = origin {
             self.unknown();
             (self.report.findings, self.report.verified) = (vec![finding], None);
             return;
@@ -258,7 +262,11 @@ impl<C> Monitor<C> {
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         // What could not be counted stays as it was counted last.
         self.report.decided = reading.decided.or(self.report.decided);
-        self.check(&reading.slot, reading.catalog, reading.notes);
+        if origin == Origin::Comparable {
+            self.check(&reading.slot, reading.catalog, reading.notes);
+        } else {
+            self.look(&reading.slot, &reading.catalog, reading.notes);
+        }
         let clock = reading.slot.clock_micros;
         self.report.slot = match reading.slot.slot {
             Some(slot) => {
@@ -274,37 +282,12 @@ impl<C> Monitor<C> {
         self.announce_level();
     }
 
-    /// The finding that the monitor reaches another server than the stream under the same name.
-    /// What it reads there says nothing about the stream's slot, so no other finding is reported
-    /// then.
-    fn other_server_finding(&self, here: Option<&History>) -> Option<Failure> {
-        let snapshot = self.channels.relay.borrow();
-        let there = &snapshot.snapshot.baseline.as_ref()?.server.history;
-        let here = here.filter(|here| *here != there)?;
-        let name = |history: &History| {
-            format!("system identifier {}, timeline {}", history.system_id, history.timeline)
-        };
-        Some(Failure::new(
-            Code::MonitorElsewhere,
-            format!(
-                "the monitor reaches another server ({}) than the stream comes from ({})",
-                name(here),
-                name(there)
-            ),
-        ))
-    }
-
     fn check(&mut self, reading: &SlotReading, catalog: Catalog, notes: Vec<Failure>) {
         let before = self.before();
-        let watched =
-            Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let checked = reading.mark();
         let slot = slot_checks::suitable(&self.settings.slot, reading);
-        let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(notes).collect();
-        self.announce_notes(&findings);
-        self.report.findings = findings;
+        self.find(slot.err(), before.as_ref(), &catalog, notes);
         for failure in self.report.findings.clone() {
             self.gap(failure, reading);
         }
@@ -324,6 +307,31 @@ impl<C> Monitor<C> {
             self.remembered = Some(catalog);
             self.last_good = Some(LastGood { checked, confirmed });
         }
+    }
+
+    /// Shows what is wrong here and now, and compares nothing with what the last stream came from:
+    /// differences between two servers are no gap that a monitor could judge. The streaming task
+    /// judges them before its next session, by the server's history first.
+    fn look(&mut self, reading: &SlotReading, catalog: &Catalog, notes: Vec<Failure>) {
+        self.catch_up();
+        let slot = slot_checks::suitable(&self.settings.slot, reading);
+        self.find(slot.err(), None, catalog, notes);
+        self.report.verified = None;
+    }
+
+    fn find(
+        &mut self,
+        slot: Option<Failure>,
+        before: Option<&Catalog>,
+        now: &Catalog,
+        notes: Vec<Failure>,
+    ) {
+        let watched =
+            Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
+        let published = compare(watched, before, now);
+        let findings: Vec<Failure> = slot.into_iter().chain(published).chain(notes).collect();
+        self.announce_notes(&findings);
+        self.report.findings = findings;
     }
 
     fn publish(&self) {
@@ -377,22 +385,5 @@ impl<C> Monitor<C> {
     fn unknown(&mut self) {
         self.report.slot = ObservedSlot::Unknown;
         (self.report.rates, self.report.seconds_to_limit) = (None, None);
-    }
-
-    /// Reports a stopping server: 57P03 to a router that had a stream means that the server is
-    /// shutting down, since it was up a moment ago. The streaming task decides whether something
-    /// holds the server up, and for how long.
-    fn stopping(&mut self, failure: &Failure) {
-        let had_stream = match self.snapshot().condition.state {
-            State::Streaming | State::Blocked | State::Draining | State::Failed => true,
-            State::Starting | State::Standby => false,
-        };
-        if failure.code != Code::ServerNotReady || !had_stream {
-            self.stop = None;
-        } else if self.stop.is_none()
-            && self.channels.events.try_send(MonitorEvent::ServerStopping).is_ok()
-        {
-            self.stop = Some(StopReported);
-        }
     }
 }

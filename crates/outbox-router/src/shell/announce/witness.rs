@@ -1,12 +1,13 @@
 //! What is logged about the witness, once for each change: that none is kept, that the pipeline
-//! began without one, that a gap is not in the state topic, that it is now, and who accepted it.
+//! began without one, that a topic is lost, that a gap is not in the state topic, that it is now,
+//! and who accepted it.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use relay::{
     Code, Failure, WitnessReport,
     source::{Gap, Mark},
-    witness::{Acceptance, OpenFinding, Recovered, WitnessStore},
+    witness::{Acceptance, LostTopic, OpenFinding, Recovered, WitnessStore},
 };
 use tokio::time::Instant;
 
@@ -22,6 +23,7 @@ pub(super) struct LoggedWitness {
     /// Whether the first report was seen; if it said that no witness is kept, that was logged.
     is_kept_logged: bool,
     began_without: Option<Mark>,
+    lost_topics: Vec<LostTopic>,
     open: BTreeSet<String>,
     unwritten: UnwrittenGap,
 }
@@ -45,11 +47,13 @@ pub(super) enum WitnessChange {
     NoneKept,
     /// The pipeline began at this position without a witness.
     BeganWithout(Mark),
+    /// A topic is gone with its events.
+    TopicLost(LostTopic),
     /// A gap is open and not in the state topic, so a restart forgets it.
     GapUnwritten(Gap),
     /// Every open gap is now in the state topic.
     GapsWritten,
-    /// A person has accepted a gap, or the beginning of the pipeline, that was open.
+    /// A person has accepted a gap, the beginning of the pipeline, or a lost topic, that was open.
     Accepted(Acceptance),
 }
 
@@ -65,6 +69,12 @@ impl LoggedWitness {
         if self.began_without != report.began_without {
             self.began_without.clone_from(&report.began_without);
             changes.extend(report.began_without.clone().map(WitnessChange::BeganWithout));
+        }
+        if self.lost_topics != report.lost_topics {
+            let is_new = |lost: &&LostTopic| !self.lost_topics.contains(lost);
+            let new = report.lost_topics.iter().filter(is_new).cloned();
+            changes.extend(new.map(WitnessChange::TopicLost));
+            self.lost_topics.clone_from(&report.lost_topics);
         }
         self.gaps(report, now, &mut changes);
         self.accepted(report, &mut changes);
@@ -102,6 +112,7 @@ impl LoggedWitness {
                 .iter()
                 .map(|mark| format!("{}@{}", Code::WitnessMissing, mark.lsn)),
         );
+        open.extend(report.lost_topics.iter().map(LostTopic::name));
         let closed = |accepted: &&Acceptance| {
             let name = accepted.name();
             self.open.contains(&name) && !open.contains(&name)
@@ -137,6 +148,16 @@ impl WitnessChange {
                 "this pipeline began at {mark} without a witness, the record in the state topic: \
                  whether anything before that is missing in Kafka, no router knows"
             ),
+            Self::TopicLost(lost) => {
+                let finding = lost.finding();
+                tracing::warn!(
+                    code = finding.code.as_str(),
+                    hint = hint_of_open(&finding, &lost.name()),
+                    topic = lost.topic,
+                    "{}",
+                    finding.message
+                );
+            }
             Self::GapUnwritten(gap) => tracing::error!(
                 code = gap.failure.code.as_str(),
                 lsn = %gap.interval.begins_at(),

@@ -11,14 +11,16 @@ use std::{
 
 use relay::{
     Acks, Failure, Record, RecordSink, Refusal, RefusalReason, StateTopicRecord, Ticket,
-    TopicFacts, TopicId, TopicName, testing::MemorySink,
+    TopicFacts, TopicId, TopicName,
+    testing::MemorySink,
+    witness::{TopicSight, TopicUuid},
 };
 
 use super::requests::{Requests, TestWaker, permission};
 use crate::{
     kafka::{
         DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,
-        TopicReading, TopicUuid,
+        TopicReading,
     },
     shell::{Kafka, Sink, StateTopic, TopicClient},
 };
@@ -321,7 +323,7 @@ impl Sink for ScriptedSink {
         self.producer.state().bound.push(id);
     }
 
-    fn identify_topic(&mut self, _id: TopicId, _uuid: TopicUuid) -> Identity {
+    fn identify_topic(&mut self, _id: TopicId, _uuid: &TopicUuid) -> Identity {
         Identity::Same
     }
 
@@ -357,13 +359,17 @@ impl TopicClient for Client {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.kafka.permitted(Request::LookUp(self.producer, name.to_string()))?;
         let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
-        Ok(TopicDescription { facts, caution: None })
+        Ok(TopicDescription { facts, uuid: None, caution: None })
     }
 
     fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         self.kafka.permitted(Request::See(self.producer))?;
         let lookup = TopicLookup::Partitions(PARTITIONS);
         Ok(names.iter().map(|_| TopicReading { lookup, uuid: None }).collect())
+    }
+
+    fn sights(&self, names: &[&TopicName]) -> Vec<Option<TopicSight>> {
+        vec![None; names.len()]
     }
 
     fn ping(&self) -> Result<(), Failure> {
@@ -380,6 +386,10 @@ impl StateTopic for Client {
         self.kafka.permitted(Request::StateTopicEnd(self.producer))?;
         let StateLog { cluster_id, end: offset, .. } = self.latest(b"");
         Ok(StateEnd { cluster_id, offset })
+    }
+
+    fn cluster_id(&self) -> Result<String, Failure> {
+        Ok(self.latest(b"").cluster_id)
     }
 
     fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {

@@ -6,7 +6,7 @@ use relay::{Class, Failure, State};
 
 use super::{Facts, reserve::Reserve, to_do::ToDo};
 use crate::{
-    codes::Advice,
+    codes::{Advice, Hint},
     monitor::{Blame, watch::figures::StandbySlot},
     wording,
 };
@@ -249,6 +249,7 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
             list.push(to_do);
         }
     }
+    list.extend(facts.snapshot.witness.lost_topics.iter().map(ToDo::of_lost_topic));
     list.extend(facts.held_by_standbys.iter().map(|slot| wait_for_standby(slot)));
     list.extend(Reserve::of(facts.monitor).and_then(|reserve| reserve.to_do()));
     let held = facts.held();
@@ -257,7 +258,7 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
         list.push(ToDo {
             code: None,
             message: format!("events of {keys} are held behind dead letters"),
-            hint: Some("outbox-router dead-letters list".to_owned()),
+            hint: Some(Hint::command("outbox-router dead-letters list")),
         });
     }
     list
@@ -266,11 +267,13 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
 /// What nothing names a cause of.
 fn unexplained(word: Word, sentence: &str, facts: &Facts<'_>) -> Option<ToDo> {
     let hint = match word {
-        Word::Failed if facts.stale_task.is_some() => "keep the log, and restart the router",
-        Word::Stalled => "outbox-router doctor",
+        Word::Failed if facts.stale_task.is_some() => {
+            Hint::marked("keep the log, and restart the router")
+        }
+        Word::Stalled => Hint::command("outbox-router doctor"),
         Word::Ok | Word::CatchingUp | Word::Blocked | Word::Standby | Word::Failed => return None,
     };
-    Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint.to_owned()) })
+    Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint) })
 }
 
 fn wait_for_standby(slot: &StandbySlot) -> ToDo {
@@ -278,11 +281,11 @@ fn wait_for_standby(slot: &StandbySlot) -> ToDo {
     ToDo {
         code: Some(Advice::StandbySlotMissing.as_str()),
         message: format!("synchronized_standby_slots names {name}, and that slot is {state}"),
-        hint: Some(format!(
+        hint: Some(Hint::marked(&format!(
             "start the standby that streams from {name} again; or, if it is gone for good, take \
-             {name} out of synchronized_standby_slots (alter system set \
-             synchronized_standby_slots), then select pg_reload_conf()"
-        )),
+             {name} out of synchronized_standby_slots (`alter system set \
+             synchronized_standby_slots`), then `select pg_reload_conf()`"
+        ))),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "topics",
         title: "Topics and refused records",
-        codes: &["K010", "K011", "K012", "K013", "K015", "K016", "K019", "K023"],
+        codes: &["K010", "K011", "K012", "K013", "K015", "K016", "K019", "K023", "K024"],
     },
     Family {
         name: "rows",

@@ -23,6 +23,7 @@ mod final_status;
 mod held;
 mod holders;
 mod isolation;
+mod lost_topics;
 mod other_routers;
 mod outstanding;
 mod races;

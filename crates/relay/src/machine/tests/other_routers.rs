@@ -40,7 +40,10 @@ fn an_acceptance_of_the_start_without_a_witness_is_noticed_without_a_restart() {
     let mut world = World::streaming();
     let began = |world: &World| world.script.relay.snapshot(world.script.at).witness.began_without;
     assert_eq!(began(&world), Some(Mark { lsn: Lsn::ZERO, at: Some(String::new()) }));
-    let accepted = world.witness().accept_beginning("ann", "2026-11-22T00:00:00Z");
+    let accepted = {
+        let witness = world.witness();
+        witness.accept_notes(&witness.open_findings(), "ann", "2026-11-22T00:00:00Z")
+    };
     world.another_writes(&accepted);
     world.settle_down();
     world.settle_down();

@@ -220,7 +220,13 @@ pub fn check_slot<'l>(
         };
         let from = recorded().or_else(of_lost_slot);
         let was_suitable = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
-        let failure = if was_suitable { slot_checks::became_unsuitable(failure) } else { failure };
+        let failure = if was_suitable {
+            slot_checks::became_unsuitable(failure)
+        } else if failure.code == Code::SlotMissing && from.is_none() {
+            failure.with_case(Case::SlotNotMade)
+        } else {
+            failure
+        };
         obstacle(at_risk(failure, from, reading.mark()))
     })?;
     // While another process holds the slot, that process may have moved it past this witness.

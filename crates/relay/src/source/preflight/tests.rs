@@ -72,6 +72,14 @@ fn what_setup_creates_passes_the_preflight_and_is_remembered() {
 #[test]
 fn a_slot_that_is_gone_puts_at_risk_what_was_written_past_the_witness() {
     assert_eq!(refused(None, &reading(None), healthy()), (Code::SlotMissing, None));
+    let case = |witness| match checked(witness, &reading(None), healthy()).unwrap_err() {
+        Obstacle::Gaps(gaps) => gaps[0].failure.case,
+        Obstacle::Failed(failure) => failure.case,
+        other @ (Obstacle::SlotInUse { .. } | Obstacle::OtherServer(_)) => panic!("{other:?}"),
+    };
+    assert_eq!(case(None), Some(Case::SlotNotMade));
+    // As `setup` writes it, before any event.
+    assert_eq!(case(Some(&witness(60 * MIB))), Some(Case::SlotDropped));
     let known = witness(60 * MIB);
     assert_eq!(refused(Some(&known), &reading(None), healthy()), (Code::SlotMissing, Some(60)));
 }

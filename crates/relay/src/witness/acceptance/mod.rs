@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, Oid};
 
-use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Recovered, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, Recovered, Witness};
 use crate::{
     failure::{Code, Failure},
     held::TableMark,
@@ -32,14 +32,17 @@ pub enum OpenFinding {
     Gap(Gap),
     /// The pipeline began here without a witness.
     Beginning(Mark),
+    /// A topic is gone with its records.
+    Topic(LostTopic),
 }
 
 impl OpenFinding {
-    /// The gap's code, or [`Code::WitnessMissing`] for a beginning.
+    /// The gap's code, or [`Code::WitnessMissing`] for a beginning, or [`Code::TopicLost`].
     pub fn code(&self) -> Code {
         match self {
             Self::Gap(gap) => gap.failure.code,
             Self::Beginning(_) => Code::WitnessMissing,
+            Self::Topic(_) => Code::TopicLost,
         }
     }
 
@@ -48,6 +51,7 @@ impl OpenFinding {
         match self {
             Self::Gap(gap) => gap.interval.begins_at(),
             Self::Beginning(mark) => mark.lsn,
+            Self::Topic(lost) => lost.noticed.lsn,
         }
     }
 
@@ -98,7 +102,8 @@ impl Witness {
     /// What a person has to accept, the gaps first.
     pub fn open_findings(&self) -> Vec<OpenFinding> {
         let gaps = self.gaps.iter().cloned().map(OpenFinding::Gap);
-        gaps.chain(self.began_without.clone().map(OpenFinding::Beginning)).collect()
+        let topics = self.open_topics().iter().cloned().map(OpenFinding::Topic);
+        gaps.chain(self.began_without.clone().map(OpenFinding::Beginning)).chain(topics).collect()
     }
 
     /// Checks that a stream which starts from this baseline would be complete once `closed` is
@@ -117,7 +122,7 @@ impl Witness {
         }
         let found_at = closed.iter().filter(is_remade).filter_map(|open| match open {
             OpenFinding::Gap(gap) => Some(gap.interval.to.lsn),
-            OpenFinding::Beginning(_) => None,
+            OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
         });
         let (confirmed, Some(found_at)) = (baseline.confirmed(), found_at.max()) else {
             return Ok(());
@@ -144,10 +149,14 @@ impl Witness {
         // session reports them.
         let unconfigured = self.tables.iter().filter(|oid| !fresh.tables.contains(oid));
         let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
+        let is_same_cluster = fresh.cluster.is_empty() || fresh.cluster == self.cluster;
         let mut next = Self {
             last: self.last.filter(|last| self.continues_in(closed, &fresh, last)),
             generation: self.generation + 1,
             partitions: self.partitions.clone(),
+            // In another cluster every topic has another id, and no event of before is there.
+            topics: if is_same_cluster { self.topics.clone() } else { BTreeMap::new() },
+            lost_topics: if is_same_cluster { self.lost_topics.clone() } else { Vec::new() },
             gaps: self.gaps.clone(),
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
@@ -174,15 +183,13 @@ impl Witness {
         self
     }
 
-    /// This record after a person has accepted that the pipeline began without a witness. Its
-    /// generation stays the same, so that it is combined with the records of a router that is
-    /// running now.
+    /// This record after a person has accepted something that stops nothing: that the pipeline
+    /// began without a witness, or that a topic is gone. Its generation stays the same, so that it
+    /// is combined with the records of a router that is running now.
     #[must_use]
-    pub fn accept_beginning(&self, by: &str, at: &str) -> Self {
+    pub fn accept_notes(&self, closed: &[OpenFinding], by: &str, at: &str) -> Self {
         let mut next = self.clone();
-        let beginning: Vec<OpenFinding> =
-            self.began_without.clone().map(OpenFinding::Beginning).into_iter().collect();
-        next.close(&beginning, by, at);
+        next.close(closed, by, at);
         next
     }
 
@@ -229,7 +236,7 @@ impl Witness {
     fn continues_in(&self, closed: &[OpenFinding], fresh: &Self, last: &LastTransaction) -> bool {
         let is_of_table = |open: &OpenFinding| match open {
             OpenFinding::Gap(gap) => gap.leaves_rows_out(),
-            OpenFinding::Beginning(_) => true,
+            OpenFinding::Beginning(_) | OpenFinding::Topic(_) => true,
         };
         (&self.history, &self.cluster) == (&fresh.history, &fresh.cluster)
             && (last.end_lsn..=self.position).contains(&fresh.position)
@@ -244,6 +251,7 @@ impl Witness {
         let is_closed = |open: &OpenFinding| closed.iter().any(|closed| closed.is_same(open));
         self.gaps.retain(|gap| !is_closed(&OpenFinding::Gap(gap.clone())));
         self.began_without.take_if(|mark| is_closed(&OpenFinding::Beginning(mark.clone())));
+        self.lost_topics.retain(|lost| !is_closed(&OpenFinding::Topic(lost.clone())));
         let accepted: Vec<Acceptance> =
             closed.iter().map(|open| open.accepted(by, at, self.generation)).collect();
         self.note_accepted(&accepted);
@@ -258,6 +266,7 @@ impl Witness {
             let name = OpenFinding::Beginning(mark.clone()).name();
             accepted.iter().any(|acceptance| acceptance.name() == name)
         });
+        self.drop_accepted_topics();
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }
     }
 

@@ -185,7 +185,7 @@ fn a_slot_older_than_the_recreated_publication_is_refused() {
 #[test]
 fn a_start_without_a_witness_is_accepted_beside_a_running_router() {
     let before = Witness { gaps: Vec::new(), ..before() };
-    let accepted = before.accept_beginning("ann", "now");
+    let accepted = before.accept_notes(&before.open_findings(), "ann", "now");
     assert_eq!((accepted.rank(), accepted.open_findings()), (before.rank(), vec![]));
     let later = Witness { position: Lsn::from_u64(50), ..before };
     for records in [[accepted.clone(), later.clone()], [later, accepted]] {

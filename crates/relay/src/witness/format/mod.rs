@@ -3,33 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
+use pgoutput::{Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
-use self::catalog::{PublicationText, RelationText};
+use self::{
+    catalog::{PublicationText, RelationText},
+    text::{MarkText, VERSION, lsn},
+    topics::{LostText, TopicText},
+};
 use super::{Acceptance, Former, LastTransaction, Recovered, Witness, record::PARTITIONS_MAX};
 use crate::{
     failure::{Case, Code, Failure, Name},
     held::{TableMark, TableVersion},
     routing::table::TableName,
-    source::{Catalog, Gap, History, Interval, Mark, ServerMoment},
+    source::{Catalog, Gap, History, Interval, ServerMoment},
 };
 
 mod catalog;
+mod text;
+mod topics;
 
-/// The format version that this router writes, and the only one that it reads.
-const VERSION: u32 = 1;
-
-/// A record that this router does not understand.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// It has another format version.
-    #[error("its format version is {0}, this router knows {VERSION}")]
-    Version(u32),
-    /// It is not a record of a router.
-    #[error("it is no witness of outbox-router: {0}")]
-    Malformed(String),
-}
+pub use text::Unreadable;
 
 #[derive(Serialize, Deserialize)]
 struct Versioned {
@@ -47,6 +41,10 @@ struct WitnessText {
     last: Option<LastText>,
     checked: Option<MarkText>,
     partitions: BTreeMap<String, i32>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    topics: BTreeMap<String, TopicText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lost_topics: Vec<LostText>,
     publication: Option<PublicationText>,
     relations: Vec<RelationText>,
     tables: Vec<u32>,
@@ -80,12 +78,6 @@ struct LastText {
     xid: u32,
     /// Microseconds since 2000-01-01, as in the replication protocol.
     committed_at: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct MarkText {
-    lsn: String,
-    at: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -166,6 +158,8 @@ impl Witness {
                 .take(PARTITIONS_MAX)
                 .map(|(topic, count)| (topic.clone(), *count))
                 .collect(),
+            topics: TopicText::all(&self.topics),
+            lost_topics: LostText::all(&self.lost_topics),
             publication: self.catalog.publication.as_ref().map(PublicationText::of),
             relations: RelationText::all(&self.catalog.relations),
             tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
@@ -204,6 +198,12 @@ impl Witness {
             last: text.last.map(LastText::read).transpose()?,
             checked: text.checked.map(MarkText::read).transpose()?,
             partitions: text.partitions,
+            topics: TopicText::read_all(text.topics),
+            lost_topics: text
+                .lost_topics
+                .into_iter()
+                .map(LostText::read)
+                .collect::<Result<_, _>>()?,
             catalog: Catalog {
                 publication: text.publication.map(PublicationText::read),
                 relations: text.relations.into_iter().map(RelationText::read).collect(),
@@ -229,10 +229,6 @@ impl Witness {
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
-}
-
-fn lsn(text: &str) -> Result<Lsn, Unreadable> {
-    text.parse().map_err(|_| Unreadable::Malformed(format!("{text:?} is no LSN")))
 }
 
 impl HeldText {
@@ -263,16 +259,6 @@ impl LastText {
             xid: Xid::from_u32(self.xid),
             committed_at: PgTimestamp::from_micros(self.committed_at),
         })
-    }
-}
-
-impl MarkText {
-    fn of(mark: &Mark) -> Self {
-        Self { lsn: mark.lsn.to_string(), at: mark.at.clone() }
-    }
-
-    fn read(self) -> Result<Mark, Unreadable> {
-        Ok(Mark { lsn: lsn(&self.lsn)?, at: self.at })
     }
 }
 
@@ -347,8 +333,13 @@ impl AcceptanceText {
 
 #[cfg(test)]
 mod tests {
+    use pgoutput::Lsn;
+
     use super::*;
-    use crate::source::samples;
+    use crate::{
+        source::{Mark, samples},
+        witness::{KnownTopic, LostTopic, TopicUuid},
+    };
 
     fn full() -> Witness {
         let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".into()) };
@@ -377,6 +368,16 @@ mod tests {
             }),
             checked: Some(mark(5)),
             partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
+            topics: BTreeMap::from([
+                ("a".to_owned(), KnownTopic { uuid: Some(TopicUuid::new("A")), changes: 0 }),
+                ("b".to_owned(), KnownTopic { uuid: None, changes: 3 }),
+            ]),
+            lost_topics: vec![LostTopic {
+                topic: "b".to_owned(),
+                was: TopicUuid::new("B"),
+                now: None,
+                noticed: mark(6),
+            }],
             catalog,
             tables: vec![Oid::from_u32(10)],
             added: BTreeMap::from([(10, Lsn::from_u64(9))]),

@@ -23,6 +23,7 @@ use crate::{
 
 mod gaps;
 mod reading;
+mod topics;
 mod unwritten;
 
 pub(crate) use reading::{OthersChange, StateTopicChange};
