@@ -59,7 +59,8 @@ fn busy_time_in(stats: &KernelStats) -> Duration {
     Duration::from_millis(ticks * 1000 / procfs::ticks_per_second())
 }
 
-/// Cores of the machine, whether or not this process may use them all: [`busy_time`] is that of all.
+/// Cores of the machine, whether or not this process may use them all: [`busy_time`] is that of
+/// all.
 pub(crate) fn cores() -> anyhow::Result<u32> {
     Ok(u32::try_from(KernelStats::current()?.cpu_time.len())?)
 }

@@ -184,10 +184,10 @@ impl ReplicationStream {
         }
     }
 
-    /// While no frames are wanted, or enough wait: reads the walsender's as far as there is room, so
-    /// that its life, and the end of the connection, are noticed; and of a backlog what comes next,
-    /// so that the server has sent a batch when it decodes another. Nothing is to be read where the
-    /// walsender's frames are shown.
+    /// While no frames are wanted, or enough wait: reads the walsender's as far as there is room,
+    /// so that its life, and the end of the connection, are noticed; and of a backlog what comes
+    /// next, so that the server has sent a batch when it decodes another. Nothing is to be read
+    /// where the walsender's frames are shown.
     ///
     /// # Errors
     /// A connection broke, or the server closed the walsender's.
