@@ -383,20 +383,25 @@ async fn a_gap_is_unready_at_once_and_names_its_interval() {
 #[tokio::test]
 async fn the_metrics_of_gaps_are_there_from_the_start() {
     let endpoint = start().await;
-    let expect = async |values: [u8; 3]| {
+    let expect = async |values: [u8; 4]| {
         let page = endpoint.get("/metrics").await;
-        let names = ["outbox_gaps_open", "outbox_gap_recorded", "outbox_witness_missing"];
+        let names = [
+            "outbox_gaps_open",
+            "outbox_gap_recorded",
+            "outbox_witness_missing",
+            "outbox_topics_lost",
+        ];
         for (name, value) in names.iter().zip(values) {
             let line = format!("\n{name}{{pipeline=\"shop\"}} {value}\n");
             assert!(page.contains(&line), "{line} in {page}");
         }
     };
-    expect([0, 0, 0]).await;
+    expect([0, 0, 0, 0]).await;
     let mark = Mark { lsn: Lsn::from_u64(0x100), at: None };
     let interval = Interval { from: Some(mark.clone()), to: mark.clone() };
     let gap = Gap::new(Failure::new(Code::SlotMissing, "gone"), interval);
     endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
-    expect([1, 0, 0]).await;
+    expect([1, 0, 0, 0]).await;
     let witness = |are_gaps_written, gaps, began_without| relay::WitnessReport {
         store: relay::witness::WitnessStore::Kafka,
         gaps,
@@ -408,14 +413,22 @@ async fn the_metrics_of_gaps_are_there_from_the_start() {
         endpoint.relay.send_modify(|report| report.snapshot.witness = witness);
     };
     set_witness(witness(false, vec![gap.clone()], None));
-    expect([1, 0, 0]).await;
+    expect([1, 0, 0, 0]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 503);
     set_witness(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
-    expect([2, 1, 1]).await;
+    expect([2, 1, 1, 0]).await;
     endpoint.monitor.send_modify(|report| report.gap = None);
     assert_eq!(endpoint.probe("/readyz").await.0, 503, "whoever found it");
-    set_witness(witness(true, Vec::new(), Some(mark)));
-    expect([0, 0, 1]).await;
+    set_witness(relay::WitnessReport {
+        lost_topics: vec![relay::witness::LostTopic {
+            topic: "orders".to_owned(),
+            was: relay::witness::TopicUuid::new("A"),
+            now: None,
+            noticed: mark.clone(),
+        }],
+        ..witness(true, Vec::new(), Some(mark))
+    });
+    expect([0, 0, 1, 1]).await;
     assert_eq!(endpoint.probe("/readyz").await.0, 200);
 }
 

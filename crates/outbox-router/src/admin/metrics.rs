@@ -128,6 +128,11 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
         "Whether the pipeline began without a witness, and no person has accepted that yet.",
         u64::from(witness.began_without.is_some()),
     );
+    page.gauge(
+        "outbox_topics_lost",
+        "Topics that were deleted with the records of this pipeline, until a person has accepted that.",
+        u64::try_from(witness.lost_topics.len()).unwrap_or(u64::MAX),
+    );
 }
 
 fn of_relay(page: &mut Page, snapshot: &Snapshot) {

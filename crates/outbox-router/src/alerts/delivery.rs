@@ -72,4 +72,17 @@ pub(super) const ALERTS: &[Alert] = &[
                       --apply` had written the witness, a state topic that was deleted, or another \
                       name, database or slot.",
     },
+    Alert {
+        name: "OutboxTopicLost",
+        expression: Expression::Same("max by (namespace, pipeline) (outbox_topics_lost) > 0"),
+        hold: 0,
+        severity: Severity::Warning,
+        summary: "{{ $value }} topics of pipeline {{ $labels.pipeline }} were deleted with their \
+                  records",
+        description: "A topic that this pipeline had produced to was deleted, perhaps made again \
+                      (K024): the events that it had are acknowledged, so no router sends them \
+                      again by itself. Later events flow. `outbox-router status` names the topic; \
+                      send again what the outbox tables still have with `outbox-router replay`, \
+                      then `outbox-router accept`.",
+    },
 ];

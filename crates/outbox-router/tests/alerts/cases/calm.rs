@@ -39,6 +39,7 @@ const SERIES: &[(&str, &str)] = &[
     (r#"outbox_gaps_open{pipeline="shop",instance="a"}"#, "0x240"),
     (r#"outbox_gaps_open{pipeline="shop",instance="b"}"#, "0x240"),
     (r#"outbox_witness_missing{pipeline="shop",instance="a"}"#, "0x240"),
+    (r#"outbox_topics_lost{pipeline="shop",instance="a"}"#, "0x240"),
     (r#"outbox_slot_bytes_behind{pipeline="shop",slot="s",instance="a"}"#, "0 1000 0 90000 0x236"),
     (r#"outbox_slot_bytes_behind{pipeline="shop",slot="s",instance="b"}"#, "0 0 7000 0x237"),
     (

@@ -116,4 +116,24 @@ pub(crate) const CASES: &[Case] = &[
             quiet("12m", "OutboxWitnessMissing"),
         ],
     },
+    Case {
+        name: "a topic was deleted with its records, and a person accepts that",
+        interval: "1m",
+        series: &[
+            (r#"outbox_topics_lost{pipeline="shop"}"#, "0x2 1x5 0x5"),
+            (r#"outbox_topics_lost{pipeline="other"}"#, "0x20"),
+        ],
+        checks: &[
+            quiet("2m", "OutboxTopicLost"),
+            fires(
+                "3m",
+                "OutboxTopicLost",
+                &[Fired(
+                    "severity=warning pipeline=shop",
+                    "1 topics of pipeline shop were deleted with their records",
+                )],
+            ),
+            quiet("12m", "OutboxTopicLost"),
+        ],
+    },
 ];
