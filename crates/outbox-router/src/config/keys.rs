@@ -197,7 +197,7 @@ tables! {
         /// pg_logical_slot_get_binary_changes on a temporary copy of the slot, which takes a second
         /// connection (max_wal_senders) and a free slot (max_replication_slots) meanwhile, and
         /// 96 MB of the server's memory. Small transactions then cost the server less. Where that
-        /// is refused: stream, as the walsender sends it.
+        /// is refused, and without kafka.state_topic: stream, as the walsender sends it.
         backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }
 

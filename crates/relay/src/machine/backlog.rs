@@ -1,5 +1,10 @@
 //! How a session reads the backlog that it begins with: as a stream, or by SQL, which costs the
 //! server less ([`BacklogFrom`]). Where reading by SQL has failed, the stream is certain to go on.
+//!
+//! Status updates go to the walsender, on another connection than the one that is read by SQL. If
+//! the network drops that one alone, more is read and delivered for seconds while no update
+//! arrives; after a crash in that time, the slot would send more than the window again. The witness
+//! says what was delivered. So without a state topic nothing is read by SQL.
 
 use std::time::Duration;
 
@@ -8,6 +13,7 @@ use pgoutput::Lsn;
 use crate::{
     backlog::{BacklogFrom, BacklogSettings},
     clock::Moment,
+    protocol::WitnessSettings,
     source::{SlotReading, bytes_between},
 };
 
@@ -22,8 +28,9 @@ pub(super) struct BacklogChoice {
 }
 
 impl BacklogChoice {
-    pub(super) const fn new(settings: BacklogSettings) -> Self {
-        Self { settings, not_before: None }
+    pub(super) fn new(settings: BacklogSettings, witness: Option<&WitnessSettings>) -> Self {
+        let from = witness.map_or(BacklogFrom::Stream, |_| settings.from);
+        Self { settings: BacklogSettings { from, ..settings }, not_before: None }
     }
 
     /// Reading by SQL has failed.
@@ -52,7 +59,9 @@ mod tests {
     #[test]
     fn a_long_backlog_is_read_by_sql_unless_that_has_just_failed() {
         let settings = BacklogSettings::of(BacklogFrom::Sql);
-        let (start, mut choice) = (Moment::default(), BacklogChoice::new(settings));
+        let witness = samples::witness_settings();
+        let of = |settings, witness| BacklogChoice::new(settings, witness);
+        let (start, mut choice) = (Moment::default(), of(settings, Some(&witness)));
         let mut reading = Source::of("outbox", 1, &[]).slot_reading();
         reading.slot = Some(samples::slot());
         assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Sql);
@@ -60,8 +69,10 @@ mod tests {
         assert_eq!(choice.choose(Some(&reading), start), BacklogFrom::Stream);
         let later = start + AFTER_FAILURE;
         assert_eq!(choice.choose(Some(&reading), later), BacklogFrom::Sql);
-        let never = BacklogChoice::new(BacklogSettings::of(BacklogFrom::Stream));
+        let never = of(BacklogSettings::of(BacklogFrom::Stream), Some(&witness));
         assert_eq!(never.choose(Some(&reading), start), BacklogFrom::Stream);
+        let without_state_topic = of(settings, None);
+        assert_eq!(without_state_topic.choose(Some(&reading), start), BacklogFrom::Stream);
         assert_eq!(choice.choose(None, later), BacklogFrom::Stream);
         let end = reading.slot.as_ref().unwrap().current_wal_lsn;
         let near = Lsn::from_u64(end.as_u64() - settings.long_bytes + 1);

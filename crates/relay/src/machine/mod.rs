@@ -51,6 +51,7 @@ use crate::{
 };
 use attempt::Attempt;
 use back_pressure::BackPressure;
+use backlog::BacklogChoice;
 use failure_history::FailureHistory;
 use lost_stream::Leaving;
 use sink::SinkState;
@@ -140,7 +141,7 @@ pub struct Relay {
     /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
     shutdown_limit: Duration,
-    backlog: backlog::BacklogChoice,
+    backlog: BacklogChoice,
     on_failed: OnFailed,
     phase: Phase,
     /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
@@ -213,7 +214,7 @@ impl Relay {
         let RelaySettings { outboxes, window, row_bytes, timing, held, .. } = settings;
         let RelaySettings { slot, publication, witness, shutdown_limit, on_failed, seed, .. } =
             settings;
-        let backlog = settings.backlog;
+        let backlog = BacklogChoice::new(settings.backlog, witness.as_ref());
         let state_topic = witness.as_ref().map(|witness| witness.topic.clone());
         let keeper = Keeper::new(witness);
         Self {
@@ -228,7 +229,7 @@ impl Relay {
             other_server_gap: None,
             pinned: None,
             shutdown_limit,
-            backlog: backlog::BacklogChoice::new(backlog),
+            backlog,
             on_failed,
             phase: Phase::Waiting { until: at },
             sink: SinkState::new(seed),

@@ -61,12 +61,12 @@ impl Session {
         self.feedback.is_owed()
     }
 
-    /// Part of a frame arrived, so the server is alive.
     /// From now on frames come from here.
     pub(crate) fn frames_come_from(&mut self, frames: BacklogFrom) {
         self.feedback.frames_come_from(frames);
     }
 
+    /// Part of a frame arrived, so the server is alive.
     pub(crate) fn received_from_server(&mut self, now: Now) {
         self.feedback.received(now.at);
     }

@@ -9,12 +9,20 @@ use crate::{
     backlog::{BacklogFrom, BacklogSettings},
     held::HeldSettings,
     progress::{Timing, Window},
-    protocol::{OnFailed, RelaySettings},
-    routing::{OutboxTable, Outboxes, TableName},
+    protocol::{OnFailed, RelaySettings, WitnessSettings},
+    routing::{OutboxTable, Outboxes, TableName, TopicName},
     source::{SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
     telemetry::{HeldReport, OtherTopics, Reconnects, RowsIgnored, Snapshot, WitnessReport},
+    witness::WitnessKey,
 };
+
+/// Where the witness is kept, of the first process.
+pub fn witness_settings() -> WitnessSettings {
+    let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let topic = TopicName::new("t").expect("a topic's name");
+    WitnessSettings { key, process: "0".to_owned(), topic }
+}
 
 /// One table, `public.outbox`, without a state topic, within the limits that the product has by
 /// default. The server may be silent for a minute.

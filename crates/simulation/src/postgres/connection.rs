@@ -24,6 +24,8 @@ pub struct SimulatedConnection {
     pub(super) sent_relation: Option<(usize, OutboxName)>,
     /// What is read by SQL first; `None` once all of it was read.
     pub backlog: Option<SimulatedBacklog>,
+    /// Whether there was such a backlog.
+    pub has_read_by_sql: bool,
     /// Whether the walsender has sent anything meanwhile that the router has not noticed.
     pub was_heard: bool,
     /// Messages that were sent and not read.
@@ -58,6 +60,7 @@ impl SimulatedConnection {
             next,
             sent_relation: None,
             backlog: None,
+            has_read_by_sql: false,
             was_heard: false,
             wire: VecDeque::new(),
             has_walsender: true,

@@ -183,6 +183,7 @@ impl SimulatedPostgres {
         let mut connection = SimulatedConnection::new(id, router, next, at);
         if let Some(reads) = reads {
             connection.next = self.history.transactions.len();
+            connection.has_read_by_sql = true;
             connection.backlog = Some(SimulatedBacklog {
                 next,
                 until: connection.next,

@@ -145,7 +145,9 @@ impl World {
         // Without a witness that was kept all the time, what was confirmed before a crash, or in a
         // status update that was lost, may be sent again.
         let known = match covered {
-            Some(_) if is_kept => self.late_witness_position,
+            Some(_) if is_kept && has_last => self.late_witness_position,
+            // So is what was delivered by SQL while no update arrived.
+            Some(_) if is_kept => self.late_witness_position.max(self.lost_beside_sql),
             Some(_) | None => {
                 let confirmed_before = self.server.highest_confirmed.max(self.lost_status_update);
                 confirmed_before

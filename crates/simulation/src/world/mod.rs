@@ -60,6 +60,8 @@ pub struct World {
     discarded_wal_end: u64,
     /// The highest position in a status update that its connection lost.
     lost_status_update: u64,
+    /// The same, of connections whose backlog was read by SQL: more than a window can lie behind it.
+    lost_beside_sql: u64,
     /// The highest position that was written to the state topic by a router after it lost the slot.
     late_witness_position: u64,
     /// Whether the state topic was ever deleted.
@@ -113,6 +115,7 @@ impl World {
             repairs: Vec::new(),
             discarded_wal_end: 0,
             lost_status_update: 0,
+            lost_beside_sql: 0,
             late_witness_position: 0,
             is_state_topic_lost: false,
             refused_event: None,

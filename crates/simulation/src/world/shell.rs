@@ -162,6 +162,9 @@ impl World {
         let arrives =
             self.server.connection(id).filter(|one| one.has_walsender && !one.is_black_holed);
         let Some(connection) = arrives else {
+            if self.server.connection(id).is_some_and(|one| one.has_read_by_sql) {
+                self.lost_beside_sql = self.lost_beside_sql.max(flush);
+            }
             self.lost_status_update = self.lost_status_update.max(flush);
             self.checker.note_status_update(session, flush);
             return;

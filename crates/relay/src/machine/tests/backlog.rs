@@ -3,6 +3,7 @@
 use pgoutput::ReplyRequest;
 
 use super::*;
+use crate::StateTopicRead;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,11 +41,17 @@ fn the_frames_of_a_stream_are_the_sign_of_life() {
 
 #[test]
 fn a_backlog_that_cannot_be_read_by_sql_is_read_as_a_stream() {
-    let mut script =
-        Script::new(RelaySettings { backlog: BacklogSettings::of(BacklogFrom::Sql), ..settings() });
+    let mut script = Script::new(RelaySettings {
+        backlog: BacklogSettings::of(BacklogFrom::Sql),
+        witness: Some(samples::witness_settings()),
+        ..settings()
+    });
     let asked = |script: &mut Script| {
         script.run_for(Duration::from_secs(40));
-        assert!(script.actions().contains(&Action::Connect));
+        let Some(Action::ReadStateTopic(number)) = script.actions().pop() else { panic!() };
+        let nothing = StateTopicRead { cluster: "c".into(), records: Vec::new() };
+        script.handle(Input::StateTopic(number, Ok(nothing)));
+        assert_eq!(script.actions(), [Action::Connect]);
         for action in [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None)] {
             let answer = script.source.answer(&action).unwrap();
             script.handle(answer);

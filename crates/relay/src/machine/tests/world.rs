@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     HeldSettings, StateTopicRead, WitnessSettings,
     protocol::StateTopicRecord,
-    witness::{Witness, WitnessKey, combine},
+    witness::{Witness, combine},
 };
 
 /// See the module's documentation.
@@ -20,9 +20,8 @@ pub(super) struct World {
 }
 
 fn with_witness(process: u32, held: HeldSettings) -> RelaySettings {
-    let key = WitnessKey { name: "n".into(), database: "d".into(), slot: "s".into() };
-    let topic = TopicName::new("t").unwrap();
-    let witness = Some(WitnessSettings { key, process: process.to_string(), topic });
+    let process = process.to_string();
+    let witness = Some(WitnessSettings { process, ..samples::witness_settings() });
     RelaySettings { witness, held, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 

@@ -150,6 +150,7 @@ impl World {
         let end = self.server.history.end_of_wal;
         self.checker.truncate_history(&self.server.history);
         self.lost_status_update = self.lost_status_update.min(end);
+        self.lost_beside_sql = self.lost_beside_sql.min(end);
         self.late_witness_position = self.late_witness_position.min(end);
         self.refused_event = None;
     }
