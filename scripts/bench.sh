@@ -17,9 +17,9 @@
 # unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router
 # given by --binary is not built, and two of them are compared with each other, in alternating runs.
 # Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
-# build directory) and to DIR as SVG. Each run of draining says what it was: congestion control, mean
-# segment size, how the backlog was read, and which limit held (docs/performance.md, "What a run
-# was"). Targets that this machine cannot show are marked as not measurable.
+# build directory) and to DIR as SVG. Each run of draining says what it was: congestion control,
+# mean segment size, how the backlog was read, and which limit held (docs/performance.md, "What a
+# run was"). Targets that this machine cannot show are marked as not measurable.
 # With --peers, Debezium on Kafka Connect and go-pq-cdc-kafka take part in draining and latency; the
 # latter is left out where Go or its modules are missing. With --congestion, which needs root, the
 # machine's net.ipv4.tcp_congestion_control is changed during the runs; in a network namespace only

@@ -3,8 +3,8 @@
 #
 #   scripts/go-pq-cdc.sh
 #
-# Built by Go 1.25 or newer from crates/bench/go-pq-cdc, with the modules that its go.mod names, into
-# the cache directory (fetching.sh says where that is). Where the module proxy does not have
+# Built by Go 1.25 or newer from crates/bench/go-pq-cdc, with the modules that its go.mod names,
+# into the cache directory (fetching.sh says where that is). Where the module proxy does not have
 # Trendyol's modules, set OUTBOX_GO_PQ_CDC_SOURCES to a directory with checkouts of both:
 # go-pq-cdc-kafka and go-pq-cdc. Only scripts/bench.sh --peers needs it. Progress goes to standard
 # error.

@@ -60,7 +60,8 @@ pub struct World {
     discarded_wal_end: u64,
     /// The highest position in a status update that its connection lost.
     lost_status_update: u64,
-    /// The same, of connections whose backlog was read by SQL: more than a window can lie behind it.
+    /// The same, of connections whose backlog was read by SQL: more than a window can lie before
+    /// it.
     lost_beside_sql: u64,
     /// The highest position that was written to the state topic by a router after it lost the slot.
     late_witness_position: u64,
