@@ -538,6 +538,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "positions": {
                 "received": "1/300", "acked": "1/200", "confirmed": "1/100", "holder_pid": null,
+                "backlog_by_sql_until": null,
             },
             "window": {
                 "events": 42, "bytes": 4200, "unacked_events": 40, "waiting_for_ack_seconds": null,

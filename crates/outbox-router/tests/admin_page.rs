@@ -70,8 +70,15 @@ async fn page_and_document_have_the_same_verdict() {
         serde_json::from_str(&endpoint.get("/status.json").await).unwrap();
     assert_eq!(status["verdict"]["word"], "blocked");
     assert!(page.contains("<h1>BLOCKED</h1>") && page.contains("No broker (K001)"), "{page}");
-    let hint = status["verdict"]["to_do"][0]["hint"].as_str().unwrap();
-    assert!(page.contains(hint), "{hint}: {page}");
+    // The page shows each command in a box of its own, and the prose around it.
+    let to_do = &status["verdict"]["to_do"][0];
+    let commands = to_do["commands"].as_array().unwrap();
+    assert_eq!(commands.len(), 1, "{to_do}");
+    let command = commands[0].as_str().unwrap();
+    let (prose, _) = to_do["hint"].as_str().unwrap().split_once(command).unwrap();
+    for shown in [command, prose.trim_end()] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
 }
 
 /// The connection would be cut after ten seconds, and the browser's console would say so.
