@@ -137,6 +137,14 @@ async fn the_page_is_small_strict_and_fits_a_phone() {
         println!("page and first contentful paint after {times} ms");
         browser.open(&url(&fixture)).await.unwrap();
     }
+    // What this browser needs on this machine for a page that is one word.
+    for _ in 0..5 {
+        browser.open("data:text/html,<p>one</p>").await.unwrap();
+        browser.wait("a paint", &format!("Array.isArray({times})")).await.unwrap();
+        println!("a page of one word after {} ms", browser.evaluate(times).await.unwrap());
+    }
+    browser.open(&url(&fixture)).await.unwrap();
+    browser.wait("events", "document.querySelector('#topics td.number') !== null").await.unwrap();
     println!("{bytes} bytes in all");
     assert!(bytes < 100_000, "{bytes} bytes");
 
