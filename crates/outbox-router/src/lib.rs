@@ -42,5 +42,6 @@ pub mod shell;
 pub mod status;
 pub mod tap;
 pub mod telemetry;
+mod timestamp;
 mod warning;
 mod wording;

@@ -1,9 +1,11 @@
 //! The only source of the core's time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use relay::{Moment, Now, PgTimestamp};
+use relay::{Moment, Now};
 use tokio::time::Instant;
+
+use crate::timestamp::timestamp;
 
 /// The monotonic clock's origin, from which the core's [`Moment`]s count.
 #[derive(Debug, Clone, Copy)]
@@ -19,9 +21,8 @@ impl Clock {
 
     /// The monotonic time and the wall-clock time.
     pub fn now(&self) -> Now {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let micros = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
-        Now { at: Moment::new(self.origin.elapsed()), wall: PgTimestamp::from_unix_micros(micros) }
+        let wall = timestamp(SystemTime::now());
+        Now { at: Moment::new(self.origin.elapsed()), wall }
     }
 
     /// Converts a moment of the core into tokio's time, for a timer.

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use relay::{PgTimestamp, wording::utc};
+use relay::wording::utc;
 
-use crate::{admin::epoch::epoch, wording};
+use crate::{timestamp::timestamp, wording};
 
 /// The whole part; what is no positive number is 0.
 pub(super) fn whole(number: f64) -> u64 {
@@ -51,8 +51,7 @@ pub(super) fn bytes_rate(per_second: f64) -> String {
 
 /// The time of day, with the date where that is not today's.
 pub(super) fn time(at: SystemTime, now: SystemTime) -> String {
-    let micros = |time| i64::try_from(epoch(time).as_micros()).unwrap_or(i64::MAX);
-    let text = |time| utc(PgTimestamp::from_unix_micros(micros(time))).unwrap_or_default();
+    let text = |time| utc(timestamp(time)).unwrap_or_default();
     let (at, now) = (text(at), text(now));
     let (date, clock) = at.split_once('T').unwrap_or_default();
     let clock = clock.trim_end_matches('Z');

@@ -1,8 +1,8 @@
 //! Reads a backlog by SQL, in place of the walsender.
 //!
 //! A walsender sends each message by itself, so a backlog of small transactions costs it, and us,
-//! a packet for each. A backend that answers COPY fills its buffer first, and needs a third of the
-//! time for the same messages (docs/performance-log.md has the figures). They come from
+//! a packet for each. A backend that answers COPY fills its buffer first, and needs less time for
+//! the same messages (docs/performance-log.md has the figures). They come from
 //! `pg_logical_slot_get_binary_changes` on a temporary copy of the slot, in batches, up to a
 //! position at which the walsender, which holds the slot meanwhile, has begun: START_REPLICATION
 //! with a position past the slot's own sends the transactions whose commit record starts at it or
@@ -28,6 +28,7 @@ use super::frames::Head;
 use super::link::{Fill, Link};
 use super::reply::Reply;
 use super::{ProtocolError, ServerMessage};
+use crate::timestamp::timestamp;
 
 const DOING: &str = "reading a backlog by SQL";
 
@@ -254,9 +255,7 @@ impl Backlog {
     }
 
     fn note_time(&mut self) {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let micros = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
-        self.read_at = PgTimestamp::from_unix_micros(micros);
+        self.read_at = timestamp(SystemTime::now());
     }
 }
 
