@@ -75,7 +75,7 @@ impl Source {
         history: &History,
     ) -> Result<Backlog, Failure> {
         let options = Options { read_buffer: READ_AHEAD, ..self.options(encoding) };
-        let mut connection = self.connect_again_with(options, history).await?;
+        let mut connection = self.connect_again(options, history).await?;
         for setting in SETTINGS {
             // The last two are unknown before PostgreSQL 14.
             let _set = connection.query("the limits of a session", setting).await;

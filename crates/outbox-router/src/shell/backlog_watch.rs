@@ -8,9 +8,9 @@ use tokio::time::Instant;
 /// takes nothing for this long, the batch is given up, and what is left is read anew.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The server takes no longer than this for a batch that is as large as [`BATCH`] allows. So behind
-/// a longer silence there is a larger transaction, of which it would keep the whole: the walsender
-/// sends that as it decodes it.
+/// The server takes no longer than this for a batch within its limits. So behind a longer silence
+/// there is a larger transaction, of which it would keep the whole: the walsender sends that as it
+/// decodes it.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Watches a backlog that is read by SQL; no other limit ends it.

@@ -154,7 +154,7 @@ impl Source {
     }
 
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {
-        let mut connection = self.connect(ClientEncoding::Utf8).await?;
+        let mut connection = self.connect(self.options(ClientEncoding::Utf8)).await?;
         // Statements name system objects without their schema.
         connection.rows("search_path", "set search_path = pg_catalog").await?;
         let ServerSettings { version, encoding, backend_pid } =
@@ -172,18 +172,10 @@ impl Source {
     /// Connects once more to the server that was checked.
     pub(super) async fn connect_again(
         &self,
-        client_encoding: ClientEncoding,
-        history: &History,
-    ) -> Result<ReplicationConnection, Failure> {
-        self.connect_again_with(self.options(client_encoding), history).await
-    }
-
-    pub(super) async fn connect_again_with(
-        &self,
         options: Options,
         history: &History,
     ) -> Result<ReplicationConnection, Failure> {
-        let mut connection = self.connect_with(options).await?;
+        let mut connection = self.connect(options).await?;
         if identify(&mut connection).await?.0 != *history {
             let what = "another server answers than a moment ago, or it was promoted";
             return Err(Failure::new(Code::ServerUnreachable, what));
@@ -202,14 +194,7 @@ impl Source {
         }
     }
 
-    pub(super) async fn connect(
-        &self,
-        client_encoding: ClientEncoding,
-    ) -> Result<ReplicationConnection, Failure> {
-        self.connect_with(self.options(client_encoding)).await
-    }
-
-    async fn connect_with(&self, options: Options) -> Result<ReplicationConnection, Failure> {
+    pub(super) async fn connect(&self, options: Options) -> Result<ReplicationConnection, Failure> {
         let conninfo = &self.endpoint.conninfo;
         ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
             let failure = connect_failure(error);
@@ -310,7 +295,7 @@ impl Postgres for Source {
                 BacklogFrom::Stream => None,
                 BacklogFrom::Sql => self.backlog(encoding, &history).await,
             };
-            let connection = self.connect_again(encoding, &history).await?;
+            let connection = self.connect_again(self.options(encoding), &history).await?;
             let publications = [self.publication.as_str()];
             let started = match backlog {
                 None => connection.start_replication(&self.slot, &publications).await,

@@ -36,8 +36,8 @@ impl Source {
         let slot = slot_checks::suitable(&self.slot, &reading.slot_reading)?;
         let begins_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
         // No SQL on tables may run on the connection that streams; see `Source::start`.
-        let encoding = client_encoding(&reading.server);
-        let mut connection = self.connect_again(encoding, &reading.server.history).await?;
+        let options = self.options(client_encoding(&reading.server));
+        let mut connection = self.connect_again(options, &reading.server.history).await?;
         be_patient(&mut connection).await?;
         let copy = self.copied(&mut connection).await?;
         let publications = [self.publication.as_str()];

@@ -47,7 +47,7 @@ impl Source {
     /// # Errors
     /// The server cannot be reached, or refuses the role.
     pub(crate) async fn slot_creator(&self) -> Result<SlotCreator, Failure> {
-        let mut connection = self.connect(ClientEncoding::Utf8).await?;
+        let mut connection = self.connect(self.options(ClientEncoding::Utf8)).await?;
         be_patient(&mut connection).await?;
         let (slot, publication) = (self.slot.clone(), self.publication.clone());
         Ok(SlotCreator { connection, slot, publication })

@@ -132,11 +132,7 @@ impl Fixture {
         let relay = Relay::new(settings, clock.now().at);
         let snapshot = relay.snapshot(clock.now().at);
         let (monitor, events) = mpsc::channel(16);
-        let (reports, seen) = watch::channel(RelayReport {
-            snapshot,
-            backlog_until: None,
-            published_at: Instant::now(),
-        });
+        let (reports, seen) = watch::channel(RelayReport::initial(snapshot, Instant::now()));
         let (stop, stopping) = watch::channel(Running::On);
         // Without its other end nobody listens.
         let (_, tap) = tap::taps(TapShows::Metadata);
