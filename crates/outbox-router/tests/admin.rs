@@ -211,11 +211,10 @@ async fn every_series_exists_before_anything_was_read() {
     let endpoint = start().await;
     let full = endpoint.get("/metrics").await;
     endpoint.monitor.send_replace(MonitorReport::initial(Instant::now()));
-    endpoint.relay.send_replace(RelayReport {
-        backlog_until: None,
-        snapshot: relay::testing::samples::empty_snapshot(State::Starting),
-        published_at: Instant::now(),
-    });
+    endpoint.relay.send_replace(RelayReport::initial(
+        relay::testing::samples::empty_snapshot(State::Starting),
+        Instant::now(),
+    ));
     let empty = endpoint.get("/metrics").await;
     let series = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -339,11 +338,7 @@ async fn liveness_depends_only_on_whether_the_routers_own_tasks_run() {
     endpoint.monitor.send_modify(|report| report.slot = ObservedSlot::Unknown);
     assert_eq!(endpoint.probe("/livez").await.0, 200);
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
-    endpoint.relay.send_replace(RelayReport {
-        snapshot: snapshot(State::Streaming),
-        backlog_until: None,
-        published_at: long_ago,
-    });
+    endpoint.relay.send_replace(RelayReport::initial(snapshot(State::Streaming), long_ago));
     let (code, body) = endpoint.probe("/livez").await;
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("stale")));
     assert_eq!(endpoint.probe("/readyz").await.0, 503);

@@ -114,11 +114,7 @@ async fn verbose_lists_every_check_as_text() {
     assert_eq!(page("/livez?verbose").await.0, 200);
 
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
-    endpoint.relay.send_replace(RelayReport {
-        snapshot: snapshot(State::Streaming),
-        backlog_until: None,
-        published_at: long_ago,
-    });
+    endpoint.relay.send_replace(RelayReport::initial(snapshot(State::Streaming), long_ago));
     let (code, _, body) = page("/livez?verbose").await;
     assert_eq!(code, 503);
     assert!(body.starts_with("[-]relay failed: stale the streaming task has reported"), "{body}");

@@ -29,11 +29,7 @@ fn view(settings: &AdminSettings, state: State) -> View<'_> {
     let config = crate::config::Config::default();
     View {
         settings,
-        relay: RelayReport {
-            snapshot: samples::snapshot(state),
-            backlog_until: None,
-            published_at: now,
-        },
+        relay: RelayReport::initial(samples::snapshot(state), now),
         monitor,
         observed: Observed::begin(now),
         retention: RetentionReport::initial(

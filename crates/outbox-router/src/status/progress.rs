@@ -184,7 +184,7 @@ mod tests {
             let snapshot = snapshot(State::Streaming);
             let mut pipeline = Self {
                 progress: Progress::begin(now),
-                relay: RelayReport { snapshot, backlog_until: None, published_at: now },
+                relay: RelayReport::initial(snapshot, now),
                 monitor,
                 now,
             };

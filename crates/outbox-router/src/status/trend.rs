@@ -175,7 +175,7 @@ mod tests {
             snapshot.topics = vec![TopicTotals { name, acked: 0, latencies: Latencies::default() }];
             Self {
                 trend: Trend::begin(now),
-                relay: RelayReport { snapshot, backlog_until: None, published_at: now },
+                relay: RelayReport::initial(snapshot, now),
                 monitor: MonitorReport::initial(now),
                 begin: now,
                 now,

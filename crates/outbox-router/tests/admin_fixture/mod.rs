@@ -88,11 +88,8 @@ fn serve_on(
         hosts: vec!["admin".to_owned()],
         window: Window { events: 20_000, bytes: 32 << 20 },
     };
-    let (relay, relay_seen) = watch::channel(RelayReport {
-        snapshot: snapshot(State::Streaming),
-        backlog_until: None,
-        published_at: Instant::now(),
-    });
+    let (relay, relay_seen) =
+        watch::channel(RelayReport::initial(snapshot(State::Streaming), Instant::now()));
     let (monitor, monitor_seen) = watch::channel(report());
     let (_retention, retention_seen) = watch::channel(removed());
     let (observed, observed_seen) = watch::channel(Observed::begin(Instant::now()));

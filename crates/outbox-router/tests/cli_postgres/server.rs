@@ -249,9 +249,15 @@ pub(crate) async fn run_command_for(
     answer: &str,
 ) -> CommandOutput {
     let url = format!("postgres.url={url}");
-    let head = ["outbox-router", "--config", "/dev/null", "--set", &url];
-    let head = head.iter().chain(&["--set", "kafka.state_topic="]);
-    let cli = Cli::read(head.chain(line)).expect("a command line");
+    let head = ["--config", "/dev/null", "--set", &url, "--set", "kafka.state_topic="];
+    let line: Vec<String> = head.iter().chain(line).map(ToString::to_string).collect();
+    run_line(audience, &line, answer).await
+}
+
+/// Types a line after the program's name.
+pub(crate) async fn run_line(audience: Audience, line: &[String], answer: &str) -> CommandOutput {
+    let program = std::iter::once("outbox-router");
+    let cli = Cli::read(program.chain(line.iter().map(String::as_str))).expect("a command line");
     let environment = Environment::default();
     let config = cli::load_config(&cli, &environment).expect("a configuration");
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -86,11 +86,8 @@ impl MonitorFixture {
     ) -> Self {
         let (events_out, events) = mpsc::channel(4);
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
-        let (relay, relay_seen) = watch::channel(RelayReport {
-            snapshot: empty_snapshot(state),
-            backlog_until: None,
-            published_at: Instant::now(),
-        });
+        let (relay, relay_seen) =
+            watch::channel(RelayReport::initial(empty_snapshot(state), Instant::now()));
         let channels = Channels { relay: relay_seen, events: events_out, report: report_out };
         let task = tokio::spawn(run(settings, connector, channels));
         Self { events, report, relay, task }

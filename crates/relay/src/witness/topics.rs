@@ -95,18 +95,13 @@ impl Witness {
     fn unused_position(&self) -> Lsn {
         let is_used = |lsn: Lsn| {
             self.lost_topics.iter().any(|lost| lost.noticed.lsn == lsn)
-                || self
-                    .accepted
-                    .iter()
-                    .any(|one| one.lsn == lsn && one.code == Code::TopicLost.as_str())
+                || self.accepted.iter().any(|one| is_of_topic_at(one, lsn))
         };
         let first = self.position.as_u64();
-        let names = (0..=self.lost_topics.len() + self.accepted.len()).scan(first, |next, _| {
-            let lsn = Lsn::from_u64(*next);
-            *next = next.saturating_add(1);
-            Some(lsn)
-        });
-        names.into_iter().find(|lsn| !is_used(*lsn)).unwrap_or(self.position)
+        // One more than there are names, so that one of them is not used.
+        let count = self.lost_topics.len() + self.accepted.len() + 1;
+        let mut places = (first..=u64::MAX).take(count).map(Lsn::from_u64);
+        places.find(|lsn| !is_used(*lsn)).unwrap_or(self.position)
     }
 
     /// Takes over what another record of the same generation knows of topics.
@@ -132,12 +127,14 @@ impl Witness {
     /// Removes notes that a person has accepted.
     pub(super) fn drop_accepted_topics(&mut self) {
         let accepted = &self.accepted;
-        self.lost_topics.retain(|lost| !accepted.iter().any(|one| is_closed_by(lost, one)));
+        self.lost_topics
+            .retain(|lost| !accepted.iter().any(|one| is_of_topic_at(one, lost.noticed.lsn)));
     }
 }
 
-fn is_closed_by(lost: &LostTopic, acceptance: &Acceptance) -> bool {
-    acceptance.code == Code::TopicLost.as_str() && acceptance.lsn == lost.noticed.lsn
+/// Whether this accepted the lost topic that was noticed there.
+fn is_of_topic_at(acceptance: &Acceptance, noticed: Lsn) -> bool {
+    acceptance.code == Code::TopicLost.as_str() && acceptance.lsn == noticed
 }
 
 #[cfg(test)]

@@ -72,11 +72,7 @@ impl Router {
             waits: None,
             abandoned: 0,
         };
-        let relay = RelayReport {
-            snapshot: self.snapshot.clone(),
-            backlog_until: None,
-            published_at: self.published_at,
-        };
+        let relay = RelayReport::initial(self.snapshot.clone(), self.published_at);
         let view = View {
             settings: &self.settings,
             relay,
@@ -92,8 +88,7 @@ impl Router {
     /// Looks once, as the observer does.
     fn observe(&mut self, now: Instant) {
         let limits = Limits { thresholds: self.settings.thresholds, window: self.settings.window };
-        let relay =
-            RelayReport { snapshot: self.snapshot.clone(), backlog_until: None, published_at: now };
+        let relay = RelayReport::initial(self.snapshot.clone(), now);
         let facts = Facts::of(&relay, &self.monitor, limits, now);
         self.observed.trend.observe(&facts, now);
         let verdict = Verdict::of(&facts, Duration::ZERO);

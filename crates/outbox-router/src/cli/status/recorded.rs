@@ -136,6 +136,12 @@ impl AcceptedEntry {
     }
 }
 
+/// Whether events flow while this is open: the pipeline began without a witness, or a topic is
+/// lost.
+pub(super) fn stops_nothing(code: &str) -> bool {
+    [Code::WitnessMissing, Code::TopicLost].map(Code::as_str).contains(&code)
+}
+
 impl OpenEntry {
     pub(super) fn code(&self) -> &str {
         self.name.split('@').next().unwrap_or_default()

@@ -4,7 +4,12 @@
 use relay::{Class, Code};
 
 use super::{
-    finding::Finding, reading::read, recorded::AtRisk, router, sample::is_lost, verdict::judge,
+    finding::Finding,
+    reading::read,
+    recorded::{AtRisk, stops_nothing},
+    router,
+    sample::is_lost,
+    verdict::judge,
 };
 use crate::{
     cli::{TaskError, connect::Access},
@@ -96,11 +101,8 @@ pub(in crate::cli) async fn summary(
         Some(_) => Flow::Running,
     };
     let class = |finding: &Finding| finding.code.as_deref().and_then(Code::parse).map(Code::class);
-    // Without a witness events flow, and so they do where a topic is lost.
-    let stops = |finding: &&Finding| {
-        let stops_nothing = [Code::WitnessMissing, Code::TopicLost].map(Code::as_str);
-        finding.stops && !finding.code.as_deref().is_some_and(|code| stops_nothing.contains(&code))
-    };
+    let stops =
+        |finding: &&Finding| finding.stops && !finding.code.as_deref().is_some_and(stops_nothing);
     let leaves_out = |finding: &&Finding| class(finding) == Some(Class::Gap);
     let first = verdict.findings.iter().find(stops).map(Why::of);
     let left_out = verdict.findings.iter().find(leaves_out).map(Why::of);

@@ -7,7 +7,7 @@ use super::{
     blame::{self, BlameLine, Who},
     finding::Finding,
     reading::StatusReading,
-    recorded::{OpenEntry, Recorded},
+    recorded::{OpenEntry, Recorded, stops_nothing},
     router,
     sample::{SlotSample, is_lost},
 };
@@ -172,9 +172,7 @@ fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> F
         let message = format!("{unread}: the router is {}", doing.message);
         return Finding { message, ..doing };
     }
-    let is_gap = |open: &OpenEntry| {
-        ![Code::WitnessMissing, Code::TopicLost].map(Code::as_str).contains(&open.code())
-    };
+    let is_gap = |open: &OpenEntry| !stops_nothing(open.code());
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
         "`outbox-router run`; it continues when what is open was recovered or accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {

@@ -58,7 +58,7 @@ mod tests {
 
     fn report(baseline: Option<Arc<Baseline>>) -> RelayReport {
         let snapshot = Snapshot { baseline, ..snapshot(State::Streaming) };
-        RelayReport { snapshot, backlog_until: None, published_at: Instant::now() }
+        RelayReport::initial(snapshot, Instant::now())
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ fn seen(slot: SlotHealth) -> MonitorReport {
 }
 
 fn judged_after(snapshot: Snapshot, monitor: &MonitorReport, stands: Duration) -> Verdict {
-    let relay = RelayReport { snapshot, backlog_until: None, published_at: Instant::now() };
+    let relay = RelayReport::initial(snapshot, Instant::now());
     Verdict::of(&Facts::of(&relay, monitor, LIMITS, Instant::now()), stands)
 }
 
@@ -213,11 +213,7 @@ fn held_events_are_to_do_while_rows_flow() {
 #[test]
 fn a_task_that_hangs_fails() {
     let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
-    let relay = RelayReport {
-        snapshot: empty_snapshot(State::Streaming),
-        backlog_until: None,
-        published_at: long_ago,
-    };
+    let relay = RelayReport::initial(empty_snapshot(State::Streaming), long_ago);
     let monitor = seen(near());
     let verdict = Verdict::of(&Facts::of(&relay, &monitor, LIMITS, Instant::now()), Duration::ZERO);
     assert_eq!((verdict.word, verdict.code), (Word::Failed, None));

@@ -10,7 +10,7 @@ use super::{
     pair::TOPIC,
     place::STATE,
 };
-use crate::server::Server;
+use crate::server::{CommandOutput, Server};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ async fn servers_that_never_answer_are_given_up_in_time() {
     let url = format!("postgres://router@{postgres}/shop?connect_timeout=2&sslmode=disable");
     let line = line(&url, &kafka.to_string(), &["doctor"]);
     let began = Instant::now();
-    let (exit, out, err) = type_line(None, &line).await;
+    let CommandOutput { exit, out, err } = type_line(None, &line).await;
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert_eq!(exit, Exit::Failure, "{out}{err}");
     assert!(out.starts_with("error    P001: "), "{out}");

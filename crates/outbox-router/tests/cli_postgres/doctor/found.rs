@@ -1,12 +1,11 @@
 //! A run of `doctor`, and what it has found.
 
-use std::{collections::BTreeSet, io};
+use std::collections::BTreeSet;
 
-use outbox_router::{
-    cli::{self, Audience, Cli, Command, Exit, Terminal},
-    config::Environment,
-};
+use outbox_router::cli::{Audience, Exit};
 use serde_json::Value;
+
+use crate::server::{CommandOutput, run_line};
 
 /// What a run of `doctor` has found.
 #[derive(Debug)]
@@ -76,30 +75,14 @@ impl Found {
 
 /// Types `doctor --json` and more, with this configuration file.
 pub(super) async fn doctor(file: Option<&std::path::Path>, line: &[String]) -> Found {
-    let (exit, out, err) = type_line(file, line).await;
+    let CommandOutput { exit, out, err } = type_line(file, line).await;
     let report = serde_json::from_str(&out).unwrap_or(Value::Null);
     Found { exit, report, err }
 }
 
-/// Types a line, and returns what it printed.
-pub(super) async fn type_line(
-    file: Option<&std::path::Path>,
-    line: &[String],
-) -> (Exit, String, String) {
+/// Types a line with this configuration file, or none, before it.
+pub(super) async fn type_line(file: Option<&std::path::Path>, line: &[String]) -> CommandOutput {
     let file = file.map_or_else(|| "/dev/null".to_owned(), |file| file.display().to_string());
-    let head = ["outbox-router".to_owned(), "--config".to_owned(), file];
-    let cli = Cli::read(head.iter().chain(line)).expect("a command line");
-    let environment = Environment::default();
-    let config = cli::load_config(&cli, &environment).expect("a configuration");
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal {
-        out: &mut out,
-        err: &mut err,
-        input: &mut io::empty(),
-        audience: Audience::Machine,
-    };
-    let Command::Task(task) = &cli.command else { panic!("no task") };
-    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (exit, text(out), text(err))
+    let head = ["--config".to_owned(), file];
+    run_line(Audience::Machine, &[&head, line].concat(), "").await
 }

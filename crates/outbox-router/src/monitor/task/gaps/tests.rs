@@ -37,11 +37,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
         window: Window { events: 1_000, bytes: 1 << 20 },
     };
     let now = Instant::now();
-    let streaming = RelayReport {
-        snapshot: snapshot(State::Streaming),
-        backlog_until: None,
-        published_at: now,
-    };
+    let streaming = RelayReport::initial(snapshot(State::Streaming), now);
     let (_, relay) = watch::channel(streaming);
     let (report, _) = watch::channel(MonitorReport::initial(now));
     let (sender, events) = mpsc::channel(1);
@@ -126,7 +122,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
         tables: relay::source::TableOids::default(),
     }));
     let now = Instant::now();
-    let report = RelayReport { snapshot, backlog_until: None, published_at: now };
+    let report = RelayReport::initial(snapshot, now);
     (_, monitor.channels.relay) = watch::channel(report);
     monitor.before();
 }
@@ -163,8 +159,7 @@ fn an_alteration_before_the_session_is_shown_once_even_if_the_monitor_read_it_fi
 fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Vec<Gap>) {
     let witness = WitnessReport { generation, gaps, ..WitnessReport::default() };
     let snapshot = Snapshot { witness, ..snapshot(state) };
-    let (_, relay) =
-        watch::channel(RelayReport { snapshot, backlog_until: None, published_at: Instant::now() });
+    let (_, relay) = watch::channel(RelayReport::initial(snapshot, Instant::now()));
     monitor.channels.relay = relay;
 }
 
