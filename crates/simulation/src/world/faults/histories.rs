@@ -88,6 +88,8 @@ impl World {
                 break;
             }
             self.answer(router);
+            // Nothing is answered to the other router meanwhile, which may be connecting.
+            self.causes.insert(Code::ServerSilent);
             self.advance_clock(STEP);
         }
         while self.server.history.end_of_wal <= self.discarded_wal_end {
