@@ -164,9 +164,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Code::Backlog.as_str(),
         title: "a backlog cannot be read by SQL",
-        meaning: "A router that is far behind reads its backlog by SQL, from a temporary copy of \
-                  the slot, and that connection broke, the server refused, or it sent nothing for \
-                  half a minute, as it does while it decodes a transaction that is larger than a \
+        meaning: "A router that is far behind reads its backlog by SQL, from temporary copies of \
+                  the slot, and such a connection broke, the server refused, or it sent nothing \
+                  for half a minute, as it does while it decodes a transaction that is larger than a \
                   batch. Nothing is lost: the router connects again, and for ten minutes it reads \
                   only what the walsender sends, which takes the server longer.",
         remedy: "none is needed; postgres.backlog = \"stream\" never reads by SQL",

@@ -194,9 +194,10 @@ tables! {
         publication: PublicationName = PublicationName::default(),
             text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
         /// How a router that is 32 MiB or more behind reads that backlog. sql: in batches by
-        /// pg_logical_slot_get_binary_changes on a temporary copy of the slot, which takes a second
-        /// connection (max_wal_senders) and a free slot (max_replication_slots) meanwhile, and
-        /// 96 MB of the server's memory. Small transactions then cost the server less. Where that
+        /// pg_logical_slot_get_binary_changes on two temporary copies of the slot in turns, which
+        /// takes two more connections (max_wal_senders) and two free slots (max_replication_slots)
+        /// meanwhile, twice 64 MB of the server's memory, and twice 256 MiB of its temporary files.
+        /// With one free slot: one copy. Small transactions then cost the server less. Where that
         /// is refused, and without kafka.state_topic: stream, as the walsender sends it.
         backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }

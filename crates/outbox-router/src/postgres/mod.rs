@@ -34,7 +34,7 @@ pub mod tls;
 pub mod transport;
 mod utc;
 
-pub use backlog::{Backlog, BatchLimits, CopiedSlot};
+pub use backlog::{Backlog, BatchLimits, CopiedSlot, SlotCopyOwner};
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pgoutput::Lsn;
 use postgres_protocol::message::frontend;
 
-use super::backlog::{Backlog, BatchLimits, CopiedSlot};
+use super::backlog::{Backlog, CopiedSlot, SlotCopyOwner};
 use super::frames::FrameLimits;
 use super::link::{Link, LinkError};
 use super::options::Options;
@@ -260,17 +260,11 @@ impl ReplicationConnection {
         }
     }
 
-    /// Begins to read by SQL what this copy of the slot, which the session owns, has before a
-    /// position that is flushed.
+    /// The session as the owner of this copy of the slot, which it has made: a [`Backlog`] is read
+    /// by it.
     #[must_use]
-    pub fn read_backlog(
-        self,
-        copy: &CopiedSlot,
-        publications: &[&str],
-        until: Lsn,
-        limits: BatchLimits,
-    ) -> Backlog {
-        Backlog::new(self.link, copy, publications, until, limits)
+    pub fn with_copy(self, copy: CopiedSlot) -> SlotCopyOwner {
+        SlotCopyOwner::new(self.link, copy)
     }
 
     /// The walsender's process id, as in `pg_stat_activity`.

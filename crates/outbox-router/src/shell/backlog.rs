@@ -1,4 +1,4 @@
-//! Reads a backlog by SQL: a connection of its own, with a temporary copy of the slot.
+//! Reads a backlog by SQL: two connections of its own, each with a temporary copy of the slot.
 
 use std::time::Duration;
 
@@ -12,24 +12,23 @@ use super::{
     ports::{Kafka, Postgres},
     slot_copy::position,
 };
-use crate::postgres::{Backlog, BatchLimits, ClientEncoding, Options, command_failure};
+use crate::postgres::{
+    Backlog, BatchLimits, ClientEncoding, ReplicationConnection, SlotCopyOwner, command_failure,
+};
 
 /// A server that takes longer has other work, and sends the backlog as a stream.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The least is what [`READ_AHEAD`] and the kernel hold, so that the server decodes while it is
-/// delivered. The most is what the server keeps in memory.
-const BATCH: BatchLimits = BatchLimits { least: 16 << 20, most: 64 << 20 };
+/// The least is so much that beginning a batch costs little. A batch has as much as is decoded
+/// again for it, so all in all a backlog is decoded about twice where `restart_lsn` stands still.
+/// The most is what the server writes to a temporary file of each of the two batches.
+const BATCH: BatchLimits = BatchLimits { least: 16 << 20, most: 256 << 20 };
 
-/// While the server decodes a batch, Kafka is busy with what was read of the one before: this, and
-/// what the kernel keeps of a connection, some 10 MB over TCP and 0.2 MB over a unix socket.
-const READ_AHEAD: usize = 4 << 20;
-
-/// With the first, a batch stays in memory: a row of it takes some bytes more than its WAL. Above,
-/// the server writes it to a temporary file. With the last, the server ends a statement whose
-/// connection was closed (PostgreSQL 14). Every role may set them.
+/// With the first, a batch of this size stays in memory, and what is larger goes to a temporary
+/// file. With the last, the server ends a statement whose connection was closed (PostgreSQL 14).
+/// Every role may set them.
 const SETTINGS: [&str; 4] = [
-    "set work_mem = '96MB'",
+    "set work_mem = '64MB'",
     "set statement_timeout = 0",
     "set idle_session_timeout = 0",
     "set client_connection_check_interval = '5s'",
@@ -74,16 +73,48 @@ impl Source {
         encoding: ClientEncoding,
         history: &History,
     ) -> Result<Backlog, Failure> {
-        let options = Options { read_buffer: READ_AHEAD, ..self.options(encoding) };
-        let mut connection = self.connect_again(options, history).await?;
+        let mut connection = self.connect_to_read(encoding, history).await?;
+        let flushed = connection.query("the end of WAL", FLUSHED).await.map_err(command_failure)?;
+        let until = position(&flushed, "the end of WAL")?;
+        let copy = self.copied(&mut connection).await?;
+        let other = match self.other_owner(encoding, history).await {
+            Ok(other) => Some(other),
+            Err(failure) => {
+                tracing::info!(
+                    slot = self.slot,
+                    code = %failure.code,
+                    "the backlog is read by one connection, as there is no second: {failure:#}"
+                );
+                None
+            }
+        };
+        let publications = [self.publication.as_str()];
+        Ok(Backlog::new(connection.with_copy(copy), other, &publications, until, BATCH))
+    }
+
+    /// The second connection. Its copy shows that the server has a slot for it, and is made anew
+    /// when its turn comes.
+    async fn other_owner(
+        &self,
+        encoding: ClientEncoding,
+        history: &History,
+    ) -> Result<SlotCopyOwner, Failure> {
+        let mut connection = self.connect_to_read(encoding, history).await?;
+        let copy = self.copied(&mut connection).await?;
+        Ok(connection.with_copy(copy))
+    }
+
+    async fn connect_to_read(
+        &self,
+        encoding: ClientEncoding,
+        history: &History,
+    ) -> Result<ReplicationConnection, Failure> {
+        let mut connection = self.connect_again(self.options(encoding), history).await?;
         for setting in SETTINGS {
             // The last two are unknown before PostgreSQL 14.
             let _set = connection.query("the limits of a session", setting).await;
         }
-        let flushed = connection.query("the end of WAL", FLUSHED).await.map_err(command_failure)?;
-        let until = position(&flushed, "the end of WAL")?;
-        let copy = self.copied(&mut connection).await?;
-        Ok(connection.read_backlog(&copy, &[self.publication.as_str()], until, BATCH))
+        Ok(connection)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use outbox_router::postgres::{
-    BatchLimits, ConnInfo, CopiedSlot, Options, ReplicationConnection, connect_sql,
+    Backlog, BatchLimits, ConnInfo, CopiedSlot, Options, ReplicationConnection, connect_sql,
 };
 use pgoutput::Lsn;
 
@@ -137,9 +137,17 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
 
     // Also in the middle of a record.
     let middles: Vec<Lsn> = ends.iter().map(|end| Lsn::from_u64(end.as_u64() - 11)).collect();
-    for (number, until) in ends.into_iter().chain(middles).enumerate() {
+    let alone_and_in_turns = |until| [(until, false), (until, true)];
+    let cases = ends.into_iter().chain(middles).flat_map(alone_and_in_turns);
+    for (number, (until, in_turns)) in cases.enumerate() {
         let (connection, copy) = copied(&info, "behind", &format!("backlog_{number}")).await;
-        let backlog = connection.read_backlog(&copy, &["behind"], until, BATCH);
+        let other = if in_turns {
+            let (connection, copy) = copied(&info, "behind", &format!("other_{number}")).await;
+            Some(connection.with_copy(copy))
+        } else {
+            None
+        };
+        let backlog = Backlog::new(connection.with_copy(copy), other, &["behind"], until, BATCH);
         let holder = ReplicationConnection::connect(&info, &options()).await.unwrap();
         let started = holder.start_replication_after(backlog, "behind", &["behind"]).await;
         let mut stream = started.unwrap();

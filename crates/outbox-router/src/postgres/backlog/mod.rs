@@ -9,9 +9,14 @@
 //! after it, and leaves the slot where it is (`SnapBuildXactNeedsSkip` in PostgreSQL's snapbuild.c,
 //! `CreateDecodingContext` in logical.c). So the two parts are the whole, and share nothing.
 //!
-//! Only the positions that the router confirms move the slot: what is read here moves the copy.
+//! A backend decodes a whole batch before it sends the first row of it. So there are two, of which
+//! one decodes a batch while the other sends the one before; where the server has no second
+//! connection or slot, there is one, which does the one after the other.
+//!
+//! Only the positions that the router confirms move the slot: what is read here moves the copies.
 
 mod batches;
+mod reader;
 mod row;
 
 use std::io;
@@ -19,10 +24,10 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use pgoutput::{Lsn, PgTimestamp};
-use postgres_protocol::message::frontend;
 
-use self::batches::statement;
 pub use self::batches::{BatchLimits, CopiedSlot};
+use self::reader::Reader;
+pub use self::reader::SlotCopyOwner;
 use self::row::{NoRow, Row};
 use super::frames::Head;
 use super::link::{Fill, Link};
@@ -31,10 +36,6 @@ use super::{ProtocolError, ServerMessage};
 use crate::timestamp::timestamp;
 
 const DOING: &str = "reading a backlog by SQL";
-
-/// How many batches are asked for at a time, so that the server decodes one while it is read what
-/// it has sent of the other.
-const ASKED: usize = 2;
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,17 +82,27 @@ enum Rest {
     None,
 }
 
+/// How far the answer to a batch has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// The server decodes, and before that makes a copy.
+    Awaited,
+    /// It has decoded: the copy stands at the end of the batch.
+    Begun,
+}
+
 /// See the module's header.
 #[derive(Debug)]
 pub struct Backlog {
-    link: Link,
+    /// Whose batch is read.
+    reader: Reader,
+    /// Whose batch is the next, if there are two.
+    other: Option<Reader>,
     /// The walsender begins here.
     until: Lsn,
-    /// Reads a batch.
-    statement: String,
-    /// How many batches are asked for, and not complete.
-    asked: usize,
-    /// Where the copy stands.
+    /// How far the present batch has come.
+    answer: Answer,
+    /// Where the copies stand: behind the last batch that was read.
     position: Lsn,
     /// Whether everything before `until` was read.
     rest: Rest,
@@ -102,26 +113,44 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Reads what the slot `copy`, which this session owns, has between its own position and
-    /// `until`.
-    pub(super) fn new(
-        link: Link,
-        copy: &CopiedSlot,
+    /// Reads what the copy of the slot has that `owner` made, between its own position and `until`;
+    /// in turns with `other`.
+    #[must_use]
+    pub fn new(
+        owner: SlotCopyOwner,
+        other: Option<SlotCopyOwner>,
         publications: &[&str],
         until: Lsn,
         limits: BatchLimits,
     ) -> Self {
+        let position = owner.copy.begins_at;
+        let statement = |copy: &CopiedSlot, from: Option<&CopiedSlot>| {
+            let from = from.map(|copy| copy.name.as_str());
+            batches::statement(&copy.name, from, publications, until, limits)
+        };
+        let first = statement(&owner.copy, None);
+        let (mut reader, other) = match other {
+            None => (Reader::new(owner, first.clone()), None),
+            Some(other) => {
+                let own = statement(&owner.copy, Some(&other.copy));
+                let others = statement(&other.copy, Some(&owner.copy));
+                (Reader::new(owner, own), Some(Reader::new(other, others)))
+            }
+        };
+        reader.ask(&first);
         let mut backlog = Self {
-            link,
+            reader,
+            other,
             until,
-            statement: statement(copy, publications, until, limits),
-            asked: 0,
-            position: copy.begins_at,
+            answer: Answer::Awaited,
+            position,
             rest: Rest::Some,
             shown: None,
             read_at: PgTimestamp::from_micros(0),
         };
-        backlog.ask();
+        if backlog.other.is_none() {
+            backlog.reader.ask_next();
+        }
         backlog
     }
 
@@ -132,17 +161,7 @@ impl Backlog {
     }
 
     pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
-
-    fn ask(&mut self) {
-        while self.asked < ASKED {
-            // A statement has no zero byte, the one thing that this refuses.
-            if frontend::query(&self.statement, &mut self.link.out).is_err() {
-                return;
-            }
-            self.asked += 1;
-        }
+        &self.reader.link
     }
 
     /// What comes next, without any I/O. Shows the same again until [`Self::consume`].
@@ -155,26 +174,24 @@ impl Backlog {
             if let Some(shown) = self.shown {
                 return Ok(shown.next());
             }
-            let announced = match self.link.frames.head()? {
+            let announced = match self.reader.link.frames.head()? {
                 Some(Head::Whole { tag: b'd' }) => None,
                 Some(Head::Oversized { announced }) => Some(announced),
                 Some(Head::Whole { tag }) => match self.control(tag)? {
                     Some(next) => return Ok(next),
-                    None => {
-                        self.link.frames.consume();
-                        continue;
-                    }
+                    None => continue,
                 },
-                None if self.link.is_closed() => return Ok(Next::Closed),
+                None if self.reader.link.is_closed() => return Ok(Next::Closed),
                 None => return Ok(Next::Nothing),
             };
-            let body = self.link.frames.body_mut();
+            self.begin_answer();
+            let body = self.reader.link.frames.body_mut();
             let length = announced.unwrap_or(body.len());
             match row::rewrite(body, length, self.read_at) {
                 Ok(Row::Change { begins_at }) => {
                     self.shown = Some(Shown { begins_at, announced });
                 }
-                Ok(Row::Trailer) => self.link.frames.consume(),
+                Ok(Row::Trailer) => self.reader.link.frames.consume(),
                 Err(NoRow) => return Err(ProtocolError::Malformed { tag: 'd', doing: DOING }),
             }
         }
@@ -184,37 +201,83 @@ impl Backlog {
     #[inline]
     pub(super) fn frame(&self) -> &[u8] {
         let begins_at = self.shown.map_or(0, |shown| shown.begins_at);
-        self.link.frames.body().get(begins_at..).unwrap_or_default()
+        self.reader.link.frames.body().get(begins_at..).unwrap_or_default()
     }
 
     /// Steps past what [`Self::next`] showed.
     #[inline]
     pub(super) fn consume(&mut self) {
         self.shown = None;
-        self.link.frames.consume();
+        self.reader.link.frames.consume();
     }
 
-    /// A message that has no row.
+    /// A row has come, or the end of the rows: so the copy stands at the end of the batch, and the
+    /// other backend can go on from there.
+    #[inline]
+    fn begin_answer(&mut self) {
+        if self.answer == Answer::Awaited {
+            self.answer = Answer::Begun;
+            if let Some(other) = &mut self.other {
+                other.ask_next();
+            }
+        }
+    }
+
+    /// A message that has no row: shows it, or steps past it.
     #[cold]
     fn control(&mut self, tag: u8) -> Result<Option<Next>, ProtocolError> {
         match tag {
-            b'E' => Ok(Some(Next::Error(ServerMessage::parse(self.link.frames.body())))),
-            b'N' => Ok(Some(Next::Notice(ServerMessage::parse(self.link.frames.body())))),
-            b'D' => {
-                self.moved_to(self.copy_position()?);
-                Ok(None)
-            }
-            b'Z' if self.rest == Rest::None => Ok(Some(Next::End)),
+            b'E' => return Ok(Some(Next::Error(self.message()))),
+            b'N' => return Ok(Some(Next::Notice(self.message()))),
+            b'D' => self.take_position()?,
+            b'Z' if self.rest == Rest::None => return Ok(Some(Next::End)),
             b'Z' => {
-                self.asked = self.asked.saturating_sub(1);
-                self.ask();
-                Ok(None)
+                self.reader.link.frames.consume();
+                self.take_turns();
+                return Ok(None);
             }
             // CopyOutResponse, CopyDone, RowDescription, CommandComplete, and what may come at any
             // time.
-            b'H' | b'c' | b'T' | b'C' | b'S' | b'A' => Ok(None),
-            _ => Err(ProtocolError::Unexpected { tag: char::from(tag), doing: DOING }),
+            b'H' | b'c' | b'T' | b'C' | b'S' | b'A' => {}
+            _ => return Err(ProtocolError::Unexpected { tag: char::from(tag), doing: DOING }),
         }
+        self.reader.link.frames.consume();
+        Ok(None)
+    }
+
+    fn message(&self) -> ServerMessage {
+        ServerMessage::parse(self.reader.link.frames.body())
+    }
+
+    /// A batch was read: the next is the other's.
+    fn take_turns(&mut self) {
+        self.answer = Answer::Awaited;
+        match &mut self.other {
+            Some(other) => std::mem::swap(&mut self.reader, other),
+            None => self.reader.ask_next(),
+        }
+    }
+
+    /// Takes a value that is no row of the backlog: where a new copy begins, or where a copy stands
+    /// after a batch. Dropping the former copy has an empty one.
+    fn take_position(&mut self) -> Result<(), ProtocolError> {
+        let malformed = ProtocolError::Malformed { tag: 'D', doing: DOING };
+        let shown = self.reader.link.frames.shown_bytes();
+        let Reply::Row(values) = Reply::parse(shown, DOING)? else { return Err(malformed) };
+        let value = values.into_iter().next().flatten();
+        if value.as_deref() == Some("") && self.answer == Answer::Awaited {
+            return Ok(());
+        }
+        let position: Lsn = value.and_then(|lsn| lsn.parse().ok()).ok_or(malformed)?;
+        match self.answer {
+            Answer::Begun => self.moved_to(position),
+            // Elsewhere, transactions would be missing, or come twice.
+            Answer::Awaited if position != self.position => {
+                return Err(ProtocolError::Malformed { tag: 'D', doing: DOING });
+            }
+            Answer::Awaited => {}
+        }
+        Ok(())
     }
 
     /// The copy stands at `position` after a batch. Where a batch has not moved it, nothing that is
@@ -226,32 +289,28 @@ impl Backlog {
         self.position = position;
     }
 
-    /// The answer to the second half of the statement.
-    fn copy_position(&self) -> Result<Lsn, ProtocolError> {
-        let malformed = ProtocolError::Malformed { tag: 'D', doing: DOING };
-        let Reply::Row(values) = Reply::parse(self.link.frames.shown_bytes(), DOING)? else {
-            return Err(malformed);
-        };
-        let value = values.into_iter().next().flatten();
-        value.and_then(|lsn| lsn.parse().ok()).ok_or(malformed)
-    }
-
     /// Reads what has arrived, and before that sends what is asked.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
-        if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+        if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
             return Poll::Ready(Err(error));
         }
         self.note_time();
-        self.link.poll_fill(cx)
+        self.reader.link.poll_fill(cx)
     }
 
     pub(super) fn fill_now(&mut self) -> usize {
         self.note_time();
-        self.link.fill_now()
+        self.reader.link.fill_now()
     }
 
+    /// Sends what is asked, on both connections.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.link.poll_flush(cx)
+        let others = match &mut self.other {
+            Some(other) => other.link.poll_flush(cx)?,
+            None => Poll::Ready(()),
+        };
+        let own = self.reader.link.poll_flush(cx)?;
+        if own.is_ready() && others.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     fn note_time(&mut self) {

@@ -15,7 +15,7 @@ const LIMITS: BatchLimits = BatchLimits { least: 1_000, most: 9_000 };
 const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 1024 * 1024 };
 const UNTIL: u64 = 0x500;
 
-/// The two servers.
+/// The server's ends.
 struct Servers {
     backend: UnixStream,
     walsender: UnixStream,
@@ -39,30 +39,47 @@ fn row(at: u64, data: &[u8]) -> Vec<u8> {
     frame(b'd', &row)
 }
 
+/// The answer to a statement of one column and one row.
+fn answer(value: &str) -> Vec<u8> {
+    let mut row = 1_i16.to_be_bytes().to_vec();
+    row.extend(i32::try_from(value.len()).unwrap().to_be_bytes());
+    row.extend(value.as_bytes());
+    let columns = [&1_i16.to_be_bytes()[..], b"column\0", &[0; 18]].concat();
+    [frame(b'T', &columns), frame(b'D', &row), frame(b'C', b"SELECT 1\0")].concat()
+}
+
 /// What ends a batch after which the copy stands here.
 fn stands_at(position: &str) -> Vec<u8> {
-    let mut value = 1_i16.to_be_bytes().to_vec();
-    value.extend(i32::try_from(position.len()).unwrap().to_be_bytes());
-    value.extend(position.as_bytes());
-    let columns = [&1_i16.to_be_bytes()[..], b"confirmed_flush_lsn\0", &[0; 18]].concat();
-    [
-        frame(b'c', b""),
-        frame(b'C', b"COPY 1\0"),
-        frame(b'T', &columns),
-        frame(b'D', &value),
-        frame(b'C', b"SELECT 1\0"),
-        frame(b'Z', b"I"),
-    ]
-    .concat()
+    let trailer = frame(b'd', &(-1_i16).to_be_bytes());
+    let end = [frame(b'c', b""), frame(b'C', b"COPY 1\0")].concat();
+    [trailer, end, answer(position), frame(b'Z', b"I")].concat()
+}
+
+/// What begins a batch of a copy that was made anew, and begins here.
+fn made_at(position: &str) -> Vec<u8> {
+    [answer(""), answer(position), frame(b'H', b"")].concat()
+}
+
+fn link(socket: UnixStream) -> Link {
+    Link::new(Transport::Unix(socket), FRAMES)
+}
+
+/// The owner of a copy, and its server's end.
+fn owner(name: &str) -> (SlotCopyOwner, UnixStream) {
+    let (socket, backend) = UnixStream::pair().unwrap();
+    let copy = CopiedSlot { name: name.to_owned(), begins_at: Lsn::from_u64(0x100) };
+    (SlotCopyOwner::new(link(socket), copy), backend)
+}
+
+fn stream_after(backlog: Backlog) -> (ReplicationStream, UnixStream) {
+    let (stream, walsender) = UnixStream::pair().unwrap();
+    (ReplicationStream::after(backlog, link(stream)), walsender)
 }
 
 fn reading() -> (ReplicationStream, Servers) {
-    let (backlog, backend) = UnixStream::pair().unwrap();
-    let (stream, walsender) = UnixStream::pair().unwrap();
-    let link = |socket| Link::new(Transport::Unix(socket), FRAMES);
-    let copy = CopiedSlot { name: "copy".to_owned(), begins_at: Lsn::from_u64(0x100) };
-    let backlog = Backlog::new(link(backlog), &copy, &["p"], Lsn::from_u64(UNTIL), LIMITS);
-    let stream = ReplicationStream::after(backlog, link(stream));
+    let (owner, backend) = owner("copy");
+    let backlog = Backlog::new(owner, None, &["p"], Lsn::from_u64(UNTIL), LIMITS);
+    let (stream, walsender) = stream_after(backlog);
     (stream, Servers { backend, walsender })
 }
 
@@ -86,14 +103,26 @@ async fn next(stream: &mut ReplicationStream) -> String {
 
 /// How many batches are asked for.
 async fn asked(stream: &mut ReplicationStream, servers: &mut Servers) -> usize {
+    let text = statements(stream, &mut servers.backend).await;
+    let count = text.matches("pg_logical_slot_get_binary_changes('copy',").count();
+    assert_eq!(text.matches("least('0/500'::pg_catalog.pg_lsn").count(), count, "{text}");
+    assert_eq!(text.matches("< '0/500'::pg_catalog.pg_lsn").count(), count, "{text}");
+    assert_eq!(text.matches("least(9000, greatest(1000,").count(), count, "{text}");
+    assert!(!text.contains("pg_copy_logical"), "{text}");
+    count
+}
+
+/// What the router asks this backend.
+async fn statements(stream: &mut ReplicationStream, backend: &mut UnixStream) -> String {
     poll_fn(|cx| stream.poll_flush_out(cx)).await.unwrap();
     let mut statements = vec![0; 64 * 1024];
-    let length = servers.backend.read(&mut statements).await.unwrap();
-    let text = String::from_utf8_lossy(&statements[..length]).into_owned();
-    let count = text.matches("pg_logical_slot_get_binary_changes('copy',").count();
-    assert_eq!(text.matches("'0/500'::pg_catalog.pg_lsn").count(), count, "{text}");
-    assert_eq!(text.matches("least(9000, greatest(1000,").count(), count, "{text}");
-    count
+    let length = backend.read(&mut statements).await.unwrap();
+    String::from_utf8_lossy(&statements[..length]).into_owned()
+}
+
+fn is_silent(backend: &UnixStream) -> bool {
+    let read = backend.try_read(&mut [0; 1]);
+    read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[tokio::test]
@@ -115,6 +144,58 @@ async fn batches_come_until_the_copy_stands_at_the_end_and_then_the_walsender_is
     assert_eq!(next(&mut stream).await, "three");
     assert_eq!(next(&mut stream).await, "later");
     assert_eq!(stream.backlog_until(), None);
+}
+
+#[tokio::test]
+async fn one_backend_decodes_while_the_other_sends_and_each_begins_where_the_other_stands() {
+    let (first, mut a) = owner("a");
+    let (second, mut b) = owner("b");
+    let backlog = Backlog::new(first, Some(second), &["p"], Lsn::from_u64(UNTIL), LIMITS);
+    let (mut stream, mut walsender) = stream_after(backlog);
+    let asked = statements(&mut stream, &mut a).await;
+    assert!(asked.contains("changes('a',") && !asked.contains("pg_copy_logical"), "{asked}");
+    assert!(is_silent(&b), "the first copy does not stand at the end of its batch yet");
+
+    a.write_all(&[frame(b'H', b""), row(0x110, b"one")].concat()).await.unwrap();
+    assert_eq!(next(&mut stream).await, "one");
+    let asked = statements(&mut stream, &mut b).await;
+    assert!(asked.contains("pg_copy_logical_replication_slot('a', 'b', true)"), "{asked}");
+    assert!(asked.contains("changes('b',"), "{asked}");
+
+    // The other has decoded its batch before this one is sent.
+    b.write_all(&[made_at("0/120"), row(0x130, b"three"), stands_at("0/200")].concat())
+        .await
+        .unwrap();
+    assert_eq!(stream.peek(), Ok(None));
+    assert!(is_silent(&a), "its own batch is not complete");
+    a.write_all(&[row(0x11f, b"two"), stands_at("0/120")].concat()).await.unwrap();
+    assert_eq!(next(&mut stream).await, "two");
+    assert_eq!(next(&mut stream).await, "three");
+    let asked = statements(&mut stream, &mut a).await;
+    assert!(asked.contains("pg_copy_logical_replication_slot('b', 'a', true)"), "{asked}");
+
+    walsender.write_all(&frame(b'd', &[&[b'w'; 25][..], b"later"].concat())).await.unwrap();
+    a.write_all(&[made_at("0/200"), row(0x4ff, b"four"), stands_at("0/500")].concat())
+        .await
+        .unwrap();
+    assert_eq!(next(&mut stream).await, "four");
+    assert_eq!(next(&mut stream).await, "later", "whatever the other still has to say");
+}
+
+#[tokio::test]
+async fn a_copy_that_begins_elsewhere_is_refused() {
+    let (first, mut a) = owner("a");
+    let (second, mut b) = owner("b");
+    let backlog = Backlog::new(first, Some(second), &["p"], Lsn::from_u64(UNTIL), LIMITS);
+    let (mut stream, _walsender) = stream_after(backlog);
+    a.write_all(&[frame(b'H', b""), row(0x110, b"one"), stands_at("0/120")].concat())
+        .await
+        .unwrap();
+    assert_eq!(next(&mut stream).await, "one");
+    b.write_all(&[made_at("0/100"), row(0x110, b"one")].concat()).await.unwrap();
+    assert_eq!(stream.peek(), Ok(None));
+    poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
+    assert!(stream.peek().is_err());
 }
 
 #[tokio::test]
