@@ -144,7 +144,7 @@ async fn log_with_slots(slots: &str) -> String {
     let was_by_sql = fixture.router.wait_status("the stream", DEADLINE, reads_the_stream);
     was_by_sql.await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    println!("{}", fixture.check().await.unwrap().clean().unwrap());
+    fixture.check().await.unwrap().clean().unwrap();
     fixture.router.log()
 }
 

@@ -4,7 +4,8 @@
 use std::pin::pin;
 
 use outbox_router::postgres::{
-    Backlog, BatchLimits, ConnInfo, CopiedSlot, Options, ReplicationConnection, connect_sql,
+    Backlog, BatchLimits, ConnInfo, CopiedSlot, Options, ReplicationConnection, ReplicationStream,
+    connect_sql,
 };
 use pgoutput::Lsn;
 
@@ -40,10 +41,7 @@ fn is_row_of(event: &Event, mark: &str) -> bool {
 
 /// Everything up to the row with this mark, but for Relation messages and keepalives, of which
 /// there may be more or fewer.
-async fn read_to(
-    stream: &mut outbox_router::postgres::ReplicationStream,
-    mark: &str,
-) -> Vec<Event> {
+async fn read_to(stream: &mut ReplicationStream, mark: &str) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
         match next(stream).await {
@@ -140,27 +138,11 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
     let alone_and_in_turns = |until| [(until, false), (until, true)];
     let cases = ends.into_iter().chain(middles).flat_map(alone_and_in_turns);
     for (number, (until, in_turns)) in cases.enumerate() {
-        let (connection, copy) = copied(&info, "behind", &format!("backlog_{number}")).await;
-        let other = if in_turns {
-            let (connection, copy) = copied(&info, "behind", &format!("other_{number}")).await;
-            Some(connection.with_copy(copy))
-        } else {
-            None
-        };
-        let backlog = Backlog::new(connection.with_copy(copy), other, &["behind"], until, BATCH);
-        let holder = ReplicationConnection::connect(&info, &options()).await.unwrap();
-        let started = holder.start_replication_after(backlog, "behind", &["behind"]).await;
-        let mut stream = started.unwrap();
+        let mut stream = divided(&info, number, until, in_turns).await;
         assert_eq!(stream.backlog_until(), Some(until));
         let seen = read_to(&mut stream, "the last").await;
         assert_eq!(stream.backlog_until(), None, "the walsender has sent the last row");
-        let differs = seen.iter().zip(&expected).position(|(seen, expected)| seen != expected);
-        if let Some(at) = differs {
-            let shown = |event: &Event| format!("{event:?}").chars().take(300).collect::<String>();
-            let (seen, expected) = (shown(&seen[at]), shown(&expected[at]));
-            panic!("divided at {until}, event {at}: {seen} in place of {expected}");
-        }
-        assert_eq!(seen.len(), expected.len(), "divided at {until}");
+        assert_same(&seen, &expected, until);
         assert_eq!(value(&info, position).await, format!("{begins} true"), "it stays, and is held");
         drop(stream);
         // The walsender may hold the slot a moment longer.
@@ -170,4 +152,29 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// What the slot has before `until` by SQL, by one connection or by two in turns, and then the
+/// walsender's.
+async fn divided(info: &ConnInfo, number: usize, until: Lsn, in_turns: bool) -> ReplicationStream {
+    let (connection, copy) = copied(info, "behind", &format!("backlog_{number}")).await;
+    let other = if in_turns {
+        let (connection, copy) = copied(info, "behind", &format!("other_{number}")).await;
+        Some(connection.with_copy(copy))
+    } else {
+        None
+    };
+    let backlog = Backlog::new(connection.with_copy(copy), other, &["behind"], until, BATCH);
+    let holder = ReplicationConnection::connect(info, &options()).await.unwrap();
+    holder.start_replication_after(backlog, "behind", &["behind"]).await.unwrap()
+}
+
+fn assert_same(seen: &[Event], expected: &[Event], until: Lsn) {
+    let differs = seen.iter().zip(expected).position(|(seen, expected)| seen != expected);
+    if let Some(at) = differs {
+        let shown = |event: &Event| format!("{event:?}").chars().take(300).collect::<String>();
+        let (seen, expected) = (shown(&seen[at]), shown(&expected[at]));
+        panic!("divided at {until}, event {at}: {seen} in place of {expected}");
+    }
+    assert_eq!(seen.len(), expected.len(), "divided at {until}");
 }
