@@ -28,9 +28,11 @@ mod held;
 mod held_requests;
 mod job;
 mod jobs;
+mod pacing;
 mod parts;
 mod pass;
 mod ports;
+mod read_pause;
 mod slot_copy;
 mod snapshot_slot;
 mod state_topic;
@@ -64,6 +66,7 @@ use self::{
     event::ShellEvent,
     held_requests::HeldRequests,
     job::{ConnectStep, Done, Job},
+    pacing::Pacing,
     state_topic::StateTopicCache,
     topic_refresher::{RefreshDue, TopicRefresher},
 };
@@ -125,6 +128,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     tap: Tap,
     acks: Acks,
     coalesce: Coalesce,
+    pacing: Pacing,
     backlog: BacklogWatch,
     announcer: Announcer,
     reported_at: Instant,
@@ -163,6 +167,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             tap: parts.tap,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
+            pacing: Pacing::default(),
             backlog: BacklogWatch::default(),
             announcer: Announcer::default(),
             reported_at: now,
@@ -240,11 +245,19 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.review_backlog(Instant::now());
         if !self.coalesce.is_pausing() {
             self.pass();
-            self.coalesce.handed_on(self.relay.pace());
+            let pause = self.pause();
+            self.coalesce.handed_on(pause);
         }
         self.release();
         self.check_kafka();
         self.input(Input::Tick);
+    }
+
+    /// For how long to let the socket fill before the next read.
+    fn pause(&mut self) -> Option<Duration> {
+        let stream = self.stream.as_ref().filter(|stream| stream.backlog_until().is_none())?;
+        let segments = || stream.segments_received();
+        self.pacing.pause(self.relay.pace(), Instant::now(), segments)
     }
 
     fn act(&mut self) {
@@ -413,7 +426,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         self.announcer.announce(&snapshot, now);
         let backlog_until = self.stream.as_ref().and_then(ReplicationStream::backlog_until);
-        self.reports.send_replace(RelayReport { snapshot, backlog_until, published_at: now });
+        let reading = self.stream.as_ref().and_then(|_| self.pacing.in_force());
+        let report = RelayReport { snapshot, backlog_until, reading, published_at: now };
+        self.reports.send_replace(report);
     }
 
     /// Destroying a producer joins librdkafka's threads, so it runs on a blocking thread and with a

@@ -108,7 +108,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn offer_some(&mut self) -> Option<PassEnd> {
         let now = self.clock.now();
         // Without a producer the core has no session, and takes no frames.
-        let Self { relay, stream: Some(stream), sink: Some(sink), tap, .. } = self else {
+        let Self { relay, stream: Some(stream), sink: Some(sink), tap, pacing, .. } = self else {
             return None;
         };
         tap.refresh();
@@ -120,6 +120,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Ok(None) => return None,
                 Ok(Some(Incoming::Frame(payload))) => {
                     let outcome = relay.frame(payload, now, sink);
+                    pacing.took(payload.len());
                     if !tap.is_idle() && outcome == FrameOutcome::Taken {
                         tap.taken(relay, payload);
                     }

@@ -368,6 +368,13 @@ impl ReplicationStream {
         self.shown_link().transport().max_unread()
     }
 
+    /// How many TCP segments with data have arrived on the connection whose frames are shown; it
+    /// wraps around. `None` where nobody knows.
+    #[must_use]
+    pub fn segments_received(&self) -> Option<u32> {
+        self.shown_link().transport().segments_received()
+    }
+
     /// Memory that the read buffer takes, in bytes.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
