@@ -8,9 +8,9 @@
 //! the next read waits for the socket.
 //!
 //! After a read that filled the read buffer there is more, which is read at once. The core sets the
-//! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go
-//! unread ([`ReplicationStream::max_unread`]). Where that limit is shorter, the socket is emptied
-//! several times within one pause.
+//! length of the pause ([`relay::ReadPace`]), in a backlog what was measured does (`pacing`); the
+//! transport limits how long the socket may go unread ([`ReplicationStream::max_unread`]). Where
+//! that limit is shorter, the socket is emptied several times within one pause.
 
 use std::time::Duration;
 
@@ -158,6 +158,21 @@ mod tests {
         assert_eq!(coalesce, Coalesce::AtOnce);
         let end = std::future::poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
         assert_eq!(end, Fill::Closed);
+    }
+
+    #[tokio::test]
+    async fn a_long_pause_waits_for_other_events_and_leaves_the_socket_unread() {
+        let waits =
+            |length, stream: &ReplicationStream| open_for(length).waits_until(stream).is_some();
+        let (unix, _server) = connected();
+        assert!(!waits(LENGTH * 5, &unix), "it has to be emptied meanwhile");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let tcp = ReplicationStream::over_tcp(tcp, FRAMES);
+        assert!(waits(LENGTH * 5, &tcp));
+        assert!(!waits(LENGTH, &tcp), "the thread sleeps");
+        assert!(!waits(Duration::ZERO, &tcp), "its time is up");
+        assert!(Coalesce::Due(LENGTH * 5).waits_until(&tcp).is_none());
     }
 
     const LENGTH: Duration = Duration::from_millis(4);

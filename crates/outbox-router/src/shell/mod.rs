@@ -4,16 +4,16 @@
 //! One task owns all streaming state. It waits in one place (`wait.rs`), or sleeps there so that
 //! WAL gathers (`coalesce.rs`). The core decides what a failure means, when and by which steps to
 //! connect, what is produced and what may be confirmed. The shell only decides when WAL is left to
-//! gather in the socket (`coalesce`; the core says for how long), when Kafka is asked about topics
-//! and when a producer that could not be made is tried again (`topic_refresher`), and whether the
-//! state topic has changed, so that it has to be read (`state_topic`). None of these decisions
-//! makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka for a
-//! topic, making and destroying a producer) runs beside the task as a `Job`, so that status updates
-//! never wait for it.
+//! gather in the socket (`coalesce`) and in a backlog for how long (`pacing`), when Kafka is asked
+//! about topics and when a producer that could not be made is tried again (`topic_refresher`), and
+//! whether the state topic has changed, so that it has to be read (`state_topic`). None of these
+//! decisions makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka
+//! for a topic, making and destroying a producer) runs beside the task as a `Job`, so that status
+//! updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pass` (frames), `held` (events that leave their table), `jobs` (what runs beside the task).
-//! `ports` lists what the shell calls of PostgreSQL and Kafka.
+//! `pacing` and `read_pause` (for how long), `pass` (frames), `held` (events that leave their
+//! table), `jobs` (what runs beside the task). `ports` lists what the shell calls of PostgreSQL and Kafka.
 
 mod announce;
 mod backlog;
@@ -251,13 +251,6 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.release();
         self.check_kafka();
         self.input(Input::Tick);
-    }
-
-    /// For how long to let the socket fill before the next read.
-    fn pause(&mut self) -> Option<Duration> {
-        let stream = self.stream.as_ref().filter(|stream| stream.backlog_until().is_none())?;
-        let segments = || stream.segments_received();
-        self.pacing.pause(self.relay.pace(), Instant::now(), segments)
     }
 
     fn act(&mut self) {

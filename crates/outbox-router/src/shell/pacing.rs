@@ -109,3 +109,70 @@ impl Pacing {
         self.begun = Some(Begun { at: now, bytes, messages, segments });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const BACKLOG: ReadPace = ReadPace::Backlog { behind: Duration::from_secs(60) };
+
+    /// What is read in `length`, a pass every 4 ms: so many messages of 186 bytes, each a segment.
+    fn read(pacing: &mut Pacing, now: &mut Instant, length: Duration, messages: u32) {
+        let end = *now + length;
+        while *now < end {
+            *now += Duration::from_millis(4);
+            for _ in 0..messages {
+                pacing.took(181);
+            }
+            let segments = u32::try_from(pacing.messages).unwrap();
+            let pause = pacing.pause(BACKLOG, *now, || Some(segments));
+            assert_eq!(pause, Some(pacing.finder.pause()));
+        }
+    }
+
+    #[test]
+    fn without_a_backlog_nothing_is_tried_and_nothing_measured() {
+        let (mut pacing, mut now) = (Pacing::default(), Instant::now());
+        let short = Duration::from_micros(300);
+        for _ in 0..1000 {
+            now += Duration::from_millis(4);
+            pacing.took(181);
+            let unasked = || -> Option<u32> { panic!("the kernel is asked in a backlog alone") };
+            assert_eq!(pacing.pause(ReadPace::AtOnce, now, unasked), None);
+            assert_eq!(pacing.pause(ReadPace::Coalesce(short), now, unasked), Some(short));
+        }
+        assert_eq!(pacing.in_force(), None);
+    }
+
+    #[test]
+    fn a_pause_adds_no_more_than_a_sixteenth_to_what_a_commit_has_waited_for() {
+        let (mut pacing, now) = (Pacing::default(), Instant::now());
+        let behind = Duration::from_millis(51);
+        let pause = pacing.pause(ReadPace::Backlog { behind }, now, || None);
+        assert_eq!(pause, Some(behind / 16));
+    }
+
+    #[test]
+    fn what_was_read_is_measured_until_the_backlog_ends() {
+        let (mut pacing, mut now) = (Pacing::default(), Instant::now());
+        read(&mut pacing, &mut now, SECOND, 100);
+        let found = pacing.in_force().unwrap();
+        assert_eq!(found.segment_bytes, Some(186));
+        assert_eq!(pacing.pause(ReadPace::AtOnce, now, || None), None);
+        assert_eq!(pacing.in_force(), None);
+        // The time in which there was no backlog does not count as time in which little was read.
+        now += SECOND * 100;
+        read(&mut pacing, &mut now, SECOND / 2, 100);
+        assert_eq!(pacing.in_force(), Some(found));
+    }
+
+    #[test]
+    fn another_connection_is_measured_anew() {
+        let (mut pacing, mut now) = (Pacing::default(), Instant::now());
+        read(&mut pacing, &mut now, SECOND, 100);
+        pacing.connected();
+        assert_eq!(pacing.pause(BACKLOG, now, || Some(0)), Some(PauseFinder::default().pause()));
+        assert_eq!(pacing.in_force().unwrap().segment_bytes, None);
+    }
+}

@@ -95,6 +95,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
+    /// For how long to let the socket fill before the next read.
+    pub(super) fn pause(&mut self) -> Option<Duration> {
+        let stream = self.stream.as_ref().filter(|stream| stream.backlog_until().is_none())?;
+        let segments = || stream.segments_received();
+        self.pacing.pause(self.relay.pace(), Instant::now(), segments)
+    }
+
     /// Reads during a long pass, so that the server does not have to wait.
     fn read_ahead(&mut self, read_at: &mut Instant, now: Instant) {
         let Some(stream) = &mut self.stream else { return };

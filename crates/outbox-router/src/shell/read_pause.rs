@@ -150,3 +150,185 @@ impl PauseFinder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A stretch: microseconds, bytes, messages and segments.
+    type Numbers = (u64, u64, u64, Option<u64>);
+    /// What one connection brings in with each pause, in milliseconds.
+    type Recorded<'r> = (u64, &'r [Numbers]);
+
+    /// A stretch of single rows, whose messages have 192 bytes on average, from what was recorded
+    /// with a reader that decodes nothing: milliseconds, MB/s, and bytes of a segment.
+    const fn rows(millis: u64, rate: u64, segment: u64) -> Numbers {
+        let bytes = rate * millis * 1_000;
+        (millis * 1_000, bytes, bytes / 192, Some(bytes / segment))
+    }
+
+    /// BBR whose window has opened.
+    const OPEN_WINDOW: &[Recorded<'_>] = &[
+        (4, &[rows(100, 35, 195), rows(100, 33, 195), rows(100, 32, 195), rows(100, 33, 200)]),
+        (20, &[rows(100, 45, 901), rows(100, 38, 601), rows(100, 54, 3621), rows(100, 46, 759)]),
+        (1, &[rows(100, 31, 201), rows(100, 39, 193), rows(100, 32, 199), rows(100, 31, 192)]),
+    ];
+
+    const CUBIC: &[Recorded<'_>] = &[
+        (4, &[rows(100, 40, 227), rows(100, 45, 222), rows(100, 46, 210)]),
+        (20, &[rows(100, 28, 192), rows(100, 38, 192), rows(100, 29, 192)]),
+        (1, &[rows(100, 43, 192), rows(100, 42, 192), rows(100, 43, 192)]),
+    ];
+
+    /// A fresh connection under BBR, while other processes used most of the machine.
+    const GATHERING: &[Recorded<'_>] = &[(
+        4,
+        &[
+            (106_320, 306_219, 1_594, Some(39)),
+            (63_833, 189_711, 988, Some(54)),
+            (91_675, 188_165, 980, Some(27)),
+            (124_024, 704_158, 3_667, Some(121)),
+            (68_014, 472_125, 2_458, Some(57)),
+            (75_960, 278_212, 1_449, Some(140)),
+            (96_143, 373_023, 1_942, Some(85)),
+            (63_937, 169_245, 881, Some(91)),
+        ],
+    )];
+
+    /// The same after that: 4 ms are as good as any.
+    const BUSY_MACHINE: &[Recorded<'_>] = &[
+        (
+            4,
+            &[
+                (64_542, 421_953, 2_197, Some(606)),
+                (63_056, 335_168, 1_745, Some(901)),
+                (62_396, 403_590, 2_102, Some(1_237)),
+            ],
+        ),
+        (
+            20,
+            &[
+                (102_537, 500_049, 2_604, Some(1_990)),
+                (109_375, 459_095, 2_391, Some(2_129)),
+                (105_244, 316_146, 1_646, Some(1_638)),
+            ],
+        ),
+        (
+            1,
+            &[
+                (68_857, 255_508, 1_330, Some(1_224)),
+                (68_047, 191_472, 997, Some(999)),
+                (63_980, 192_624, 1_003, Some(999)),
+            ],
+        ),
+    ];
+
+    fn ms(pause: u64) -> Duration {
+        Duration::from_millis(pause)
+    }
+
+    fn stretch((micros, bytes, messages, segments): Numbers) -> Stretch {
+        Stretch { elapsed: Duration::from_micros(micros), bytes, messages, segments }
+    }
+
+    /// Reads for so long, and returns the pauses that were in force, in turn.
+    fn read(finder: &mut PauseFinder, from: &[Recorded<'_>], length: Duration) -> Vec<Duration> {
+        let mut readings: Vec<_> =
+            from.iter().map(|(pause, read)| (ms(*pause), read.iter().cycle())).collect();
+        let mut in_force = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        while elapsed < length {
+            let pause = finder.pause();
+            in_force.push(pause);
+            let (_, reading) = readings.iter_mut().find(|(of, _)| *of == pause).unwrap();
+            let next = stretch(*reading.next().unwrap());
+            elapsed += next.elapsed;
+            finder.take(next);
+        }
+        in_force
+    }
+
+    #[test]
+    fn where_each_message_is_a_packet_the_fastest_pause_is_kept_within_a_second() {
+        let mut finder = PauseFinder::default();
+        read(&mut finder, OPEN_WINDOW, ms(1_000));
+        assert_eq!(finder.pause(), ms(20));
+        let kept = read(&mut finder, OPEN_WINDOW, ms(20_000));
+        assert!(kept.iter().all(|pause| *pause == ms(20)), "nothing is tried meanwhile");
+    }
+
+    #[test]
+    fn while_messages_gather_nothing_is_tried() {
+        let mut finder = PauseFinder::default();
+        let in_force = read(&mut finder, GATHERING, ms(60_000));
+        assert!(in_force.iter().all(|pause| *pause == ms(4)));
+        read(&mut finder, OPEN_WINDOW, ms(1_000));
+        assert_eq!(finder.pause(), ms(20), "until they do no longer");
+    }
+
+    #[test]
+    fn where_no_pause_is_faster_the_first_is_kept() {
+        for recorded in [CUBIC, BUSY_MACHINE] {
+            let mut finder = PauseFinder::default();
+            read(&mut finder, recorded, ms(1_000));
+            assert!(matches!(finder.stage, Stage::Kept { .. }));
+            assert_eq!(finder.pause(), ms(4));
+        }
+    }
+
+    #[test]
+    fn without_segments_the_rate_alone_decides() {
+        let fast = (60_000, 6_000_000, 30_000, None);
+        let slow = (60_000, 3_000_000, 15_000, None);
+        let mut finder = PauseFinder::default();
+        read(&mut finder, &[(4, &[slow]), (20, &[slow]), (1, &[fast])], ms(1_000));
+        assert_eq!(finder.pause(), ms(1));
+    }
+
+    #[test]
+    fn all_are_tried_again_when_the_rate_has_fallen_and_otherwise_seldom() {
+        let (fast, slow) = ((100_000, 10, 1, None), (100_000, 1, 1, None));
+        let kept = || {
+            let mut finder = PauseFinder::default();
+            read(&mut finder, &[(4, &[fast]), (20, &[slow]), (1, &[slow])], ms(900));
+            assert!(matches!(finder.stage, Stage::Kept { .. }));
+            finder
+        };
+        let tries_again_after = |readings: &[Numbers]| {
+            let mut finder = kept();
+            let mut elapsed = Duration::ZERO;
+            let mut next = readings.iter().cycle();
+            while matches!(finder.stage, Stage::Kept { .. }) {
+                elapsed += ms(100);
+                finder.take(stretch(*next.next().unwrap()));
+            }
+            elapsed
+        };
+        assert_eq!(tries_again_after(&[fast]), KEPT_AT_MOST);
+        assert_eq!(tries_again_after(&[slow]), KEPT_AT_LEAST);
+        assert_eq!(tries_again_after(&[fast, slow]), KEPT_AT_MOST, "one slow stretch is no fall");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_a_pause_of_the_list_is_in_force_and_trials_end(
+            stretches in prop::collection::vec(
+                (0..500_000u64, any::<u64>(), 0..50_000u64, prop::option::of(0..50_000u64)),
+                1..200,
+            )
+        ) {
+            let mut finder = PauseFinder::default();
+            let mut trials = 0;
+            for read in stretches {
+                finder.take(stretch((read.0, read.1 >> 8, read.2, read.3)));
+                prop_assert!(PAUSES.contains(&finder.pause()));
+                prop_assert!(finder.stretch() <= ms(100));
+                let is_trying = matches!(finder.stage, Stage::Trying { .. });
+                trials = if is_trying { trials + 1 } else { 0 };
+                prop_assert!(trials <= ROUNDS * PAUSES.len());
+            }
+        }
+    }
+}

@@ -128,6 +128,16 @@ impl ReplicationStream {
         Self::new(Link::new(transport, limits), ServerParameters::default(), None)
     }
 
+    /// The same, over TCP.
+    #[cfg(test)]
+    pub(crate) fn over_tcp(
+        socket: tokio::net::TcpStream,
+        limits: super::frames::FrameLimits,
+    ) -> Self {
+        let transport = super::transport::Transport::Tcp(socket);
+        Self::new(Link::new(transport, limits), ServerParameters::default(), None)
+    }
+
     /// The same, after a backlog.
     #[cfg(test)]
     pub(super) fn after(backlog: Backlog, link: Link) -> Self {
