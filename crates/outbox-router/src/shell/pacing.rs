@@ -23,7 +23,8 @@ pub(super) struct Pacing {
     messages: u64,
     begun: Option<Begun>,
     segment_bytes: Option<u64>,
-    is_backlog: bool,
+    /// The last pause in a backlog; `None` without one.
+    pause: Option<Duration>,
 }
 
 /// The beginning of a stretch.
@@ -56,31 +57,27 @@ impl Pacing {
         segments: impl FnOnce() -> Option<u32>,
     ) -> Option<Duration> {
         let behind = match pace {
-            ReadPace::AtOnce => None,
+            ReadPace::AtOnce => return self.follows(None),
             ReadPace::Coalesce(length) => return self.follows(Some(length)),
-            ReadPace::Backlog { behind } => Some(behind),
+            ReadPace::Backlog { behind } => behind,
         };
-        let Some(behind) = behind else { return self.follows(None) };
-        self.is_backlog = true;
         let most = behind / PART_OF_LAG;
         if self.finder.pause() > most {
             self.begun = None;
-            return Some(most);
+        } else {
+            self.measure(now, segments);
         }
-        self.measure(now, segments);
-        Some(self.finder.pause())
+        self.pause = Some(self.finder.pause().min(most));
+        self.pause
     }
 
     /// What is in force; `None` without a backlog.
     pub(super) fn in_force(&self) -> Option<BacklogReading> {
-        self.is_backlog.then(|| BacklogReading {
-            pause: self.finder.pause(),
-            segment_bytes: self.segment_bytes,
-        })
+        self.pause.map(|pause| BacklogReading { pause, segment_bytes: self.segment_bytes })
     }
 
     fn follows(&mut self, pause: Option<Duration>) -> Option<Duration> {
-        self.is_backlog = false;
+        self.pause = None;
         self.begun = None;
         pause
     }
@@ -151,6 +148,7 @@ mod tests {
         let behind = Duration::from_millis(51);
         let pause = pacing.pause(ReadPace::Backlog { behind }, now, || None);
         assert_eq!(pause, Some(behind / 16));
+        assert_eq!(pacing.in_force().unwrap().pause, behind / 16);
     }
 
     #[test]

@@ -127,9 +127,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Ok(None) => return None,
                 Ok(Some(Incoming::Frame(payload))) => {
                     let outcome = relay.frame(payload, now, sink);
-                    pacing.took(payload.len());
-                    if !tap.is_idle() && outcome == FrameOutcome::Taken {
-                        tap.taken(relay, payload);
+                    if outcome == FrameOutcome::Taken {
+                        pacing.took(payload.len());
+                        if !tap.is_idle() {
+                            tap.taken(relay, payload);
+                        }
                     }
                     outcome
                 }
