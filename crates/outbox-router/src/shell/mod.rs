@@ -12,8 +12,9 @@
 //! updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pacing` and `read_pause` (for how long), `pass` (frames), `held` (events that leave their
-//! table), `jobs` (what runs beside the task). `ports` lists what the shell calls of PostgreSQL and Kafka.
+//! `pacing` and `read_pause` (the pause in a backlog), `pass` (frames), `held` (events that leave
+//! their table), `jobs` (what runs beside the task). `ports` lists what the shell calls of
+//! PostgreSQL and Kafka.
 
 mod announce;
 mod backlog;
