@@ -521,6 +521,7 @@ async fn the_status_has_its_documented_shape() {
             "backpressure_seconds": {"window": 0.0, "queue": 0.0, "topic": 0.0, "row": 0.0, "isolation": 0.0},
             "name": "shop", "slot_name": "shop_slot", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
             "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,
+            "backlog_reading": null,
             "slot": {
                 "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,
                 "safe_wal_bytes": 1_073_741_824, "seconds_to_limit": null,

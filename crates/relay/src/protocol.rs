@@ -291,4 +291,10 @@ pub enum ReadPace {
     AtOnce,
     /// After each read, let the socket fill for this long.
     Coalesce(Duration),
+    /// What is sent was committed long before, so latency does not count: after each read, let the
+    /// socket fill for as long as suits the connection.
+    Backlog {
+        /// By how much the server is behind.
+        behind: Duration,
+    },
 }

@@ -55,6 +55,8 @@ pub struct StatusDocument {
     pub window: WindowView,
     /// What the slot is behind, by what it waits for.
     pub lag: Option<LagBytes>,
+    /// How a backlog is read from the walsender; `null` while none is.
+    pub backlog_reading: Option<BacklogReadingView>,
     /// For how long the socket was not read since the start of the process, in seconds, by reason:
     /// `window`, `queue`, `topic`, `row` or `isolation`.
     pub backpressure_seconds: BTreeMap<&'static str, f64>,
@@ -114,6 +116,17 @@ pub struct LagBytes {
     pub unacked: u64,
     /// Acknowledged, not confirmed to the slot.
     pub unconfirmed: u64,
+}
+
+/// How a backlog is read from the walsender.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BacklogReadingView {
+    /// The pause between two reads, in milliseconds.
+    pub read_pause_ms: f64,
+    /// Bytes of a TCP segment, on average. Some hundred mean that the server's kernel sends each
+    /// message by itself. `null` where it is not known, as with a unix socket.
+    pub segment_bytes: Option<u64>,
 }
 
 /// Counts since the start of the process.
@@ -190,6 +203,10 @@ impl StatusDocument {
                 unread: lag.unread,
                 unacked: lag.unacked,
                 unconfirmed: lag.unconfirmed,
+            }),
+            backlog_reading: view.relay.reading.map(|reading| BacklogReadingView {
+                read_pause_ms: reading.pause.as_secs_f64() * 1000.0,
+                segment_bytes: reading.segment_bytes,
             }),
             backpressure_seconds: PauseReason::ALL
                 .iter()

@@ -39,7 +39,7 @@ pub use relay::source::{
     Baseline, Gap, Interval, Mark, Server, ServerEncoding, SlotHealth, SlotKind, SlotReading,
     WalStatus,
 };
-pub use report::{MonitorReport, ObservedSlot, RelayReport};
+pub use report::{BacklogReading, MonitorReport, ObservedSlot, RelayReport};
 pub use task::{Channels, MonitorEvent, MonitorSettings, SourceState, run};
 pub use threshold::Thresholds;
 pub use watch::SlotWatch;

@@ -1,6 +1,8 @@
 //! What streaming task and monitor publish, each through a `tokio::sync::watch` that it alone
 //! writes.
 
+use std::time::Duration;
+
 use relay::{
     Failure, Lsn, Snapshot,
     source::{Gap, SlotHealth},
@@ -18,6 +20,8 @@ pub struct RelayReport {
     pub snapshot: Snapshot,
     /// Up to where the backlog is read by SQL; `None` where the walsender's frames are read.
     pub backlog_until: Option<Lsn>,
+    /// How a backlog is read from the walsender; `None` while none is.
+    pub reading: Option<BacklogReading>,
     /// When the snapshot was taken.
     pub published_at: Instant,
 }
@@ -26,8 +30,17 @@ impl RelayReport {
     /// The report of a task without a stream.
     #[must_use]
     pub fn initial(snapshot: Snapshot, now: Instant) -> Self {
-        Self { snapshot, backlog_until: None, published_at: now }
+        Self { snapshot, backlog_until: None, reading: None, published_at: now }
     }
+}
+
+/// How a backlog is read from the walsender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BacklogReading {
+    /// The pause between two reads.
+    pub pause: Duration,
+    /// Bytes of a TCP segment, on average; `None` where that is not known.
+    pub segment_bytes: Option<u64>,
 }
 
 /// What the monitor publishes.

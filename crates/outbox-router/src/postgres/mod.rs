@@ -29,6 +29,7 @@ mod session;
 pub mod sql;
 mod startup;
 pub mod stream;
+mod tcp_info;
 pub mod text;
 pub mod tls;
 pub mod transport;

@@ -19,7 +19,7 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
 use super::errors::ConnectError;
-use super::{ConnInfo, Host, SslMode, tls};
+use super::{ConnInfo, Host, SslMode, tcp_info, tls};
 
 /// Options of the TCP socket.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +115,16 @@ impl Transport {
         match self {
             Self::Tcp(_) | Self::Tls(..) => Duration::MAX,
             Self::Unix(_) => Duration::from_micros(250),
+        }
+    }
+
+    /// How many TCP segments with data have arrived; it wraps around. `None` for a unix socket, and
+    /// where the kernel does not say.
+    pub(super) fn segments_received(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(stream) => tcp_info::segments_received(stream),
+            Self::Tls(stream, _) => tcp_info::segments_received(stream.get_ref().0.get_ref()),
+            Self::Unix(_) => None,
         }
     }
 

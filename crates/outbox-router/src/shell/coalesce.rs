@@ -8,16 +8,19 @@
 //! the next read waits for the socket.
 //!
 //! After a read that filled the read buffer there is more, which is read at once. The core sets the
-//! length of the pause ([`relay::ReadPace`]); the transport limits how long the socket may go
-//! unread ([`ReplicationStream::max_unread`]). Where that limit is shorter, the socket is emptied
-//! several times within one pause.
+//! length of the pause ([`relay::ReadPace`]), in a backlog what was measured does (`pacing`); the
+//! transport limits how long the socket may go unread ([`ReplicationStream::max_unread`]). Where
+//! that limit is shorter, the socket is emptied several times within one pause.
 
 use std::time::Duration;
 
-use relay::ReadPace;
 use tokio::time::Instant;
 
 use crate::postgres::{Fill, ReplicationStream};
+
+/// The longest that the thread sleeps. In a longer pause it waits for other events, so that
+/// acknowledgements and status updates go on.
+const SLEEP_MAX: Duration = Duration::from_millis(4);
 
 /// The state of the pause between two reads.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,13 @@ impl Coalesce {
         matches!(self, Self::Pausing { .. })
     }
 
+    /// Until when nothing is read while other events are waited for, in a long pause.
+    pub(super) fn waits_until(self, stream: &ReplicationStream) -> Option<Instant> {
+        let Self::Pausing { until } = self else { return None };
+        let left = until.saturating_duration_since(Instant::now());
+        (left.min(stream.max_unread()) > SLEEP_MAX).then_some(until)
+    }
+
     /// No other event is ready: begins the pause that is due.
     pub(super) fn begin_pause(&mut self, now: Instant) {
         if let Self::Due(length) = *self {
@@ -63,12 +73,9 @@ impl Coalesce {
     }
 
     /// What was read has been handed on, as far as one pass allows.
-    pub(super) fn handed_on(&mut self, pace: ReadPace) {
+    pub(super) fn handed_on(&mut self, pause: Option<Duration>) {
         if *self == Self::Taken {
-            *self = match pace {
-                ReadPace::Coalesce(length) => Self::Due(length),
-                ReadPace::AtOnce => Self::AtOnce,
-            };
+            *self = pause.map_or(Self::AtOnce, Self::Due);
         }
     }
 
@@ -153,14 +160,28 @@ mod tests {
         assert_eq!(end, Fill::Closed);
     }
 
+    #[tokio::test]
+    async fn a_long_pause_waits_for_other_events_and_leaves_the_socket_unread() {
+        let waits =
+            |length, stream: &ReplicationStream| open_for(length).waits_until(stream).is_some();
+        let (unix, _server) = connected();
+        assert!(!waits(LENGTH * 5, &unix), "it has to be emptied meanwhile");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let tcp = ReplicationStream::over_tcp(tcp, FRAMES);
+        assert!(waits(LENGTH * 5, &tcp));
+        assert!(!waits(LENGTH, &tcp), "the thread sleeps");
+        assert!(!waits(Duration::ZERO, &tcp), "its time is up");
+        assert!(Coalesce::Due(LENGTH * 5).waits_until(&tcp).is_none());
+    }
+
     const LENGTH: Duration = Duration::from_millis(4);
-    const COALESCE: ReadPace = ReadPace::Coalesce(LENGTH);
 
     #[test]
     fn the_rest_of_a_transaction_is_read_at_once() {
         let mut coalesce = Coalesce::default();
         coalesce.took(Instant::now());
-        coalesce.handed_on(ReadPace::AtOnce);
+        coalesce.handed_on(None);
         assert_eq!(coalesce, Coalesce::AtOnce);
     }
 
@@ -168,15 +189,15 @@ mod tests {
     fn a_pause_gathers_until_its_time_is_up() {
         let (mut coalesce, now) = (Coalesce::default(), Instant::now());
         coalesce.took(now);
-        coalesce.handed_on(COALESCE);
+        coalesce.handed_on(Some(LENGTH));
         assert_eq!(coalesce, Coalesce::Due(LENGTH));
         coalesce.begin_pause(now);
         coalesce.took(now + LENGTH / 2);
-        coalesce.handed_on(ReadPace::AtOnce);
+        coalesce.handed_on(None);
         assert!(coalesce.is_pausing(), "what has gathered says nothing yet");
         coalesce.took(now + LENGTH);
         assert_eq!(coalesce, Coalesce::Taken);
-        coalesce.handed_on(ReadPace::Coalesce(LENGTH / 2));
+        coalesce.handed_on(Some(LENGTH / 2));
         assert_eq!(
             coalesce,
             Coalesce::Due(LENGTH / 2),
@@ -189,14 +210,14 @@ mod tests {
         let (mut coalesce, now) = (Coalesce::Due(LENGTH), Instant::now());
         coalesce.begin_pause(now);
         coalesce.overflowed();
-        coalesce.handed_on(COALESCE);
+        coalesce.handed_on(Some(LENGTH));
         assert_eq!(coalesce, Coalesce::AtOnce, "the next read takes it at once");
     }
 
     #[test]
     fn no_pause_follows_where_nothing_was_read() {
         let mut coalesce = Coalesce::default();
-        coalesce.handed_on(COALESCE);
+        coalesce.handed_on(Some(LENGTH));
         assert_eq!(coalesce, Coalesce::AtOnce);
     }
 }

@@ -4,16 +4,17 @@
 //! One task owns all streaming state. It waits in one place (`wait.rs`), or sleeps there so that
 //! WAL gathers (`coalesce.rs`). The core decides what a failure means, when and by which steps to
 //! connect, what is produced and what may be confirmed. The shell only decides when WAL is left to
-//! gather in the socket (`coalesce`; the core says for how long), when Kafka is asked about topics
-//! and when a producer that could not be made is tried again (`topic_refresher`), and whether the
-//! state topic has changed, so that it has to be read (`state_topic`). None of these decisions
-//! makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka for a
-//! topic, making and destroying a producer) runs beside the task as a `Job`, so that status updates
-//! never wait for it.
+//! gather in the socket (`coalesce`) and in a backlog for how long (`pacing`), when Kafka is asked
+//! about topics and when a producer that could not be made is tried again (`topic_refresher`), and
+//! whether the state topic has changed, so that it has to be read (`state_topic`). None of these
+//! decisions makes a position confirmable. Work that blocks or takes long (connecting, asking Kafka
+//! for a topic, making and destroying a producer) runs beside the task as a `Job`, so that status
+//! updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pass` (frames), `held` (events that leave their table), `jobs` (what runs beside the task).
-//! `ports` lists what the shell calls of PostgreSQL and Kafka.
+//! `pacing` and `read_pause` (the pause in a backlog), `pass` (frames), `held` (events that leave
+//! their table), `jobs` (what runs beside the task). `ports` lists what the shell calls of
+//! PostgreSQL and Kafka.
 
 mod announce;
 mod backlog;
@@ -28,9 +29,11 @@ mod held;
 mod held_requests;
 mod job;
 mod jobs;
+mod pacing;
 mod parts;
 mod pass;
 mod ports;
+mod read_pause;
 mod slot_copy;
 mod snapshot_slot;
 mod state_topic;
@@ -64,6 +67,7 @@ use self::{
     event::ShellEvent,
     held_requests::HeldRequests,
     job::{ConnectStep, Done, Job},
+    pacing::Pacing,
     state_topic::StateTopicCache,
     topic_refresher::{RefreshDue, TopicRefresher},
 };
@@ -125,6 +129,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     tap: Tap,
     acks: Acks,
     coalesce: Coalesce,
+    pacing: Pacing,
     backlog: BacklogWatch,
     announcer: Announcer,
     reported_at: Instant,
@@ -163,6 +168,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             tap: parts.tap,
             acks: Acks::default(),
             coalesce: Coalesce::default(),
+            pacing: Pacing::default(),
             backlog: BacklogWatch::default(),
             announcer: Announcer::default(),
             reported_at: now,
@@ -240,7 +246,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.review_backlog(Instant::now());
         if !self.coalesce.is_pausing() {
             self.pass();
-            self.coalesce.handed_on(self.relay.pace());
+            let pause = self.pause();
+            self.coalesce.handed_on(pause);
         }
         self.release();
         self.check_kafka();
@@ -413,7 +420,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         self.announcer.announce(&snapshot, now);
         let backlog_until = self.stream.as_ref().and_then(ReplicationStream::backlog_until);
-        self.reports.send_replace(RelayReport { snapshot, backlog_until, published_at: now });
+        let reading = self.stream.as_ref().and_then(|_| self.pacing.in_force());
+        let report = RelayReport { snapshot, backlog_until, reading, published_at: now };
+        self.reports.send_replace(report);
     }
 
     /// Destroying a producer joins librdkafka's threads, so it runs on a blocking thread and with a

@@ -95,6 +95,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
+    /// For how long to let the socket fill before the next read.
+    pub(super) fn pause(&mut self) -> Option<Duration> {
+        let stream = self.stream.as_ref().filter(|stream| stream.backlog_until().is_none())?;
+        let segments = || stream.segments_received();
+        self.pacing.pause(self.relay.pace(), Instant::now(), segments)
+    }
+
     /// Reads during a long pass, so that the server does not have to wait.
     fn read_ahead(&mut self, read_at: &mut Instant, now: Instant) {
         let Some(stream) = &mut self.stream else { return };
@@ -108,7 +115,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn offer_some(&mut self) -> Option<PassEnd> {
         let now = self.clock.now();
         // Without a producer the core has no session, and takes no frames.
-        let Self { relay, stream: Some(stream), sink: Some(sink), tap, .. } = self else {
+        let Self { relay, stream: Some(stream), sink: Some(sink), tap, pacing, .. } = self else {
             return None;
         };
         tap.refresh();
@@ -120,8 +127,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Ok(None) => return None,
                 Ok(Some(Incoming::Frame(payload))) => {
                     let outcome = relay.frame(payload, now, sink);
-                    if !tap.is_idle() && outcome == FrameOutcome::Taken {
-                        tap.taken(relay, payload);
+                    if outcome == FrameOutcome::Taken {
+                        pacing.took(payload.len());
+                        if !tap.is_idle() {
+                            tap.taken(relay, payload);
+                        }
                     }
                     outcome
                 }

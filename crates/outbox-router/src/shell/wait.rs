@@ -20,7 +20,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// a flood of rows can starve neither acknowledgements nor timers.
     pub(super) async fn next_event(&mut self) -> ShellEvent<P, K> {
         let wants_wal = self.relay.wants_wal();
-        if wants_wal && let Some(fill) = self.gather() {
+        let pauses_until = self.stream.as_ref().and_then(|s| self.coalesce.waits_until(s));
+        if wants_wal
+            && pauses_until.is_none()
+            && let Some(fill) = self.gather()
+        {
             return ShellEvent::Wal(Ok(fill));
         }
         let has_frames = wants_wal && self.has_frame();
@@ -29,10 +33,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             // The thread is about to sleep, so the runtime's other tasks run first.
             tokio::task::yield_now().await;
         }
-        let wake_at = self.wake_at();
+        let wake_at = pauses_until.into_iter().fold(self.wake_at(), Instant::min);
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, .. } = self;
-        let reads = if wants_wal && !has_frames && !coalesces {
+        let reads = if wants_wal && !has_frames && !coalesces && pauses_until.is_none() {
             ReadInterest::On
         } else {
             ReadInterest::Off

@@ -18,8 +18,6 @@ impl ReadPace {
     /// What is sent later than this after its commit is backlog. The limit is well above the few
     /// milliseconds by which a server that waits for its disk sends a commit late.
     const BACKLOG_MICROS: i64 = 50_000;
-    /// The pause in a backlog, where latency does not count.
-    const LONG_PAUSE: Duration = Duration::from_millis(4);
     /// The pause where commits follow each other closely. It delays a commit by half of this on
     /// average, less than it saves.
     const SHORT_PAUSE: Duration = Duration::from_micros(300);
@@ -32,7 +30,8 @@ impl ReadPace {
         let is_alone =
             traffic.is_amid_transaction || traffic.apart_micros > Self::CLOSE_TOGETHER_MICROS;
         if traffic.lag_micros > Self::BACKLOG_MICROS {
-            Self::Coalesce(Self::LONG_PAUSE)
+            let behind = Duration::from_micros(traffic.lag_micros.unsigned_abs());
+            Self::Backlog { behind }
         } else if is_alone {
             Self::AtOnce
         } else {

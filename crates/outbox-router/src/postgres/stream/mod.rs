@@ -128,6 +128,16 @@ impl ReplicationStream {
         Self::new(Link::new(transport, limits), ServerParameters::default(), None)
     }
 
+    /// The same, over TCP.
+    #[cfg(test)]
+    pub(crate) fn over_tcp(
+        socket: tokio::net::TcpStream,
+        limits: super::frames::FrameLimits,
+    ) -> Self {
+        let transport = super::transport::Transport::Tcp(socket);
+        Self::new(Link::new(transport, limits), ServerParameters::default(), None)
+    }
+
     /// The same, after a backlog.
     #[cfg(test)]
     pub(super) fn after(backlog: Backlog, link: Link) -> Self {
@@ -366,6 +376,13 @@ impl ReplicationStream {
     #[must_use]
     pub fn max_unread(&self) -> Duration {
         self.shown_link().transport().max_unread()
+    }
+
+    /// How many TCP segments with data have arrived on the connection whose frames are shown; it
+    /// wraps around. `None` where nobody knows.
+    #[must_use]
+    pub fn segments_received(&self) -> Option<u32> {
+        self.shown_link().transport().segments_received()
     }
 
     /// Memory that the read buffer takes, in bytes.
