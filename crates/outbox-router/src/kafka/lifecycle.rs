@@ -5,6 +5,7 @@ use rdkafka::{config::ClientConfig, error::KafkaError};
 use relay::{Case, Code, Failure, TopicName};
 
 use super::{
+    distance::{Distance, IN_FLIGHT},
     errors::Cluster,
     ffi::{Producer, Reader},
     settings::KafkaSettings,
@@ -13,7 +14,8 @@ use super::{
 
 /// Makes a producer.
 ///
-/// The producer connects in the background: [`KafkaSink::health`], and not this function, reports
+/// How far the brokers are is measured first, unless the settings say how many requests may be in
+/// flight. The producer connects in the background: [`KafkaSink::health`], and not this function, reports
 /// that no broker can be reached.
 ///
 /// # Panics
@@ -25,9 +27,14 @@ use super::{
 /// [`Code::KafkaAuthentication`], unless a property is refused.
 pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
-    let config = settings
+    let mut config = settings
         .client_config()
         .map_err(|refused| Failure::of(Case::ProducerSettings, refused.to_string()))?;
+    if !settings.sets(IN_FLIGHT) {
+        let distance = Distance::of(&settings.bootstrap_servers);
+        tracing::debug!(?distance, "requests in flight: {}", distance.requests_in_flight());
+        config.set(IN_FLIGHT, distance.requests_in_flight());
+    }
     let failed =
         |reason: &str| failed_start(settings, format!("the producer cannot start: {reason}"));
     let producer = Producer::open(&config).map_err(|error| failed(&reason(&error)))?;

@@ -8,6 +8,7 @@
 //! blocking threads; commands that do nothing else meanwhile call them directly.
 
 mod bound;
+mod distance;
 mod errors;
 mod ffi;
 mod health;

@@ -135,10 +135,10 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
 
     // Also in the middle of a record.
     let middles: Vec<Lsn> = ends.iter().map(|end| Lsn::from_u64(end.as_u64() - 11)).collect();
-    let alone_and_in_turns = |until| [(until, false), (until, true)];
-    let cases = ends.into_iter().chain(middles).flat_map(alone_and_in_turns);
-    for (number, (until, in_turns)) in cases.enumerate() {
-        let mut stream = divided(&info, number, until, in_turns).await;
+    let by_each = |until| [(until, Connections::One), (until, Connections::Two)];
+    let cases = ends.into_iter().chain(middles).flat_map(by_each);
+    for (number, (until, connections)) in cases.enumerate() {
+        let mut stream = divided(&info, number, until, connections).await;
         assert_eq!(stream.backlog_until(), Some(until));
         let seen = read_to(&mut stream, "the last").await;
         assert_eq!(stream.backlog_until(), None, "the walsender has sent the last row");
@@ -154,15 +154,28 @@ async fn backlog_and_stream_are_what_the_walsender_sends() {
     }
 }
 
-/// What the slot has before `until` by SQL, by one connection or by two in turns, and then the
-/// walsender's.
-async fn divided(info: &ConnInfo, number: usize, until: Lsn, in_turns: bool) -> ReplicationStream {
+/// By how many connections a backlog is read.
+#[derive(Clone, Copy)]
+enum Connections {
+    One,
+    /// In turns.
+    Two,
+}
+
+/// What the slot has before `until` by SQL, and then the walsender's.
+async fn divided(
+    info: &ConnInfo,
+    number: usize,
+    until: Lsn,
+    connections: Connections,
+) -> ReplicationStream {
     let (connection, copy) = copied(info, "behind", &format!("backlog_{number}")).await;
-    let other = if in_turns {
-        let (connection, copy) = copied(info, "behind", &format!("other_{number}")).await;
-        Some(connection.with_copy(copy))
-    } else {
-        None
+    let other = match connections {
+        Connections::One => None,
+        Connections::Two => {
+            let (connection, copy) = copied(info, "behind", &format!("other_{number}")).await;
+            Some(connection.with_copy(copy))
+        }
     };
     let backlog = Backlog::new(connection.with_copy(copy), other, &["behind"], until, BATCH);
     let holder = ReplicationConnection::connect(info, &options()).await.unwrap();

@@ -71,9 +71,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     // produces at once everything that one coalesced read of WAL brought, and more gathers behind
     // requests in flight.
     ("linger.ms", "0"),
-    // A request holds one partition, and a broker handles one request of a connection at a time.
-    // Close to the broker two are better, because batches grow meanwhile; at a distance of three
-    // milliseconds, two are four times as late as five.
+    // Close to the broker two are better (`distance.rs`); at a distance of three milliseconds, two
+    // are four times as late as five.
     ("max.in.flight.requests.per.connection", "5"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "2000"),
@@ -147,6 +146,12 @@ impl KafkaSettings {
             let key = overrides::as_spelled(&self.properties, &refused.key).unwrap_or(refused.key);
             SettingRefused { key, why: refused.why }
         })
+    }
+
+    /// Whether the user has set this property, by whatever name.
+    pub(super) fn sets(&self, property: &str) -> bool {
+        self.properties.contains_key(property)
+            || overrides::as_spelled(&self.properties, property).is_some()
     }
 
     fn librdkafka_properties(&self) -> Result<BTreeMap<String, String>, SettingRefused> {
@@ -275,6 +280,14 @@ mod tests {
         }
         assert_eq!(in_force("client.id"), "outbox-router");
         assert_eq!(in_force("metadata.broker.list"), "127.0.0.1:9092");
+    }
+
+    #[test]
+    fn a_property_is_set_by_any_of_its_names() {
+        let name = "max.in.flight.requests.per.connection";
+        assert!(!settings(&[("linger.ms", "5")]).sets(name));
+        assert!(settings(&[(name, "3")]).sets(name));
+        assert!(settings(&[("max.in.flight", "3")]).sets(name));
     }
 
     /// The clients that read have an end of their own: nobody would take their statistics.
