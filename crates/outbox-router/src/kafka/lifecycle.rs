@@ -15,8 +15,8 @@ use super::{
 /// Makes a producer.
 ///
 /// How far the brokers are is measured first, unless the settings say how many requests may be in
-/// flight. The producer connects in the background: [`KafkaSink::health`], and not this function, reports
-/// that no broker can be reached.
+/// flight. The producer connects in the background: [`KafkaSink::health`], and not this function,
+/// reports that no broker can be reached.
 ///
 /// # Panics
 /// Outside a tokio runtime that does I/O.
