@@ -17,6 +17,8 @@ use tokio::time::Instant;
 
 /// librdkafka's name of the property.
 pub(super) const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
+/// Its value for brokers that are near; for others it stays as it is by default.
+pub(super) const IN_FLIGHT_NEAR: &str = "2";
 
 /// What a broker needs for a request, at least (docs/performance-log.md, "Targets that are not
 /// met"); with replicas it waits for these, too.
@@ -56,14 +58,6 @@ impl Distance {
         match longest {
             Some(longest) if longest <= NEAR => Self::Near,
             Some(_) | None => Self::Far,
-        }
-    }
-
-    /// The value of [`IN_FLIGHT`].
-    pub(super) fn requests_in_flight(self) -> &'static str {
-        match self {
-            Self::Near => "2",
-            Self::Far => "5",
         }
     }
 }

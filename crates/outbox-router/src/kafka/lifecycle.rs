@@ -5,7 +5,7 @@ use rdkafka::{config::ClientConfig, error::KafkaError};
 use relay::{Case, Code, Failure, TopicName};
 
 use super::{
-    distance::{Distance, IN_FLIGHT},
+    distance::{Distance, IN_FLIGHT, IN_FLIGHT_NEAR},
     errors::Cluster,
     ffi::{Producer, Reader},
     settings::KafkaSettings,
@@ -30,10 +30,9 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let mut config = settings
         .client_config()
         .map_err(|refused| Failure::of(Case::ProducerSettings, refused.to_string()))?;
-    if !settings.sets(IN_FLIGHT) {
-        let distance = Distance::of(&settings.bootstrap_servers);
-        tracing::debug!(?distance, "requests in flight: {}", distance.requests_in_flight());
-        config.set(IN_FLIGHT, distance.requests_in_flight());
+    if !settings.sets(IN_FLIGHT) && Distance::of(&settings.bootstrap_servers) == Distance::Near {
+        tracing::debug!("the brokers are near: requests in flight: {IN_FLIGHT_NEAR}");
+        config.set(IN_FLIGHT, IN_FLIGHT_NEAR);
     }
     let failed =
         |reason: &str| failed_start(settings, format!("the producer cannot start: {reason}"));

@@ -15,6 +15,7 @@ use rdkafka::{
 use relay::Timestamp;
 
 use super::{
+    distance::IN_FLIGHT,
     overrides::{self, SettingRefused},
     statistics::StatisticsFeed,
 };
@@ -73,7 +74,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("linger.ms", "0"),
     // Close to the broker two are better (`distance.rs`); at a distance of three milliseconds, two
     // are four times as late as five.
-    ("max.in.flight.requests.per.connection", "5"),
+    (IN_FLIGHT, "5"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "2000"),
     ("retry.backoff.ms", "50"),
