@@ -161,3 +161,23 @@ async fn with_one_free_slot_the_backlog_is_read_by_one_connection() {
     assert!(log.contains("the backlog is read by SQL"), "{log}");
     assert!(!log.contains("P040"), "{log}");
 }
+
+#[tokio::test]
+async fn a_backlog_that_is_read_as_a_stream_says_how() {
+    let (mut fixture, _session) = behind(60_000).await;
+    fixture.config.set("postgres.backlog", "stream");
+    fixture.rewrite_config().unwrap();
+    fixture.router.start_again().unwrap();
+    let is_said = |status: &Value| {
+        let pause = status.pointer("/backlog_reading/read_pause_ms").and_then(Value::as_f64);
+        let segment = status.pointer("/backlog_reading/segment_bytes").and_then(Value::as_f64);
+        // One of the pauses that are tried; the server sends at least a message in a segment.
+        [1.0, 4.0, 20.0].map(Some).contains(&pause) && segment.is_some_and(|bytes| bytes > 100.0)
+    };
+    let status = fixture.router.wait_status("how the backlog is read", DEADLINE, is_said).await;
+    assert!(!reads_by_sql(&status.unwrap()));
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    let following = |status: &Value| status["backlog_reading"].is_null();
+    fixture.router.wait_status("the end of the backlog", DEADLINE, following).await.unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
+}
