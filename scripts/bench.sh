@@ -13,9 +13,10 @@
 #   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover
-# idle scrape held retention flat; --all measures all of it, in every shape: over TCP, TLS and the
-# unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing; a router
-# given by --binary is not built, and two of them are compared with each other, in alternating runs.
+# idle scrape held retention polling flat; --all measures all of it, in every shape: over TCP, TLS
+# and the unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and builds what is missing;
+# a router given by --binary is not built, and two of them are compared with each other, in
+# alternating runs.
 # Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
 # build directory) and to DIR as SVG. Each run of draining says what it was: congestion control,
 # mean segment size, how the backlog was read, and which limit held (docs/performance.md, "What a

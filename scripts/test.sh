@@ -77,7 +77,7 @@ for part in "${parts[@]}"; do
             step "planted bugs"
             scripts/mutants.sh --check
             # Each takes 8 to 16 s, warm and on two idle cores, so the sample takes two minutes at
-            # most, and every bug is planted within six days.
+            # most, and every bug is planted within two weeks.
             scripts/mutants.sh --sample 8
             step "kills at every failpoint, and held responses"
             cargo test --locked --package outbox-router --features failpoints --lib failpoint

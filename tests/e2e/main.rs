@@ -21,6 +21,7 @@ mod hostile_clients;
 mod kills;
 mod lost_topics;
 mod page;
+mod polling;
 mod positions;
 mod recover;
 mod replay;

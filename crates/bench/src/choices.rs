@@ -31,6 +31,8 @@ pub(crate) enum Measurement {
     Held,
     /// What retention costs the writers, and whether the table stays small
     Retention,
+    /// How fast a table is polled, and how soon a NOTIFY brings a row into Kafka
+    Polling,
     /// CPU time per event, from few to many topics, keys, partitions and rows per transaction
     Flat,
 }
@@ -40,7 +42,7 @@ impl Measurement {
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
     /// The order in which they are measured. The last one leaves thousands of topics behind.
-    pub(crate) const ORDER: [Self; 11] = [
+    pub(crate) const ORDER: [Self; 12] = [
         Self::Drain,
         Self::Memory,
         Self::Start,
@@ -51,6 +53,7 @@ impl Measurement {
         Self::Held,
         Self::Retention,
         Self::Outage,
+        Self::Polling,
         Self::Flat,
     ];
 }

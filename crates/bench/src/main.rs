@@ -29,6 +29,7 @@ mod memory;
 mod outage;
 mod pipeline;
 mod plot;
+mod polling;
 mod reader;
 mod reader_runs;
 mod report;
@@ -152,6 +153,7 @@ async fn measure(bench: &mut Bench, machine: Yardstick) -> anyhow::Result<()> {
             Measurement::Scrape => scrape::measure(bench).await?,
             Measurement::Held => held::measure(bench).await?,
             Measurement::Retention => retention::measure(bench).await?,
+            Measurement::Polling => polling::measure(bench).await?,
             Measurement::Flat => flat::measure(bench).await?,
         }
     }

@@ -6,6 +6,7 @@
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health, and
 //!   `service` tells the service manager of them; [`tap`] shows events as they are routed.
 //! * [`retention`] removes delivered rows from the tables.
+//! * [`polling`] reads outbox tables by SQL instead of a stream.
 //! * [`migrate`] translates the configuration of Debezium.
 //! * [`compare`] pairs the records that the router would produce with those in Kafka.
 //! * `republish` reads rows of an outbox table, and produces their records again.
@@ -24,6 +25,7 @@ mod blocking;
 pub mod cli;
 pub mod codes;
 pub mod compare;
+mod condition_log;
 pub mod config;
 mod created_at;
 #[cfg(feature = "failpoints")]
@@ -33,6 +35,7 @@ pub mod kafka;
 pub mod migrate;
 pub mod monitor;
 mod owned_record;
+pub mod polling;
 pub mod postgres;
 pub mod prepare;
 mod republish;

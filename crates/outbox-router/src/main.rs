@@ -61,7 +61,7 @@ fn command(cli: &Cli) -> Exit {
         Command::Run(args) => with_configuration(&|loaded| match args.dry_run.production {
             Production::Real => run(loaded, args.exit_on_fatal, &environment),
             Production::Dry => to_its_end(async |terminal| {
-                cli::dry_run(&args.dry_run, &loaded, &environment, terminal).await
+                cli::dry_run(cli, &args.dry_run, &loaded, &environment, terminal).await
             }),
         }),
         Command::Task(task) => with_configuration(&|loaded| {

@@ -9,16 +9,21 @@
 
 use std::{io, net::SocketAddr, os::unix};
 
-use relay::{OutboxTable, Outboxes, Timestamp, witness::WitnessKey};
+use relay::{OutboxTable, Outboxes, Timestamp, polling::PollerSettings, witness::WitnessKey};
 use socket2::{Domain, Socket, Type};
+use uuid::Uuid;
 
 use crate::{
     config::{
-        Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places, Secret,
-        is_secret_property,
+        Config, ConfigCode, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
+        RetentionMode, Secret, SourceKind, is_secret_property,
     },
     held::Pipeline,
     kafka::{self, KafkaSettings, SettingRefused, TopicCreation},
+    polling::{
+        retention::SweepSettings,
+        sql::{RemovalRules, RowScope, Scan, SqlSettings},
+    },
     postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
     wording::chain,
@@ -46,7 +51,7 @@ impl Prepared {
     /// # Errors
     /// Every wrong value: a property that the router or librdkafka refuses, or `postgres.url`.
     pub fn build(loaded: Loaded, environment: &Environment) -> Result<Self, ConfigErrors> {
-        let kafka = kafka_settings(&loaded.config);
+        let kafka = producer_settings(&loaded.config);
         let mut errors = refused_properties(&kafka, &loaded.places);
         let own = conninfo(&loaded, environment);
         let retention = retention_conninfo(&loaded, environment).transpose();
@@ -63,6 +68,42 @@ impl Prepared {
     }
 }
 
+/// How tables are polled, by this worker: all pending rows.
+pub fn polled_sql(config: &Config, worker: Uuid) -> SqlSettings {
+    SqlSettings {
+        worker,
+        name: config.name.clone(),
+        lease: config.polling.lease,
+        hold_keys: config.dead_letters.hold_key,
+        keep_bytes: size(config.limits.window_bytes),
+        on_error: config.on_error,
+        scope: RowScope::All,
+    }
+}
+
+/// What a sweep over polled tables is told; `None` where retention is off.
+pub fn polled_sweep(config: &Config, scan: Scan) -> Option<SweepSettings> {
+    let section = &config.retention;
+    if section.mode == RetentionMode::Off {
+        return None;
+    }
+    Some(SweepSettings {
+        tables: config.polled_tables(),
+        // It takes no row.
+        sql: polled_sql(config, Uuid::nil()),
+        rules: RemovalRules {
+            keep: section.keep,
+            abandoned_keep: section.abandoned_keep,
+            time_column: section.time_column.clone(),
+            batch: section.batch,
+            lock_timeout: section.lock_timeout,
+            scan,
+        },
+        pause: section.pause,
+        interval: section.interval,
+    })
+}
+
 /// Builds the same parts, and tries what `run` needs on this machine: TLS files, a Kafka client,
 /// the admin address.
 ///
@@ -73,7 +114,7 @@ pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErr
     let unusable = |key: &str, why: String| {
         ConfigError::new(ConfigCode::Unusable, format!("{key}: {why}")).at(places.find(key))
     };
-    let kafka = kafka_settings(config);
+    let kafka = producer_settings(config);
     let mut errors = refused_properties(&kafka, places);
     if errors.is_empty()
         && let Err(why) = kafka::try_open(&kafka, config.kafka.state_topic.as_ref())
@@ -232,6 +273,35 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
         row_bytes: size(config.limits.row_bytes),
         // Only `run` has somebody who reads them.
         statistics: None,
+        give_up_after: None,
+    }
+}
+
+/// The settings of the producer by which `run` delivers.
+pub(crate) fn producer_settings(config: &Config) -> KafkaSettings {
+    let give_up_after = match config.postgres.source {
+        SourceKind::Stream => None,
+        // A worker produces in the first half of its lease: what it has produced is sent before the
+        // lease ends, or never.
+        SourceKind::Polling => Some(config.polling.lease * 2 / 5),
+    };
+    KafkaSettings { give_up_after, ..kafka_settings(config) }
+}
+
+/// The core of the polling source.
+pub(crate) fn poller_settings(config: &Config) -> PollerSettings {
+    PollerSettings {
+        outboxes: config.outboxes(),
+        batch: config.polling.batch,
+        interval: config.polling.interval,
+        lease: config.polling.lease,
+        retry: config.retry,
+        on_error: config.on_error,
+        hold_keys: config.dead_letters.hold_key,
+        keys_max: usize::try_from(config.dead_letters.max_keys).unwrap_or(usize::MAX),
+        row_bytes: size(config.limits.row_bytes),
+        shutdown_limit: config.limits.shutdown,
+        seed: u64::from(std::process::id()),
     }
 }
 

@@ -182,7 +182,7 @@ fn placements_that_contradict_each_other_are_refused() {
 #[test]
 fn columns_take_one_name_or_alternatives() {
     let config = file("[[outbox]]\ncolumns.id = \"ID\"\ncolumns.aggregate_id = [\"a\", \"b\"]");
-    let columns = &config.outbox[0].columns;
+    let columns = &config.outbox[0].table.columns;
     assert_eq!(columns.get(Role::Id).unwrap(), ["ID".into()]);
     assert_eq!(columns.get(Role::AggregateId).unwrap(), ["a".into(), "b".into()]);
     assert_eq!(columns.get(Role::Payload), None);
@@ -225,10 +225,10 @@ fn any_key_can_be_set_without_a_file() {
     assert_eq!(config.kafka.properties.get("linger.ms").unwrap().expose(), "7");
     assert_eq!(config.kafka.create_topics.unwrap().partitions, 12);
     assert_eq!(config.limits.window_events, 1_000);
-    let tables: Vec<String> = config.outbox.iter().map(|o| o.name.to_string()).collect();
+    let tables: Vec<String> = config.tables().map(|o| o.name.to_string()).collect();
     assert_eq!(tables, ["a.b", "c.d", "e.f"]);
-    assert_eq!(config.outbox[0].topic.as_ref().unwrap().to_string(), "one");
-    assert_eq!(config.outbox[1].columns.get(Role::Id).unwrap(), ["x".into(), "y".into()]);
+    assert_eq!(config.outbox[0].table.topic.as_ref().unwrap().to_string(), "one");
+    assert_eq!(config.outbox[1].table.columns.get(Role::Id).unwrap(), ["x".into(), "y".into()]);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::io::Write as _;
 
-use outbox_router::config::{self, Config, Environment, KEYS};
-use relay::{OutboxTable, Role};
+use outbox_router::config::{
+    self, Config, Environment, KEYS, Outbox, SourceKind, effective, of_one_source,
+};
+use relay::Role;
 
 const EXAMPLE: &str = include_str!("../../../config/outbox-router.example.toml");
 
@@ -17,8 +19,8 @@ fn load(text: &str) -> Config {
 }
 
 /// The example with every line that is commented out as a key switched on. The password's file is
-/// replaced: there is no file of that name here. So is the time's source, since a column for it is
-/// refused where it would not be read.
+/// replaced: there is no file of that name here. So are the time's source and the kind of mark,
+/// since a column for them is refused where it would not be read.
 fn with_every_key() -> String {
     let switched_on = |line: &'static str| {
         let rest = line.strip_prefix("# ")?;
@@ -27,16 +29,46 @@ fn with_every_key() -> String {
     };
     let lines: Vec<&str> = EXAMPLE.lines().map(|l| switched_on(l).unwrap_or(l)).collect();
     let text = lines.join("\n").replace("${file:/run/secrets/postgres}", "canary");
+    let text = text.replace("\nmark.how = \"auto\"\n", "\nmark.how = \"status\"\n");
     text.replace("\ntimestamp = \"commit\"\n", "\ntimestamp = \"column\"\n")
+}
+
+/// The same without the keys that have no meaning with this source.
+fn with_every_key_of(source: SourceKind) -> String {
+    let mut table = String::new();
+    let mut kept = Vec::new();
+    let text = with_every_key();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
+            table = format!("{name}[].");
+        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            table = format!("{name}.");
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && let Some(with) = of_one_source(&format!("{table}{key}"))
+            && with.value.is_none()
+            && with.source != source
+        {
+            continue;
+        }
+        kept.push(line);
+    }
+    kept.join("\n").replace("\nsource = \"stream\"", &format!("\nsource = \"{}\"", source.as_str()))
 }
 
 #[test]
 fn the_example_file_as_it_is_holds_every_default() {
     let expected = Config {
-        outbox: vec![OutboxTable::with_defaults(config::default_table())],
+        outbox: vec![Outbox::with_defaults(config::default_table())],
         ..Config::default()
     };
     assert_eq!(load(EXAMPLE), expected);
+}
+
+/// Whoever starts from it has to change that one line.
+#[test]
+fn the_example_file_as_it_is_takes_either_source() {
+    let config = load(&EXAMPLE.replace("\nsource = \"stream\"", "\nsource = \"polling\""));
+    assert_eq!(config.postgres.source, SourceKind::Polling);
 }
 
 #[test]
@@ -64,10 +96,31 @@ fn the_example_file_shows_every_key() {
 
 #[test]
 fn the_example_file_with_every_key_enabled_is_accepted() {
-    let config = load(&with_every_key());
-    assert!(config.postgres.url.is_some());
-    assert!(config.kafka.create_topics.is_some());
-    assert_eq!(config.kafka.properties.iter().count(), 5);
-    let columns = &config.outbox[0].columns;
-    assert!(Role::ALL.into_iter().all(|role| columns.get(role).is_some()));
+    for source in [SourceKind::Stream, SourceKind::Polling] {
+        let config = load(&with_every_key_of(source));
+        assert_eq!(config.postgres.source, source);
+        assert!(config.postgres.url.is_some());
+        assert!(config.kafka.create_topics.is_some());
+        assert_eq!(config.kafka.properties.iter().count(), 5);
+        let Outbox { table, polled } = &config.outbox[0];
+        assert!(Role::ALL.into_iter().all(|role| table.columns.get(role).is_some()));
+        assert_eq!(polled.order_by.is_empty(), source == SourceKind::Stream);
+        assert_eq!(polled.mark.abandoned.is_some(), source == SourceKind::Polling);
+    }
+}
+
+/// What `check` prints may be taken as a file.
+#[test]
+fn every_key_of_a_source_is_printed_as_it_is_read() {
+    for source in [SourceKind::Stream, SourceKind::Polling] {
+        let config = load(&with_every_key_of(source));
+        let printed = effective(&config).replace("***", "canary");
+        let again = load(&printed);
+        assert_eq!(
+            (again.outbox, again.polling, again.retry),
+            (config.outbox, config.polling, config.retry)
+        );
+        let table: toml::Table = printed.parse().expect("TOML");
+        assert_eq!(table.contains_key("retry"), source == SourceKind::Polling);
+    }
 }

@@ -63,6 +63,7 @@ pub mod failpoint;
 mod failure;
 pub mod held;
 mod machine;
+pub mod polling;
 mod ports;
 mod progress;
 mod protocol;
@@ -93,13 +94,14 @@ pub use protocol::{
 };
 pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{
-    BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
-    EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader, FilterKind, Format,
-    Header, HeaderNames, HeaderValue, Headers, IllegalTemplate, IllegalTopicName, Intervals,
-    JavaRegex, MalformedTemplate, MissingColumns, OnMismatch, OnNotJson, OnUpdate, OutboxTable,
-    Outboxes, PRESETS, Preset, Record, Role, RowFilter, RowHeaders, TableName, Template, Times,
-    Timestamp, TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex,
-    hash_of_key, is_role_required, java_properties, partition_for_key, timestamptz_in_utc,
+    Alternative, BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals,
+    EmptyPayload, EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader,
+    FilterKind, Format, Header, HeaderNames, HeaderValue, Headers, IllegalTemplate,
+    IllegalTopicName, Intervals, JavaRegex, JsonPointer, MalformedTemplate, MissingColumns,
+    OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Record, Role,
+    RowFilter, RowHeaders, TableName, Template, TemplatePart, Times, Timestamp, TombstoneOn,
+    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, hash_of_key, is_role_required,
+    java_properties, partition_for_key, timestamptz_in_utc,
 };
 pub use session::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub use state::{Condition, State};

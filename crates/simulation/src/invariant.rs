@@ -32,6 +32,50 @@ pub enum Invariant {
     /// Nothing passes a held event of its key; what is in the table is produced from there only,
     /// and nothing that has left it.
     S12Held,
+    /// Polling: every committed row that can be delivered is in Kafka, and marked.
+    W1Complete,
+    /// Polling: no row is marked that no broker has stored.
+    W2MarkedEarly,
+    /// Polling: first and last records of a key are in the order of its rows.
+    W3Order,
+    /// Polling: what a key's worker produces is produced and sent under its lease.
+    W4OneWorker,
+    /// Polling: a row is repeated only after an interruption, at most a batch, and identical.
+    W5Duplicates,
+    /// Polling: without time, rows or requests there is nothing to do.
+    W6Rest,
+    /// Polling: no two workers hold one shard.
+    W7Shards,
+    /// Polling: a shutdown ends within its limit, and leaves no lease behind.
+    W8Shutdown,
+    /// Polling: only a row with something wrong with it counts as failed.
+    W9Blame,
+}
+
+impl Invariant {
+    /// Every one there is.
+    pub const ALL: [Self; 20] = [
+        Self::S1Complete,
+        Self::S2NeverAhead,
+        Self::S3Order,
+        Self::S4Duplicates,
+        Self::S6Fidelity,
+        Self::S7SingleWriter,
+        Self::S8Slot,
+        Self::S9Resources,
+        Self::S10Liveness,
+        Self::S11Reporting,
+        Self::S12Held,
+        Self::W1Complete,
+        Self::W2MarkedEarly,
+        Self::W3Order,
+        Self::W4OneWorker,
+        Self::W5Duplicates,
+        Self::W6Rest,
+        Self::W7Shards,
+        Self::W8Shutdown,
+        Self::W9Blame,
+    ];
 }
 
 impl fmt::Display for Invariant {
@@ -48,6 +92,15 @@ impl fmt::Display for Invariant {
             Self::S10Liveness => "S10 liveness",
             Self::S11Reporting => "S11 reporting",
             Self::S12Held => "S12 held events",
+            Self::W1Complete => "W1 completeness",
+            Self::W2MarkedEarly => "W2 never marked early",
+            Self::W3Order => "W3 order per key",
+            Self::W4OneWorker => "W4 one worker per key",
+            Self::W5Duplicates => "W5 duplicate bound",
+            Self::W6Rest => "W6 rest",
+            Self::W7Shards => "W7 shards",
+            Self::W8Shutdown => "W8 shutdown",
+            Self::W9Blame => "W9 blame",
         })
     }
 }

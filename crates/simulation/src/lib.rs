@@ -24,6 +24,7 @@ pub mod history;
 pub mod invariant;
 pub mod kafka;
 pub mod plan;
+pub mod polling;
 pub mod postgres;
 pub mod random;
 pub mod resources;

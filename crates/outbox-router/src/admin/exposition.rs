@@ -1,5 +1,5 @@
 //! Prometheus' text format 0.0.4, written here: every scraper reads it, and each name is exported
-//! exactly as [`super::metrics`] spells it.
+//! exactly as the code that calls this spells it.
 //!
 //! Crates were tried behind the same methods, which are 153 lines here:
 //! - `prometheus-client` 0.25, 145 lines and three packages, writes OpenMetrics: HELP and TYPE of
@@ -14,28 +14,31 @@ use std::fmt::Write as _;
 
 use crate::monitor::rates::number;
 
+/// The content type of this format.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(crate) enum Type {
     Counter,
     Gauge,
     Histogram,
 }
 
 /// A page that is being written; every sample carries the common labels.
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     common: String,
 }
 
 /// A family whose head is written; its samples follow.
-pub(super) struct Family<'p> {
+pub(crate) struct Family<'p> {
     page: &'p mut Page,
     name: &'static str,
 }
 
 impl Page {
-    pub(super) fn new(common: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(common: &[(&str, &str)]) -> Self {
         let mut text = String::new();
         labels(&mut text, common);
         Self { text: String::with_capacity(8 << 10), common: text }
@@ -43,7 +46,7 @@ impl Page {
 
     /// Begins a family. A family without samples is not begun: an absent series means "not known",
     /// which no number can say.
-    pub(super) fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
+    pub(crate) fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
         let kind = match kind {
             Type::Counter => "counter",
             Type::Gauge => "gauge",
@@ -56,33 +59,33 @@ impl Page {
     }
 
     /// A gauge of one number.
-    pub(super) fn gauge_float(&mut self, name: &'static str, help: &str, value: f64) {
+    pub(crate) fn gauge_float(&mut self, name: &'static str, help: &str, value: f64) {
         self.family(name, Type::Gauge, help).float(&[], value);
     }
 
     /// A gauge of one whole number.
-    pub(super) fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
+    pub(crate) fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
         self.family(name, Type::Gauge, help).whole(&[], value);
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 }
 
 impl Family<'_> {
     /// One sample of a whole number.
-    pub(super) fn whole(&mut self, own: &[(&str, &str)], value: u64) {
+    pub(crate) fn whole(&mut self, own: &[(&str, &str)], value: u64) {
         self.sample("", own, &value.to_string());
     }
 
     /// One sample.
-    pub(super) fn float(&mut self, own: &[(&str, &str)], value: f64) {
+    pub(crate) fn float(&mut self, own: &[(&str, &str)], value: f64) {
         self.sample("", own, &float(value));
     }
 
     /// One sample per state of a set of states, 1 for `holds` and 0 for the others.
-    pub(super) fn states<'w>(
+    pub(crate) fn states<'w>(
         &mut self,
         label: &str,
         words: impl IntoIterator<Item = &'w str>,
@@ -94,7 +97,7 @@ impl Family<'_> {
     }
 
     /// A histogram of `counts` per bucket, made cumulative; the last bucket has no upper bound.
-    pub(super) fn histogram(
+    pub(crate) fn histogram(
         &mut self,
         own: &[(&str, &str)],
         bounds: &[f64],
@@ -159,7 +162,7 @@ fn float(value: f64) -> String {
 }
 
 /// Microseconds as seconds.
-pub(super) fn seconds(micros: u64) -> f64 {
+pub(crate) fn seconds(micros: u64) -> f64 {
     number(micros) / 1_000_000.0
 }
 

@@ -43,11 +43,11 @@ pub struct Body {
 }
 
 /// One condition of a probe, with the reason why it does not hold.
-type Check = (&'static str, Option<Reason>);
+pub(crate) type Check = (&'static str, Option<Reason>);
 
 /// Whether the router's own tasks run.
 pub fn alive(view: &View<'_>) -> ProbeAnswer {
-    verdict("livez", view, tasks(view))
+    answer("livez", view, tasks(view))
 }
 
 /// Whether rows flow, or would if there were any; on a standby, whether another router holds the
@@ -61,7 +61,7 @@ pub fn ready(view: &View<'_>) -> ProbeAnswer {
         }
     };
     let rows = [("gaps", Reason::of_gap(view)), ("stream", stream)];
-    verdict("readyz", view, tasks(view).into_iter().chain(rows))
+    answer("readyz", view, tasks(view).into_iter().chain(rows))
 }
 
 /// Whether the start is over.
@@ -72,7 +72,7 @@ pub fn started(view: &View<'_>, progress: StartProgress) -> ProbeAnswer {
             Some(Reason::of_condition(view).unwrap_or_else(|| Reason::not_streaming(view)))
         }
     };
-    verdict("startupz", view, [("start", reason)])
+    answer("startupz", view, [("start", reason)])
 }
 
 /// Whether the router is still starting.
@@ -104,6 +104,31 @@ impl StartProgress {
 }
 
 impl ProbeAnswer {
+    /// The answer of a probe that makes these checks, in this state.
+    pub(crate) fn of(
+        probe: &'static str,
+        state: &'static str,
+        checks: impl IntoIterator<Item = Check>,
+    ) -> Self {
+        let (mut lines, mut first) = (String::new(), None);
+        for (name, reason) in checks {
+            // Writing to a string does not fail.
+            let _written = match &reason {
+                None => writeln!(lines, "[+]{name} ok"),
+                Some(reason) => {
+                    let message = reason.message.replace('\n', " ");
+                    writeln!(lines, "[-]{name} failed: {} {message}", reason.code)
+                }
+            };
+            first = first.or(reason);
+        }
+        let (health, status) = match first {
+            None => (ProbeResult::Passed, "ok"),
+            Some(_) => (ProbeResult::Failed, "unavailable"),
+        };
+        Self { health, body: Body { status, state, reason: first }, probe, lines }
+    }
+
     /// Every check as a line of text, and what follows from them.
     pub fn verbose(&self) -> String {
         let outcome = match self.health {
@@ -142,27 +167,10 @@ fn unready_to_take_over(view: &View<'_>) -> Option<Reason> {
     }
 }
 
-fn verdict(
+fn answer(
     probe: &'static str,
     view: &View<'_>,
     checks: impl IntoIterator<Item = Check>,
 ) -> ProbeAnswer {
-    let (mut lines, mut first) = (String::new(), None);
-    for (name, reason) in checks {
-        // Writing to a string does not fail.
-        let _written = match &reason {
-            None => writeln!(lines, "[+]{name} ok"),
-            Some(reason) => {
-                let message = reason.message.replace('\n', " ");
-                writeln!(lines, "[-]{name} failed: {} {message}", reason.code)
-            }
-        };
-        first = first.or(reason);
-    }
-    let (health, status) = match first {
-        None => (ProbeResult::Passed, "ok"),
-        Some(_) => (ProbeResult::Failed, "unavailable"),
-    };
-    let state = view.relay.snapshot.condition.state.as_str();
-    ProbeAnswer { health, body: Body { status, state, reason: first }, probe, lines }
+    ProbeAnswer::of(probe, view.relay.snapshot.condition.state.as_str(), checks)
 }

@@ -24,7 +24,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Serves until `shutdown` resolves, and at most [`ANSWERS_END_WITHIN`] longer. Dropping it ends
 /// every connection.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     mut listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()>,

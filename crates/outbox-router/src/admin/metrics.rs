@@ -8,29 +8,15 @@
 
 use std::time::SystemTime;
 
-use relay::{
-    Code, LATENCY_BOUNDS, Latencies, OtherTopics, PauseReason, RowsIgnored, Snapshot, State,
-    TopicTotals, witness::WitnessStore,
-};
+use relay::{PauseReason, RowsIgnored, Snapshot, State, witness::WitnessStore};
 
 use super::{
     brokers,
-    epoch::epoch,
-    exposition::{Page, Type, seconds},
-    held, process, retention, slot_metrics,
+    exposition::{Page, Type},
+    held, process, retention, shared_metrics, slot_metrics,
     view::View,
 };
-use crate::{
-    monitor::Lag,
-    status::{Facts, Word},
-};
-
-/// The content type of the text format that [`encode`] writes.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The label of the sum of the topics that are not counted one by one; a topic that really has this
-/// name is included in the sum.
-const OTHER_TOPICS: &str = "_other";
+use crate::{monitor::Lag, status::Facts};
 
 /// The page that Prometheus scrapes.
 pub fn encode(view: &View<'_>) -> String {
@@ -45,11 +31,10 @@ pub fn encode(view: &View<'_>) -> String {
     of_relay(&mut pipeline, &view.relay.snapshot);
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
     retention::metrics(&mut pipeline, view);
-    of_topics(&mut pipeline, &view.relay.snapshot);
+    let Snapshot { topics, other_topics, .. } = &view.relay.snapshot;
+    shared_metrics::of_topics(&mut pipeline, topics, other_topics);
     brokers::metrics(&mut pipeline, view);
-    pipeline
-        .family("outbox_build_info", Type::Gauge, "The router's version; always 1.")
-        .whole(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    shared_metrics::of_build(&mut pipeline);
     let mut own = Page::new(&[("pipeline", &settings.name)]);
     process::metrics(&mut own);
     slot.into_text() + &pipeline.into_text() + &own.into_text()
@@ -58,27 +43,15 @@ pub fn encode(view: &View<'_>) -> String {
 /// The verdict of `/status.json`, and the times that it depends on.
 fn of_verdict(page: &mut Page, view: &View<'_>, facts: &Facts<'_>) {
     let verdict = view.verdict(facts);
-    page.family(
-        "outbox_verdict",
-        Type::Gauge,
-        "The verdict of /status.json: 1 for the present one, 0 for the others.",
-    )
-    .states("verdict", Word::ALL.map(Word::as_str), verdict.word.as_str());
-    page.gauge_float(
-        "outbox_verdict_since_timestamp_seconds",
-        "Since when the verdict holds.",
-        epoch(view.observed.since(&verdict, SystemTime::now())).as_secs_f64(),
-    );
+    let since = view.observed.since(&verdict, SystemTime::now());
+    shared_metrics::of_verdict(page, verdict.word, since);
     page.gauge_float(
         "outbox_oldest_unacked_age_seconds",
         "Age since its commit of the oldest event that was read, or is waited at, and is not acknowledged by Kafka; 0 when there is none.",
         facts.oldest_unacked.unwrap_or_default().as_secs_f64(),
     );
-    page.gauge_float(
-        "outbox_seconds_without_progress",
-        "For how long no position has moved although something is outstanding; 0 when nothing is.",
-        view.observed.progress.without(view.now).as_secs_f64(),
-    );
+    let still = view.observed.progress.without(view.now);
+    shared_metrics::of_progress(page, still.as_secs_f64());
     let mut paused = page.family(
         "outbox_backpressure_seconds_total",
         Type::Counter,
@@ -136,22 +109,14 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
 }
 
 fn of_relay(page: &mut Page, snapshot: &Snapshot) {
-    page.family(
-        "outbox_state",
-        Type::Gauge,
-        "State of the router: 1 for the present state, 0 for the others.",
-    )
-    .states("state", State::ALL.map(State::as_str), snapshot.condition.state.as_str());
+    let state = snapshot.condition.state.as_str();
+    shared_metrics::of_state(page, State::ALL.map(State::as_str), state);
     page.gauge(
         "outbox_leader",
         "Whether a session of this router holds the slot.",
         u64::from(snapshot.has_session),
     );
-    page.gauge(
-        "outbox_inflight_events",
-        "Events that Kafka has not acknowledged.",
-        snapshot.unacked_events,
-    );
+    shared_metrics::of_flight(page, snapshot.unacked_events);
     page.gauge(
         "outbox_window_events",
         "Events past the last confirmable position.",
@@ -192,73 +157,5 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
     );
     reconnects.whole(&[("peer", "postgres")], snapshot.reconnects.postgres);
     reconnects.whole(&[("peer", "kafka")], snapshot.reconnects.kafka);
-    let mut errors =
-        page.family("outbox_errors_total", Type::Counter, "Failures since the start, by code.");
-    for code in Code::ALL {
-        let count = snapshot.errors.get(code).copied().unwrap_or_default();
-        errors.whole(&[("component", component(*code)), ("code", code.as_str())], count);
-    }
-}
-
-/// Which part of the router a code belongs to.
-fn component(code: Code) -> &'static str {
-    match code.as_str().chars().next() {
-        Some('P') => "postgres",
-        Some('K') => "kafka",
-        _ => "routing",
-    }
-}
-
-fn of_topics(page: &mut Page, snapshot: &Snapshot) {
-    let rows = rows(snapshot);
-    let mut events = page.family("outbox_events_total", Type::Counter, "Events by outcome.");
-    for row in &rows {
-        events.whole(&[("topic", row.name), ("result", "acked")], row.acked);
-    }
-    let mut latency = page.family(
-        "outbox_event_latency_seconds",
-        Type::Histogram,
-        "From the commit in PostgreSQL to the acknowledgement by Kafka.",
-    );
-    for row in &rows {
-        let sum = seconds(row.latencies.sum_micros);
-        latency.histogram(&[("topic", row.name)], &LATENCY_BOUNDS, &row.latencies.buckets, sum);
-    }
-    page.gauge(
-        "outbox_topics_other",
-        "Topics that are summed up with the label topic=\"_other\": those after the first hundred.",
-        snapshot.other_topics.topics,
-    );
-}
-
-/// What is shown of a topic.
-struct TopicRow<'t> {
-    name: &'t str,
-    acked: u64,
-    latencies: Latencies,
-}
-
-/// One row for each topic with counters of its own, in the order of first use; the others as one
-/// row, which is there from the start.
-fn rows(snapshot: &Snapshot) -> Vec<TopicRow<'_>> {
-    let OtherTopics { acked, latencies, .. } = snapshot.other_topics.clone();
-    let mut other = TopicRow { name: OTHER_TOPICS, acked, latencies };
-    let mut rows = Vec::with_capacity(snapshot.topics.len() + 1);
-    for TopicTotals { name, acked, latencies } in &snapshot.topics {
-        if name.as_str() != OTHER_TOPICS {
-            rows.push(TopicRow {
-                name: name.as_str(),
-                acked: *acked,
-                latencies: latencies.clone(),
-            });
-            continue;
-        }
-        other.acked += acked;
-        for (sum, count) in other.latencies.buckets.iter_mut().zip(latencies.buckets) {
-            *sum += count;
-        }
-        other.latencies.sum_micros += latencies.sum_micros;
-    }
-    rows.push(other);
-    rows
+    shared_metrics::of_errors(page, &snapshot.errors);
 }

@@ -1,54 +1,44 @@
-//! Which path is answered by what.
+//! What a router that follows a slot answers at each path.
 
 use std::sync::{Arc, OnceLock};
 
 use axum::{
     Router,
     extract::{RawQuery, State as Shared},
-    http::{HeaderMap, StatusCode, header},
-    middleware,
+    http::{HeaderMap, StatusCode},
     response::Response,
     routing::get,
 };
 
 use super::{
     AdminSettings, Sources,
-    answer::{answer, json, refused},
-    health::{self, StartProgress},
-    hosts::{self, Hosts},
-    metrics, page,
+    answer::{answer, refused},
+    frame::{self, Answers},
+    health::{self, ProbeAnswer, StartProgress},
+    metrics,
+    page::{self, StreamPage},
     status::StatusDocument,
     view::View,
 };
 use crate::tap::ASKED_BY_COMMAND;
 
+const PATHS: &str = "there are /, /metrics, /livez, /readyz, /startupz, /status.json and /tap";
+
 #[derive(Clone)]
 struct Admin {
-    settings: AdminSettings,
+    settings: Arc<AdminSettings>,
     sources: Sources,
     /// Set as soon as an answer said that the start is over: no later answer takes it back.
     started: Arc<OnceLock<()>>,
 }
 
 pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
-    let page = page::routes(settings.clone(), sources.clone());
-    let known = middleware::from_fn_with_state(Hosts::of(&settings.hosts), hosts::check);
+    let settings = Arc::new(settings);
+    let page = StreamPage { settings: Arc::clone(&settings), sources: sources.clone() };
     let admin = Admin { settings, sources, started: Arc::default() };
-    let guarded = Router::new()
-        .route("/status.json", get(status_json))
-        .route("/tap", get(tap))
-        .with_state(admin.clone())
-        .merge(page)
-        .route_layer(known);
-    Router::new()
-        .route("/metrics", get(scrape))
-        .route("/livez", get(alive))
-        .route("/readyz", get(ready))
-        .route("/startupz", get(started))
-        .with_state(admin)
-        .merge(guarded)
-        .fallback(not_found)
-        .method_not_allowed_fallback(not_allowed)
+    let tap = Router::new().route("/tap", get(tap)).with_state(admin.clone());
+    let names = admin.settings.hosts.clone();
+    frame::router(admin, &names, tap.merge(page::routes(page)), PATHS)
 }
 
 impl Admin {
@@ -65,26 +55,29 @@ impl Admin {
     }
 }
 
-async fn scrape(Shared(admin): Shared<Admin>) -> Response {
-    let body = metrics::encode(&admin.view());
-    answer(StatusCode::OK, metrics::CONTENT_TYPE, body)
-}
+impl Answers for Admin {
+    type Document = StatusDocument;
 
-async fn alive(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
-    probe(&health::alive(&admin.view()), query.as_deref())
-}
+    fn metrics(&self) -> String {
+        metrics::encode(&self.view())
+    }
 
-async fn ready(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
-    probe(&health::ready(&admin.view()), query.as_deref())
-}
+    fn alive(&self) -> ProbeAnswer {
+        health::alive(&self.view())
+    }
 
-async fn started(Shared(admin): Shared<Admin>, RawQuery(query): RawQuery) -> Response {
-    let view = admin.view();
-    probe(&health::started(&view, admin.progress(&view)), query.as_deref())
-}
+    fn ready(&self) -> ProbeAnswer {
+        health::ready(&self.view())
+    }
 
-async fn status_json(Shared(admin): Shared<Admin>) -> Response {
-    json(StatusCode::OK, &StatusDocument::of(&admin.view()))
+    fn started(&self) -> ProbeAnswer {
+        let view = self.view();
+        health::started(&view, self.progress(&view))
+    }
+
+    fn status(&self) -> StatusDocument {
+        StatusDocument::of(&self.view())
+    }
 }
 
 /// A tap is a state of the router, and there are few. No web page can open one: a browser sends a
@@ -105,33 +98,4 @@ async fn tap(
     }
     let told = super::tap::answer(&admin.sources.taps, query.as_deref()).await;
     answer(told.status, told.content_type, told.body)
-}
-
-async fn not_found() -> Response {
-    let error = "there are /, /metrics, /livez, /readyz, /startupz, /status.json and /tap";
-    refused(StatusCode::NOT_FOUND, error.to_owned())
-}
-
-async fn not_allowed() -> Response {
-    let mut refused = refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is served".to_owned());
-    refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
-    refused
-}
-
-fn probe(found: &health::ProbeAnswer, query: Option<&str>) -> Response {
-    let status = match found.health {
-        health::ProbeResult::Passed => StatusCode::OK,
-        health::ProbeResult::Failed => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    if is_verbose(query) {
-        answer(status, "text/plain; charset=utf-8", found.verbose())
-    } else {
-        json(status, &found.body)
-    }
-}
-
-/// Whether the query has the parameter `verbose`, with or without a value, as Kubernetes reads it.
-fn is_verbose(query: Option<&str>) -> bool {
-    let name = |parameter: &str| parameter.split('=').next() == Some("verbose");
-    query.is_some_and(|query| query.split('&').any(name))
 }

@@ -17,7 +17,7 @@ struct Usage {
     files_max: Option<u64>,
 }
 
-pub(super) fn metrics(page: &mut Page) {
+pub(crate) fn metrics(page: &mut Page) {
     let Ok(usage) = read() else { return };
     page.family("process_cpu_seconds_total", Type::Counter, "User and system CPU time.")
         .float(&[], usage.cpu_seconds);

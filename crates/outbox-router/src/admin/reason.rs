@@ -53,6 +53,11 @@ impl Reason {
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
         let interval =
             view.gap().filter(|gap| gap.failure.code == failure.code).map(IntervalView::of);
+        Self { interval, ..Self::of_failure(failure) }
+    }
+
+    /// The reason of a failure that is no gap.
+    pub(crate) fn of_failure(failure: &Failure) -> Self {
         let (hint, commands) = texts(to_type(failure));
         Self {
             code: failure.code.as_str(),
@@ -60,7 +65,7 @@ impl Reason {
             hint,
             commands,
             lsn: failure.lsn.map(|lsn| lsn.to_string()),
-            interval,
+            interval: None,
         }
     }
 
@@ -76,7 +81,7 @@ impl Reason {
     }
 
     /// The reason of a task that has published nothing for too long.
-    pub(super) fn stale(task: &str) -> Self {
+    pub(crate) fn stale(task: &str) -> Self {
         Self::plain("stale", format!("the {task} task has reported nothing for too long"))
     }
 
@@ -86,13 +91,14 @@ impl Reason {
         Self::plain("not_streaming", format!("the state is {}", state.as_str()))
     }
 
-    fn plain(code: &'static str, message: String) -> Self {
+    /// A reason without a failure.
+    pub(crate) fn plain(code: &'static str, message: String) -> Self {
         Self { code, message, hint: None, commands: Vec::new(), lsn: None, interval: None }
     }
 }
 
 /// A hint as `/status.json` shows it: the text, and the commands in it.
-pub(super) fn texts(hint: Option<Hint>) -> (Option<String>, Vec<String>) {
+pub(crate) fn texts(hint: Option<Hint>) -> (Option<String>, Vec<String>) {
     let commands = hint.as_ref().map_or_else(Vec::new, |hint| hint.commands().to_vec());
     (hint.map(Hint::into_text), commands)
 }

@@ -176,7 +176,7 @@ impl StatusDocument {
         Self {
             schema: SCHEMA,
             verdict: VerdictView::of(view, &facts, verdict),
-            history: ChangeView::all(view),
+            history: ChangeView::all(&view.observed.timeline),
             name: view.settings.name.clone(),
             slot_name: view.settings.slot.clone(),
             version: env!("CARGO_PKG_VERSION"),

@@ -1,11 +1,11 @@
 //! The verdict and its history, as `/status.json` shows them.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
 use super::{epoch::epoch, reason::texts, view::View};
-use crate::status::{Change, Facts, ToDo, Verdict};
+use crate::status::{Change, Facts, Timeline, ToDo, Verdict};
 
 /// How many former verdicts are shown; the router remembers more.
 const HISTORY_MAX: usize = 50;
@@ -65,7 +65,19 @@ pub struct ChangeView {
 
 impl VerdictView {
     pub(super) fn of(view: &View<'_>, facts: &Facts<'_>, verdict: Verdict) -> Self {
-        let since = epoch(view.observed.since(&verdict, SystemTime::now())).as_secs_f64();
+        let since = view.observed.since(&verdict, SystemTime::now());
+        let still = view.observed.progress.without(view.now);
+        Self::at(verdict, since, facts.oldest_unacked, still)
+    }
+
+    /// A verdict that has held since then; how old the oldest event is that waits, and for how long
+    /// nothing has moved.
+    pub(crate) fn at(
+        verdict: Verdict,
+        since: SystemTime,
+        oldest: Option<Duration>,
+        still: Duration,
+    ) -> Self {
         let acts = verdict.acts();
         let Verdict { word, sentence, code, blame, to_do, needs_person: _ } = verdict;
         Self {
@@ -74,10 +86,10 @@ impl VerdictView {
             code,
             blame: blame.as_str(),
             acts,
-            since,
+            since: epoch(since).as_secs_f64(),
             to_do: to_do.into_iter().map(ToDoView::of).collect(),
-            oldest_unacked_seconds: facts.oldest_unacked.map(|age| age.as_secs_f64()),
-            seconds_without_progress: view.observed.progress.without(view.now).as_secs_f64(),
+            oldest_unacked_seconds: oldest.map(|age| age.as_secs_f64()),
+            seconds_without_progress: still.as_secs_f64(),
         }
     }
 }
@@ -91,9 +103,9 @@ impl ToDoView {
 
 impl ChangeView {
     /// The latest verdicts, the oldest first.
-    pub(super) fn all(view: &View<'_>) -> Vec<Self> {
+    pub(crate) fn all(timeline: &Timeline) -> Vec<Self> {
         let mut latest: Vec<Self> =
-            view.observed.timeline.changes().rev().take(HISTORY_MAX).map(Self::of).collect();
+            timeline.changes().rev().take(HISTORY_MAX).map(Self::of).collect();
         latest.reverse();
         latest
     }

@@ -24,9 +24,9 @@ pub(super) const ALERTS: &[Alert] = &[
         hold: MINUTE,
         severity: Severity::Critical,
         summary: "pipeline {{ $labels.pipeline }} has not moved for {{ $value | humanizeDuration }}",
-        description: "There is something to do, and no position has moved: nothing was read, \
-                      acknowledged or confirmed. Who stands: `outbox-router status` (stages unread, \
-                      unacked, unconfirmed). If state and reason say nothing, keep the log and \
+        description: "There is something to do, and nothing has moved: nothing was read, \
+                      acknowledged, and confirmed to the slot or marked in the table. Who stands: \
+                      `outbox-router status`. If state and reason say nothing, keep the log and \
                       restart the router: nothing is lost by that.",
     },
     Alert {

@@ -29,7 +29,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "{{ with $labels.pipeline }}no router of pipeline {{ . }}{{ else }}no outbox \
                   router{{ end }} is scraped",
         description: "No metric of it arrives any more, so no other alert can fire; and if no \
-                      router runs, WAL accumulates. Check that the process runs and is not \
+                      router runs, events wait, and WAL accumulates where there is a slot. Check that the process runs and is not \
                       stopped, and that its [admin] listen address is the one that is scraped. \
                       `outbox-router status` works with the router down.",
     },
@@ -38,7 +38,7 @@ pub(super) const ALERTS: &[Alert] = &[
         expression: Expression::Same(
             "(max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"starting\"}[2m])) \
              > 0.5 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=~\"streaming|polling\"}[2m])) \
              > 0.5) unless on (namespace, pipeline) \
              max by (namespace, pipeline) \
              (max_over_time(outbox_state{state=~\"blocked|failed\"}[3m])) == 1",
@@ -47,7 +47,7 @@ pub(super) const ALERTS: &[Alert] = &[
         severity: Severity::Critical,
         summary: "pipeline {{ $labels.pipeline }} gets no connection",
         description: "The router runs and tries again and again; no event reaches Kafka, and WAL \
-                      accumulates. The usual reason is a PostgreSQL that is down, does not answer, \
+                      accumulates where there is a slot. The usual reason is a PostgreSQL that is down, does not answer, \
                       or cannot be reached. Its reason: `outbox-router status`, or /readyz.",
     },
     Alert {
@@ -55,7 +55,7 @@ pub(super) const ALERTS: &[Alert] = &[
         expression: Expression::Same(
             "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"blocked\"}[3m])) \
              == 1 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=~\"streaming|polling\"}[2m])) \
              > 0.5",
         ),
         hold: MINUTE,
@@ -71,7 +71,7 @@ pub(super) const ALERTS: &[Alert] = &[
         expression: Expression::Same(
             "max by (namespace, pipeline) (max_over_time(outbox_state{state=\"failed\"}[3m])) \
              == 1 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"streaming\"}[2m])) \
+             max by (namespace, pipeline) (avg_over_time(outbox_state{state=~\"streaming|polling\"}[2m])) \
              > 0.5",
         ),
         hold: MINUTE,
@@ -97,18 +97,20 @@ pub(super) const ALERTS: &[Alert] = &[
         hold: MINUTE,
         severity: Severity::Critical,
         summary: "a task of the router of pipeline {{ $labels.pipeline }} hangs",
-        description: "The process answers, and its streaming task or its monitor has reported \
-                      nothing for half a minute or more, so outbox_state may still say streaming. \
+        description: "The process answers, and its streaming task, worker, monitor or survey has reported \
+                      nothing for half a minute or more, so outbox_state may still say \
+                      streaming or polling. \
                       Which: `outbox-router status`, or /livez. Keep the log and restart the \
                       router: nothing is lost by that.",
     },
     Alert {
         name: "OutboxSlotHeldElsewhere",
+        // Only a router that polls has the state `polling`, and it has no slot.
         expression: Expression::Same(
             "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[2m])) \
              > 0.5 unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[90s])) \
-             == 1",
+             (max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[90s])) \
+             == 1 or max by (namespace, pipeline) (outbox_state{state=\"polling\"}))",
         ),
         hold: MINUTE,
         severity: Severity::Critical,
@@ -121,13 +123,14 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxStandbyMissing",
         // A standby is a router that stood by for half an hour: during a roll-out, the new process
-        // stands by for seconds.
+        // stands by for seconds. Workers that poll share their tables, and none is a standby.
         expression: Expression::Same(
             "(max by (namespace, pipeline) \
              (max_over_time((outbox_state{state=\"standby\"} == 1 \
              and (outbox_state{state=\"standby\"} offset 30m) == 1)[1d:5m])) == 1 \
              unless on (namespace, pipeline) \
-             max by (namespace, pipeline) (outbox_state{state=\"standby\"}) == 1) \
+             (max by (namespace, pipeline) (outbox_state{state=\"standby\"}) == 1 \
+             or max by (namespace, pipeline) (outbox_state{state=\"polling\"}))) \
              and on (namespace, pipeline) max by (namespace, pipeline) (outbox_build_info)",
         ),
         hold: 10 * MINUTE,

@@ -23,6 +23,7 @@ use super::{
     replay::ReplayArgs,
     setup::SetupArgs,
     skip::SkipArgs,
+    switch::Switch,
     tap::TapArgs,
     where_is::WhereArgs,
 };
@@ -74,6 +75,7 @@ impl Cli {
             Command::Run(args) => &args.overrides,
             Command::Task(Task::Setup(args)) => &args.overrides,
             Command::Task(Task::Teardown(args)) => &args.overrides,
+            Command::Task(Task::Switch(command)) => command.overrides(),
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Alerts(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
@@ -147,6 +149,13 @@ pub enum Task {
     /// in the state topic
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
+    /// Switch from polling the tables to the stream of a slot, or back, while writers go on
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  outbox-router switch stream --admin-url postgres://admin@db/shop\n  \
+        outbox-router switch polling --admin-url postgres://admin@db/shop"
+    )]
+    Switch(Switch),
     /// Bring back what a gap has lost: make the slot anew, send the rows of the tables that are in
     /// no topic, and close the gap
     #[command(after_help = "Examples:\n  outbox-router status\n  \

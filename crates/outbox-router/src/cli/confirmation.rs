@@ -5,12 +5,12 @@ use std::io;
 use clap::ValueEnum;
 
 use super::{Audience, Exit, Terminal, form::Form};
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 
 /// Whether to ask before something is dropped or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Confirmation {
-    /// The slot's name must be typed.
+    /// The slot's name must be typed; the configuration's, where rows are polled.
     Ask,
     /// The answer is yes.
     Yes,
@@ -29,9 +29,12 @@ impl Confirmation {
         match (self, terminal.audience, form) {
             (Self::Yes, ..) => Ok(None),
             (Self::Ask, Audience::Person, Form::Text) => {
-                let slot = config.postgres.slot.as_str();
-                let question = format!("type {slot}, the slot's name, to {to}: ");
-                if terminal.confirms(slot, &question)? {
+                let (name, whose) = match config.postgres.source {
+                    SourceKind::Stream => (config.postgres.slot.as_str(), "the slot's name"),
+                    SourceKind::Polling => (config.name.as_str(), "the configuration's name"),
+                };
+                let question = format!("type {name}, {whose}, to {to}: ");
+                if terminal.confirms(name, &question)? {
                     return Ok(None);
                 }
                 writeln!(terminal.err, "nothing was {done}")?;

@@ -50,6 +50,15 @@ pub enum MissingTable {
     Create,
 }
 
+/// Whether `setup` makes the trigger that announces the new rows of a polled table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NotifyTrigger {
+    /// It does not.
+    Skip,
+    /// It does.
+    Make,
+}
+
 /// Whether `setup` and `teardown` also handle the witness in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordPart {

@@ -1,5 +1,5 @@
 //! The command line: flags and commands, and the work of every command except `run`. `run` is only
-//! parsed here, and carried out by `app.rs`, unless it is a dry run.
+//! parsed here, and carried out by `app/`, unless it is a dry run.
 //!
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
 //! Printed SQL is exactly what `--apply` runs; `setup` and `teardown` create and drop nothing
@@ -26,9 +26,11 @@ mod hoster;
 mod http;
 mod migrate;
 mod new_slot;
+mod of_slot;
 mod one_table;
 mod open_events;
 mod person;
+mod polled_tables;
 mod print_failure;
 mod recover;
 mod replay;
@@ -41,6 +43,7 @@ mod skip;
 mod slot_waits;
 mod sql;
 mod status;
+mod switch;
 mod tap;
 mod task_error;
 mod teardown;
@@ -67,14 +70,16 @@ pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
-    NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
+    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since,
 };
 pub use decision_args::{DecisionArgs, Effect};
 pub use doctor::{Check, DoctorArgs, GROUPS, Group, Reports, Severity, Warnings};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
 pub use explain_row::{ColumnType, JsonRow, RowArgs};
-pub use flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode};
+pub use flags::{
+    AdminArgs, DeadLetterTables, MissingTable, NotifyTrigger, Overrides, RecordPart, SqlMode,
+};
 pub use form::Form;
 pub use gap_name::GapName;
 pub use hoster::Hoster;
@@ -85,6 +90,7 @@ pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredR
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 pub use skip::SkipArgs;
+pub use switch::{HowArgs, Switch, ToPollingArgs, ToStreamArgs};
 pub use tap::{TapArgs, TapContent};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
@@ -92,7 +98,7 @@ pub use where_is::WhereArgs;
 
 use crate::{
     codes,
-    config::{self, ConfigErrors, Environment, Loaded},
+    config::{self, Config, ConfigErrors, Environment, Loaded},
 };
 
 /// Where the configuration file is looked for when none is named.
@@ -154,7 +160,8 @@ pub async fn migrate(
         None => migrate::debezium(args, terminal),
         Some(direction) => {
             let file = config_file(cli, environment);
-            let origin = migrate::Origin { file, flags: cli.flags(), environment };
+            let with_polling = of_slot::with_polling(&cli.command);
+            let origin = migrate::Origin { file, flags: cli.flags(), environment, with_polling };
             Box::pin(migrate::hand_over(direction, args, origin, terminal)).await
         }
     };
@@ -181,6 +188,7 @@ pub async fn execute(
     let admin = match task {
         Task::Setup(args) => args.admin.admin_url.as_ref(),
         Task::Teardown(args) => args.admin.admin_url.as_ref(),
+        Task::Switch(command) => command.admin().admin_url.as_ref(),
         Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Compare(args) => args.admin.admin_url.as_ref(),
         Task::Cleanup(args) => {
@@ -194,10 +202,14 @@ pub async fn execute(
         Task::Alerts(_) | Task::Check(_) | Task::Doctor(_) | Task::Status(_) | Task::Tap(_) => None,
     };
     let config = &loaded.config;
+    if let Some(exit) = without_meaning(cli, config, terminal) {
+        return exit;
+    }
     let access = Access::new(config, admin, environment);
     let outcome = match task {
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
+        Task::Switch(command) => Box::pin(switch::switch(command, config, access, terminal)).await,
         Task::Accept(args) => Box::pin(accept::accept(args, config, access, terminal)).await,
         Task::DeadLetters(command) => {
             Box::pin(dead_letters::dead_letters(command, config, access, terminal)).await
@@ -226,12 +238,16 @@ pub async fn execute(
 
 /// Prints what `run` would produce.
 pub async fn dry_run(
+    cli: &Cli,
     args: &DryRunArgs,
     loaded: &Loaded,
     environment: &Environment,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let config = &loaded.config;
+    if let Some(exit) = without_meaning(cli, config, terminal) {
+        return exit;
+    }
     let access = Access::new(config, None, environment);
     let outcome = Box::pin(dry_run::dry_run(args, config, access, terminal)).await;
     exit_of(outcome, terminal)
@@ -248,6 +264,14 @@ pub async fn explain_row(
     let access = Access::new(config, args.admin.admin_url.as_ref(), environment);
     let outcome = Box::pin(explain_row::explain_row(&args.row, config, access, terminal)).await;
     exit_of(outcome, terminal)
+}
+
+/// Refuses a command that has no meaning with this source of rows.
+fn without_meaning(cli: &Cli, config: &Config, terminal: &mut Terminal<'_>) -> Option<Exit> {
+    match of_slot::refuse(of_slot::with_polling(&cli.command), config, terminal) {
+        Ok(refused) => refused,
+        Err(error) => Some(output_failed(&error, terminal)),
+    }
 }
 
 fn exit_of(outcome: Result<Exit, TaskError>, terminal: &mut Terminal<'_>) -> Exit {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::http;
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 
 /// Who answers at `admin.listen`.
 pub(super) enum Answer {
@@ -28,6 +28,7 @@ pub(super) async fn ask(config: &Config, database: Option<&str>) -> Answer {
     let body = http::get(config.admin.listen, "/status.json").await;
     let router = body.and_then(|body| serde_json::from_str(&body).ok());
     let Some(router) = router.filter(Value::is_object) else { return Answer::Nobody };
+    let own = config.postgres.source.as_str();
     let wanted = [
         ("pipeline", Some(config.name.as_str()), text(&router, "/name")),
         (
@@ -36,6 +37,7 @@ pub(super) async fn ask(config: &Config, database: Option<&str>) -> Answer {
             text(&router, "/slot_name").or_else(|| text(&router, "/slot/name")),
         ),
         ("database", database, text(&router, "/slot/database")),
+        ("source", Some(own), Some(source(&router)).filter(|source| *source != own)),
     ];
     // What an answer does not name counts as the own.
     let differs = |ours: Option<&str>, theirs: Option<&str>| {
@@ -55,6 +57,11 @@ pub(super) async fn read(config: &Config) -> Option<Value> {
         Answer::Own(router) => Some(router),
         Answer::Nobody | Answer::Other(_) => None,
     }
+}
+
+/// Where the router's rows come from. The document of one that follows a slot does not name it.
+fn source(router: &Value) -> &str {
+    text(router, "/source").unwrap_or(SourceKind::Stream.as_str())
 }
 
 fn text<'r>(router: &'r Value, path: &str) -> Option<&'r str> {

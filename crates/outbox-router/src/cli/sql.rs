@@ -32,7 +32,7 @@ pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
     if config.outbox.is_empty() {
         return vec![OutboxTable::with_defaults(crate::config::default_table())];
     }
-    config.outbox.clone()
+    config.outboxes().tables
 }
 
 /// An outbox table with the preset's columns, under the names that the mapping gives them. Of a

@@ -32,7 +32,7 @@ pub use hint::{Hint, HintPart};
 pub use template::{ADMIN, REPLAY_ALL};
 
 /// The tables, in the order in which they are documented.
-const TABLES: [&[Explanation]; 11] = [
+const TABLES: [&[Explanation]; 12] = [
     server::EXPLANATIONS,
     slot::EXPLANATIONS,
     publication::EXPLANATIONS,
@@ -44,6 +44,7 @@ const TABLES: [&[Explanation]; 11] = [
     doctor::POSTGRES,
     doctor::KAFKA,
     doctor::CONFIGURATION,
+    doctor::POLLED,
 ];
 
 /// Every entry, ordered by code within each letter.

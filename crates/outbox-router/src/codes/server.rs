@@ -173,6 +173,59 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
+        code: Code::Polling.as_str(),
+        title: "a table cannot be polled",
+        meaning: "With postgres.source = \"polling\" a table needs a primary key, by which a row is \
+                  found again; a column that says that a row is published; a key that SQL can \
+                  compute; and, where [on_error] makes dead letters, columns in which a row that is \
+                  given up is recorded. The message names what this table lacks. The other tables \
+                  are polled.",
+        remedy: "add what the message names, or name the column in outbox.mark or outbox.columns: \
+                 docs/polling.md has the columns",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::LeaseTable.as_str(),
+        title: "workers cannot share the polled tables",
+        meaning: "Routers that poll the same table divide its keys by outbox_router.lease and \
+                  outbox_router.worker, so that each key has one worker. These tables are missing, \
+                  or this role may not use them. Nothing is read before it may.",
+        remedy: "`{setup}`",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::Switched.as_str(),
+        title: "the table was handed to the stream",
+        meaning: "outbox-router switch stream has made a slot that has every row since, and \
+                  outbox_router.switch says so. A worker that polled the table, too, would send \
+                  these rows twice, so it is given no keys of it.",
+        remedy: "set postgres.source = \"stream\" and start the router again; or go back to \
+                 polling by `outbox-router switch polling`",
+        cases: &[
+            case_remedy(
+                Case::SwitchHeld,
+                "a switch finds events that could not be delivered",
+                "`outbox-router dead-letters list` names them; deliver them by `outbox-router \
+                 dead-letters requeue {admin}` or give them up by `outbox-router dead-letters drop \
+                 {admin}`, then type the same command again",
+            ),
+            case_remedy(
+                Case::SwitchOfOther,
+                "switch stream finds a slot, or a witness, that it has not made",
+                "if the tables are streamed already, set postgres.source = \"stream\"; if the slot \
+                 is left from an earlier pipeline: `outbox-router teardown --apply --forget`, then \
+                 `outbox-router switch stream`",
+            ),
+            case_remedy(
+                Case::SwitchWithoutSlot,
+                "switch polling finds no slot",
+                "nothing shows which rows the stream has delivered: look for rows that are in no \
+                 topic by `outbox-router where`, mark the others by SQL, then `delete from \
+                 outbox_router.switch`",
+            ),
+        ],
+    },
+    Explanation {
         code: Code::ServerNotReady.as_str(),
         title: "PostgreSQL is starting, stopping or a standby",
         meaning: "It takes no session now, or it is not the primary. The router tries again with \

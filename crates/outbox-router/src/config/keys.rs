@@ -15,7 +15,7 @@ use relay::{
     BacklogFrom, BytesFormat, ColumnNames, Decimals, EnvelopeMember, EpochUnit, ErrorPolicy,
     ExpandJson, ExtraHeader, Format, HeaderNames, HoldKeys, Intervals, JavaRegex, MissingColumns,
     OnError, OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, RowFilter,
-    TableName, Times, Timestamp, TombstoneOn, TopicName, TopicTemplate,
+    TableName, Times, Timestamp, TombstoneOn, TopicName, TopicTemplate, polling::RetryPolicy,
 };
 
 use super::{
@@ -27,6 +27,8 @@ use super::{
     },
     names::{PublicationName, SlotName, parse_table, print_table},
     parse,
+    polled::Outbox,
+    polling::{PollingSection, SOURCES, SourceKind},
     print::Lines,
     read::{Problems, Section},
     recover::RecoverSection,
@@ -35,7 +37,7 @@ use super::{
     table::{DeclaredTable, tables},
     values::{LogFormat, Properties},
 };
-use crate::tap::TapShows;
+use crate::{polling::sql::TableConfig, tap::TapShows};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -126,9 +128,19 @@ pub static KEYS: LazyLock<Vec<KeyEntry>> = LazyLock::new(|| {
 });
 
 impl Config {
+    /// How the rows of each outbox table are routed.
+    pub fn tables(&self) -> impl Iterator<Item = &OutboxTable> {
+        self.outbox.iter().map(|outbox| &outbox.table)
+    }
+
+    /// The outbox tables for the polling source.
+    pub fn polled_tables(&self) -> Vec<TableConfig> {
+        self.outbox.iter().map(Outbox::polled_table).collect()
+    }
+
     /// The outbox tables for the core.
     pub fn outboxes(&self) -> Outboxes {
-        Outboxes { tables: self.outbox.clone() }
+        Outboxes { tables: self.tables().cloned().collect() }
     }
 }
 
@@ -144,9 +156,13 @@ tables! {
         /// Where rows come from.
         postgres: PostgresSection = PostgresSection::defaults(), section();
         /// One for each outbox table. Left out altogether: every table of the publication, each
-        /// with the defaults below.
-        outbox: Vec<OutboxTable> = Vec::new(),
+        /// with the defaults below; with source = "polling", one is needed.
+        outbox: Vec<Outbox> = Vec::new(),
             sections("every table of the publication, with the defaults");
+        /// How pending rows are read, with source = "polling" (docs/polling.md).
+        polling: PollingSection = PollingSection::defaults(), section();
+        /// When a row that could not be delivered is tried again, with source = "polling".
+        retry: RetryPolicy = RetryPolicy::defaults(), section();
         /// Where records go.
         kafka: KafkaSection = KafkaSection::defaults(), section();
         /// What follows from an event that cannot be delivered, while the events around it can.
@@ -187,6 +203,11 @@ tables! {
             "PGHOST, PGUSER and libpq's other variables apply",
             "postgres://outbox_router:${file:/run/secrets/postgres}@db.example/shop"
         );
+        /// stream: from the WAL, through the slot. polling: from the tables, by SQL; that needs no
+        /// wal_level, no right of replication and no slot, works through a pooler in transaction
+        /// mode, and marks each row that is delivered (docs/polling.md). `switch` leads from one to
+        /// the other.
+        source: SourceKind = SourceKind::Stream, choice(SOURCES);
         /// The logical replication slot (pgoutput). Created by `setup`, never by `run`.
         slot: SlotName = SlotName::default(),
             text("a name: 1 to 63 of a-z, 0-9 and _", SlotName::parse, ToString::to_string);

@@ -12,11 +12,14 @@ mod environment;
 mod error;
 mod keys;
 mod kinds;
+mod meaning;
 mod names;
 mod outbox;
 mod parse;
 mod placeholder;
 mod places;
+mod polled;
+mod polling;
 pub(crate) mod print;
 mod quantity;
 mod read;
@@ -39,8 +42,11 @@ pub use keys::{
     AdminSection, BytesBehind, Config, CreateTopics, KEYS, KafkaSection, LimitsSection, LogSection,
     MonitorSection, PostgresSection, default_table,
 };
+pub use meaning::{OF_ONE_SOURCE, OfOneSource, OneValue, of_one_source};
 pub use names::{PublicationName, SlotName, table_name};
 pub use places::Places;
+pub use polled::{Outbox, PolledTable};
+pub use polling::{PollingSection, SourceKind};
 pub use quantity::{parse_duration, print_duration, print_size};
 pub use recover::RecoverSection;
 pub use retention::{RetentionMode, RetentionSection};
@@ -107,15 +113,17 @@ fn load_source(
     placeholder::resolve(&mut tree, environment, &mut problems);
     let places = Places::of(&tree, source.as_ref());
     let config = Config::read(Section::root(tree), &mut problems);
-    validate::validate(&config, &mut problems);
+    validate::validate(&config, &places, &mut problems);
     problems.into_result(Loaded { config, places })
 }
 
-/// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as
-/// the same configuration, except for what is hidden.
+/// The effective configuration as TOML, without its secrets and without keys that have no meaning
+/// with its source of rows: what `check` shows. It reads back as the same configuration, except for
+/// what is hidden.
 pub fn effective(config: &Config) -> String {
     let mut lines = Lines::default();
     config.write("", &mut lines);
+    lines.show(|key, value| meaning::shown(config.postgres.source, key, value));
     lines.finish()
 }
 

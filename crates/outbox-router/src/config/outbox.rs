@@ -8,6 +8,7 @@ use relay::{
 
 use super::{
     error::{ConfigCode, ConfigError},
+    polling::SourceKind,
     read::Problems,
 };
 
@@ -18,12 +19,12 @@ type Contradiction = (String, Option<&'static str>);
 pub(super) fn validate_table(
     place: &str,
     outbox: &OutboxTable,
-    state_topic: Option<&TopicName>,
+    (source, state_topic): (SourceKind, Option<&TopicName>),
     problems: &mut Problems<'_>,
 ) {
     let found = columns_left_out(outbox)
         .into_iter()
-        .chain(time_column_unread(outbox))
+        .chain(time_column_unread(outbox, source))
         .chain(topic_illegal(outbox))
         .chain(topic_of_state(outbox, state_topic))
         .chain(header_twice(outbox))
@@ -53,9 +54,15 @@ fn columns_left_out(outbox: &OutboxTable) -> Option<Contradiction> {
     })
 }
 
-fn time_column_unread(outbox: &OutboxTable) -> Option<Contradiction> {
+fn time_column_unread(outbox: &OutboxTable, source: SourceKind) -> Option<Contradiction> {
     let has_timestamp = outbox.columns.get(Role::Timestamp).is_some_and(|n| !n.is_empty());
-    (has_timestamp && outbox.timestamp != Timestamp::Column).then(|| {
+    let is_read = match (outbox.timestamp, source) {
+        (Timestamp::Column, _) => true,
+        // It stands for the time of the commit, which a row does not have.
+        (Timestamp::Commit, SourceKind::Polling) => true,
+        (Timestamp::Commit, SourceKind::Stream) | (Timestamp::Now, _) => false,
+    };
+    (has_timestamp && !is_read).then(|| {
         let what = ".columns.timestamp names a column that is not read".to_owned();
         (what, Some("set timestamp = \"column\", or leave columns.timestamp out"))
     })

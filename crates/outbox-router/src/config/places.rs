@@ -25,6 +25,17 @@ impl Places {
         self.0.get(key).cloned().unwrap_or(Place::Nowhere)
     }
 
+    /// Where the first of these keys was set that was set at all.
+    pub(super) fn find_first(&self, keys: &[&str]) -> Place {
+        let found = keys.iter().find_map(|key| self.0.get(*key));
+        found.cloned().unwrap_or(Place::Nowhere)
+    }
+
+    /// Every key that was set, with its place. Those of a list have their number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Place)> {
+        self.0.iter().map(|(key, place)| (key.as_str(), place))
+    }
+
     fn add_members(&mut self, path: &str, table: &Table, file: Option<&SourceFile>) {
         for (name, member) in table {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::{
     entry::KeyEntry,
-    error::{ConfigCode, ConfigError, ConfigErrors, Rejection},
+    error::{ConfigCode, ConfigError, ConfigErrors, Place, Rejection},
     quantity::{NotAQuantity, Quantity},
     secret::{HIDDEN, Secret},
     source::SourceFile,
@@ -36,6 +36,11 @@ impl<'f> Problems<'f> {
     /// Notes a problem that has its place already, or has none.
     pub(super) fn push(&mut self, error: ConfigError) {
         self.errors.push(error);
+    }
+
+    /// Whether there is one with what was set at this place.
+    pub(super) fn has_any_at(&self, place: &Place) -> bool {
+        self.errors.iter().any(|error| error.place == *place)
     }
 
     /// How many were found so far.

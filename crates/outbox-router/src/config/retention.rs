@@ -9,6 +9,7 @@ use super::{
     error::{ConfigCode, ConfigError, Rejection},
     kinds::{Kind, Named, choice, connection, count, duration, text},
     names::{identifier, parse_table, print_table},
+    polling::SourceKind,
     print::Lines,
     print_duration,
     read::{Problems, Section},
@@ -73,7 +74,8 @@ tables! {
         /// that rows have one while nothing can be made for a while.
         partitions_ahead: u64 = 7, count(1..=1_000);
         /// How long events that have left the table of held events, and the decisions about them,
-        /// stay in outbox_router.held and outbox_router.decision.
+        /// stay in outbox_router.held and outbox_router.decision; where rows are polled, how long
+        /// rows that are given up stay in their tables.
         abandoned_keep: Duration = days(30), duration(HOUR..=3_650 * DAY);
         // One statement locks its rows until it ends, and its WAL is written at once.
         /// The most rows that one statement deletes.
@@ -113,9 +115,22 @@ fn print_archive(name: &Option<TableName>) -> String {
 /// Checks the section against itself and the tables.
 pub(super) fn validate(
     retention: &RetentionSection,
-    outboxes: &[OutboxTable],
+    (source, outboxes): (SourceKind, &[&OutboxTable]),
     problems: &mut Problems<'_>,
 ) {
+    let of_stream = match retention.mode {
+        RetentionMode::Archive => Some("archive"),
+        RetentionMode::DropPartitions => Some("drop_partitions"),
+        RetentionMode::Off | RetentionMode::Delete => None,
+    };
+    if let (SourceKind::Polling, Some(mode)) = (source, of_stream) {
+        let what = format!(
+            "retention.mode = \"{mode}\" has no meaning with postgres.source = \"polling\": a row \
+             leaves by its own mark, and by nothing else"
+        );
+        let error = ConfigError::new(ConfigCode::Contradiction, what);
+        problems.push(error.hint("set retention.mode = \"delete\", or \"off\""));
+    }
     let mut contradiction = |what: String, hint: &str| {
         problems.push(ConfigError::new(ConfigCode::Contradiction, what).hint(hint));
     };

@@ -16,8 +16,16 @@ pub(super) trait DeclaredTable: Sized {
     /// Every key with its default.
     fn defaults() -> Self;
 
-    /// Reads the table. Every problem goes to `problems`, and its key keeps its default.
-    fn read(section: Section, problems: &mut Problems<'_>) -> Self;
+    /// Takes the keys out of the table. Every problem goes to `problems`, and its key keeps its
+    /// default. Keys that are not known are left in it: several types may share one table.
+    fn read_keys(section: &mut Section, problems: &mut Problems<'_>) -> Self;
+
+    /// Reads the table, and reports what is left in it.
+    fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
+        let table = Self::read_keys(&mut section, problems);
+        section.finish(problems);
+        table
+    }
 
     /// Writes every key that is set, with `prefix` before its name.
     fn write(&self, prefix: &str, lines: &mut Lines);
@@ -79,16 +87,14 @@ macro_rules! tables {
                 Self { $($field: $default,)* }
             }
 
-            fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
-                let table = Self {
+            fn read_keys(section: &mut Section, problems: &mut Problems<'_>) -> Self {
+                Self {
                     $($field: {
                         let key = tables!(@key $field $($key)?);
-                        Kind::<$type>::read(&$kind, key, &mut section, problems)
+                        Kind::<$type>::read(&$kind, key, section, problems)
                             .unwrap_or_else(|| $default)
                     },)*
-                };
-                section.finish(problems);
-                table
+                }
             }
 
             fn write(&self, prefix: &str, lines: &mut Lines) {

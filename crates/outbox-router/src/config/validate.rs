@@ -1,16 +1,24 @@
 //! Checks that concern several values at once.
 
+use relay::OutboxTable;
+
 use super::{
     error::{ConfigCode, ConfigError},
     keys::Config,
+    meaning,
     outbox::validate_table,
+    places::Places,
+    polled::validate_polled,
+    polling,
     quantity::print_size,
     read::Problems,
     retention,
 };
 
 /// Checks the values against each other.
-pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
+pub(super) fn validate(config: &Config, places: &Places, problems: &mut Problems<'_>) {
+    meaning::validate(config, places, problems);
+    polling::validate_retry(&config.retry, places, problems);
     let limits = &config.limits;
     if limits.window_bytes < limits.row_bytes {
         let (window, row) = (print_size(limits.window_bytes), print_size(limits.row_bytes));
@@ -43,17 +51,20 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
                 .hint("the state topic is compacted, and holds nothing but witnesses"),
         );
     }
-    retention::validate(&config.retention, &config.outbox, problems);
+    let tables: Vec<&OutboxTable> = config.tables().collect();
+    retention::validate(&config.retention, (config.postgres.source, &tables), problems);
     for (index, outbox) in config.outbox.iter().enumerate() {
-        if let Some(first) = config.outbox.iter().take(index).position(|o| o.name == outbox.name) {
+        let table = &outbox.table;
+        if let Some(first) = config.tables().take(index).position(|it| it.name == table.name) {
             let message =
-                format!("outbox[{first}] and outbox[{index}] are both the table {}", outbox.name);
+                format!("outbox[{first}] and outbox[{index}] are both the table {}", table.name);
             problems.push(
                 ConfigError::new(ConfigCode::Contradiction, message)
                     .hint("one [[outbox]] for each table"),
             );
         }
-        let table = format!("outbox[{index}]");
-        validate_table(&table, outbox, state_topic, problems);
+        let place = format!("outbox[{index}]");
+        validate_table(&place, table, (config.postgres.source, state_topic), problems);
+        validate_polled(&place, &outbox.polled, places, problems);
     }
 }

@@ -99,7 +99,7 @@ impl Blame {
     }
 
     /// Who has to act on a failure, by the first letter of its code.
-    fn of(failure: &Failure) -> Self {
+    pub(crate) fn of(failure: &Failure) -> Self {
         match failure.code.as_str().chars().next() {
             Some('P') => Self::Postgres,
             Some('K') => Self::Kafka,

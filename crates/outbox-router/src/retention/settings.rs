@@ -29,7 +29,7 @@ impl RetentionSettings {
             name: config.name.clone(),
             slot: config.postgres.slot.as_str().to_owned(),
             publication: config.postgres.publication.as_str().to_owned(),
-            tables: config.outbox.clone(),
+            tables: config.outboxes().tables,
             section: config.retention.clone(),
         }
     }

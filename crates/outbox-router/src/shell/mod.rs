@@ -35,6 +35,7 @@ mod pass;
 mod ports;
 mod read_pause;
 mod slot_copy;
+mod slot_rows;
 mod snapshot_slot;
 mod state_topic;
 #[cfg(test)]
@@ -80,6 +81,7 @@ pub use self::{
 };
 pub(crate) use self::{
     connect::SourceReading,
+    slot_rows::SlotRows,
     snapshot_slot::{SlotCreator, SlotHolder, SnapshotSlot},
 };
 use crate::{

@@ -52,12 +52,21 @@ impl Source {
         let (slot, publication) = (self.slot.clone(), self.publication.clone());
         Ok(SlotCreator { connection, slot, publication })
     }
+
+    /// Holds the slot, which exists, where it stands.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses; another process holds the slot.
+    pub(crate) async fn hold_slot(&self) -> Result<SlotHolder, Failure> {
+        let SlotCreator { connection, slot, publication } = self.slot_creator().await?;
+        hold(connection, &slot, &publication).await
+    }
 }
 
 impl SlotCreator {
     /// The walsender, which another session has to end where the creation waits for too long.
     pub(crate) fn pid(&self) -> Option<i32> {
-        self.connection.backend_pid().and_then(|pid| i32::try_from(pid).ok())
+        pid_of(&self.connection)
     }
 
     /// The slot's name.
@@ -93,12 +102,23 @@ impl SnapshotSlot {
     /// # Errors
     /// The server refuses, or the connection breaks.
     pub(crate) async fn hold(self) -> Result<SlotHolder, Failure> {
-        let pid = self.creator.pid();
         let SlotCreator { connection, slot, publication } = self.creator;
-        let publications = [publication.as_str()];
-        let stream = connection.start_replication(&slot, &publications).await;
-        Ok(SlotHolder { stream: CommandStream::new(stream.map_err(command_failure)?), pid })
+        hold(connection, &slot, &publication).await
     }
+}
+
+async fn hold(
+    connection: ReplicationConnection,
+    slot: &str,
+    publication: &str,
+) -> Result<SlotHolder, Failure> {
+    let pid = pid_of(&connection);
+    let stream = connection.start_replication(slot, &[publication]).await;
+    Ok(SlotHolder { stream: CommandStream::new(stream.map_err(command_failure)?), pid })
+}
+
+fn pid_of(connection: &ReplicationConnection) -> Option<i32> {
+    connection.backend_pid().and_then(|pid| i32::try_from(pid).ok())
 }
 
 impl SlotHolder {

@@ -17,7 +17,7 @@ pub struct ToDo {
 
 impl ToDo {
     /// About a failure.
-    pub(super) fn of(failure: &Failure) -> Self {
+    pub(crate) fn of(failure: &Failure) -> Self {
         let code = Some(failure.code.as_str());
         Self { code, message: failure.message_with_causes(), hint: to_type(failure) }
     }

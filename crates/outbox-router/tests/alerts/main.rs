@@ -10,6 +10,9 @@ mod cases;
 mod command;
 mod dashboard;
 mod files;
+#[path = "../polling_fixture/mod.rs"]
+#[allow(dead_code, reason = "what changes the answers is for the endpoint's own tests")]
+mod polling_fixture;
 
 use std::{
     collections::BTreeSet,
@@ -77,6 +80,8 @@ fn the_rules_fire_when_they_should_and_only_then() {
 fn a_calm_hour_fires_none() {
     assert_hold(&Scope::Every, &[&cases::CALM_HOUR]);
     assert_hold(&shop(), &[&cases::CALM_HOUR]);
+    assert_hold(&Scope::Every, &[&cases::CALM_HOUR_OF_POLLING]);
+    assert_hold(&shop(), &[&cases::CALM_HOUR_OF_POLLING]);
 }
 
 #[test]
@@ -103,14 +108,20 @@ fn no_name_is_used_twice() {
     assert!(names.iter().all(is_of_ours), "{names:?}");
 }
 
+/// What a router exports that follows a slot, and one that polls.
+async fn exposed() -> [String; 2] {
+    let streams = admin_fixture::start().await.get("/metrics").await;
+    [streams, polling_fixture::start().await.get("/metrics").await]
+}
+
 #[tokio::test]
 async fn prometheus_accepts_the_exposed_metrics() {
-    let endpoint = admin_fixture::start().await;
-    let text = endpoint.get("/metrics").await;
-    let output = promtool(&["check", "metrics"], Path::new("."), &text);
-    accepted(&output);
-    // Lint findings are warnings to promtool, not to us.
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    for text in exposed().await {
+        let output = promtool(&["check", "metrics"], Path::new("."), &text);
+        accepted(&output);
+        // Lint findings are warnings to promtool, not to us.
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
 }
 
 #[tokio::test]
@@ -125,7 +136,7 @@ async fn every_metric_that_a_rule_names_is_exposed() {
         })
         .collect();
     assert!(names.len() >= 7, "{names:?}");
-    let text = admin_fixture::start().await.get("/metrics").await;
+    let text = exposed().await.concat();
     for name in names {
         assert!(text.contains(&format!("\n{name}{{")), "a rule asks for {name}\n{text}");
     }

@@ -96,5 +96,6 @@ fn settings(bootstrap: &str) -> KafkaSettings {
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
         statistics: None,
+        give_up_after: None,
     }
 }

@@ -13,6 +13,8 @@ mod held;
 mod kafka;
 mod open_events;
 mod partitions;
+mod polled;
+mod polling_status;
 mod record;
 mod replay;
 mod server;

@@ -1,10 +1,11 @@
 //! The file that people start from: what stands in it without a `#` is the default.
 
-use outbox_router::config::{Content, KeyEntry, KeyType};
+use outbox_router::config::{Content, KeyEntry, KeyType, of_one_source};
 
 const HEAD: &str = "\
 # Every key of outbox-router. What is written here without a `#` is the default; lines after a single `#` show keys
-# that have none, or stand for what a preset or PostgreSQL would decide. docs/configuration.md is the same as a page.
+# that have none, or stand for what a preset or PostgreSQL would decide, or that one postgres.source alone takes: with
+# the other they are refused. docs/configuration.md is the same as a page.
 #
 # Precedence: flag (--set limits.row_bytes=8MiB), environment, this file, default.
 # Any key by environment, with two underscores between the parts; no file is needed at all:
@@ -58,7 +59,15 @@ pub(crate) fn file(entries: &[KeyEntry]) -> String {
                     }
                     last_takes = &value.takes;
                     let key = entry.name.strip_prefix(&section).unwrap_or(&entry.name);
-                    lines.extend(key_lines(key, value));
+                    let with = of_one_source(&entry.name);
+                    if let Some(with) = with.filter(|with| with.value.is_none()) {
+                        lines.push(format!("# With source = \"{}\" alone.", with.source.as_str()));
+                    }
+                    let mut of_key = key_lines(key, value);
+                    if with.is_some() {
+                        comment_out(&mut of_key);
+                    }
+                    lines.extend(of_key);
                 }
             },
         }
@@ -71,5 +80,11 @@ fn key_lines(key: &str, value: &KeyType) -> Vec<String> {
     match &value.default {
         Some(default) => vec![format!("{key} = {default}")],
         None => value.examples.iter().map(|example| format!("# {key} = {example}")).collect(),
+    }
+}
+
+fn comment_out(lines: &mut [String]) {
+    for line in lines.iter_mut().filter(|line| !line.starts_with('#')) {
+        line.insert_str(0, "# ");
     }
 }

@@ -1,6 +1,6 @@
 //! The page of configuration keys.
 
-use outbox_router::config::{Content, KeyEntry, KeyType, Secrecy, variable};
+use outbox_router::config::{Content, KeyEntry, KeyType, Secrecy, of_one_source, variable};
 
 const HEAD: &str = "\
 # Configuration
@@ -17,7 +17,8 @@ file (`--config FILE`, `OUTBOX_ROUTER_CONFIG`, `./outbox-router.toml` or
 `outbox-router check` shows every value in force, secrets as `***`, and refuses what `run` would
 refuse, without connecting.
 
-* A key that does not exist is an error, with its place and the likely key.
+* A key that does not exist is an error, with its place and the likely key. So is one that has no
+  meaning with `postgres.source`, with the reason ([polling.md](polling.md)).
 * In a variable's name two underscores separate the parts, and tables of a list count from 0:
   `OUTBOX_ROUTER__OUTBOX__1__TABLE`. Below `OUTBOX_ROUTER__KAFKA__PROPERTIES__` one underscore is a
   dot in librdkafka's name: `…__SASL_PASSWORD` is `sasl.password`.
@@ -56,5 +57,8 @@ fn facts(entry: &KeyEntry, value: &KeyType) -> String {
         Secrecy::Public => "",
         Secrecy::Secret => " · what may be secret in it is printed as `***`",
     };
-    format!("{} · {default} · `{}`{secret}", value.takes, variable(&entry.name))
+    let with = of_one_source(&entry.name).filter(|with| with.value.is_none());
+    let with = with.map(|with| format!(" · with `source = \"{}\"` alone", with.source.as_str()));
+    let with = with.unwrap_or_default();
+    format!("{} · {default} · `{}`{with}{secret}", value.takes, variable(&entry.name))
 }

@@ -15,8 +15,9 @@ mod wrap;
 
 use std::path::{Path, PathBuf};
 
-use outbox_router::config::{self, Config, Environment, KEYS, PREFIX};
-use relay::OutboxTable;
+use outbox_router::config::{
+    self, Config, Environment, KEYS, OF_ONE_SOURCE, Outbox, PREFIX, SourceKind, of_one_source,
+};
 use wrap::wrapped;
 
 const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs";
@@ -94,13 +95,34 @@ fn every_default_by_its_variable_is_the_default() {
         }
         let text = as_text(member.unwrap_or(default));
         let environment = Environment::new([(variable.clone().into(), text.into())]);
-        let loaded = config::load(None, &environment, &[]);
-        let config = loaded.unwrap_or_else(|errors| panic!("{variable}: {errors}")).config;
         let mut expected = Config::default();
-        if entry.name.starts_with("outbox[]") {
-            expected.outbox.push(OutboxTable::with_defaults(config::default_table()));
+        let mut flags = Vec::new();
+        if of_one_source(&entry.name).is_some_and(|with| with.source == SourceKind::Polling) {
+            expected.postgres.source = SourceKind::Polling;
+            flags = vec!["postgres.source=polling".to_owned(), "outbox.0.table=outbox".to_owned()];
+        }
+        let loaded = config::load(None, &environment, &flags);
+        let config = loaded.unwrap_or_else(|errors| panic!("{variable}: {errors}")).config;
+        if entry.name.starts_with("outbox[]") || !flags.is_empty() {
+            expected.outbox.push(Outbox::with_defaults(config::default_table()));
         }
         assert_eq!(config, expected, "{variable}");
+    }
+}
+
+#[test]
+fn the_page_of_polling_has_every_key_of_one_source() {
+    let page = include_str!("../../../../docs/polling.md");
+    let (refused, _) = page.split_once("All other keys are taken").expect("its tables");
+    for entry in KEYS.iter() {
+        if of_one_source(&entry.name).is_some() {
+            let name = entry.name.replace("[]", "");
+            let is_named = [format!("`{name}`"), format!("`{name} = ")];
+            assert!(is_named.iter().any(|text| refused.contains(text)), "it lacks {name}");
+        }
+    }
+    for with in OF_ONE_SOURCE.iter().filter(|with| with.source == SourceKind::Stream) {
+        assert!(refused.contains(&format!("| {} |", with.why)), "it lacks {}", with.why);
     }
 }
 

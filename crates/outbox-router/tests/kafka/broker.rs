@@ -38,6 +38,7 @@ pub(crate) fn settings(kafka: &KafkaCluster) -> KafkaSettings {
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
         statistics: None,
+        give_up_after: None,
     }
 }
 

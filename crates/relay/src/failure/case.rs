@@ -111,6 +111,12 @@ cases! {
     BackfillOfOtherRows = "backfill_of_other_rows" of SlotUnsuitable,
     /// A back-fill is not complete.
     BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
+    /// A switch finds events or rows that could not be delivered, and others that wait for them.
+    SwitchHeld = "switch_held" of Switched,
+    /// A switch finds a slot, or a witness, that it has not made.
+    SwitchOfOther = "switch_of_other" of Switched,
+    /// A switch back finds no slot that says what was delivered.
+    SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 

@@ -142,6 +142,12 @@ codes! {
     Recovery = "P039", Note;
     /// A backlog that was read by SQL cannot be read on.
     Backlog = "P040", Transport;
+    /// A table cannot be polled: what identifies, orders or marks its rows is missing.
+    Polling = "P041", Mendable;
+    /// The tables in which workers share a polled table are missing, or may not be used.
+    LeaseTable = "P042", Mendable;
+    /// The table was handed over to the stream, and is polled no more.
+    Switched = "P043", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

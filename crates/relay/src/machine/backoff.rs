@@ -42,6 +42,11 @@ impl Backoff {
         least + least * share / 1024
     }
 
+    /// Any number, for other waits.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+
     /// The next wait is the first again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

@@ -39,7 +39,6 @@ use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     held::holding::Holding,
-    machine::backoff::Backoff,
     ports::RecordSink,
     progress::{Unacked, ticket::SessionId},
     protocol::{Action, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings},
@@ -54,10 +53,9 @@ use back_pressure::BackPressure;
 use backlog::BacklogChoice;
 use failure_history::FailureHistory;
 use lost_stream::Leaving;
-use sink::SinkState;
-use topic_counters::TopicCounters;
 
 pub use topic_counters::TOPICS_COUNTED;
+pub(crate) use {backoff::Backoff, sink::SinkState, topic_counters::TopicCounters};
 
 mod attempt;
 mod back_pressure;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// See the module's documentation.
-pub(super) struct SinkState {
+pub(crate) struct SinkState {
     presence: Presence,
     streak: Streak,
     backoff: Backoff,
@@ -37,22 +37,22 @@ enum Streak {
 
 impl SinkState {
     /// A sink that is being made.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { presence: Presence::Replacing, streak: Streak::None, backoff: Backoff::new(seed) }
     }
 
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self.presence, Presence::Ready { .. })
     }
 
-    pub(super) fn ready(&mut self, at: Moment) {
+    pub(crate) fn ready(&mut self, at: Moment) {
         self.presence = Presence::Ready { since: at };
     }
 
     /// Begins to replace the producer, because of its failure (`why`) or for another reason.
     /// Returns how long to wait before the next one is made; `None` if it is being replaced
     /// already.
-    pub(super) fn replace(&mut self, why: Option<&Failure>, at: Moment) -> Option<Duration> {
+    pub(crate) fn replace(&mut self, why: Option<&Failure>, at: Moment) -> Option<Duration> {
         if !self.is_ready() {
             return None;
         }
@@ -70,14 +70,14 @@ impl SinkState {
     }
 
     /// Something was acknowledged, so the producer works: the failures in a row end.
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         self.streak = Streak::None;
         self.backoff.reset();
     }
 
     /// The latest failure, if several producers have failed in a row and the present one has not
     /// lasted.
-    pub(super) fn repeated_failure(&self, at: Moment) -> Option<&Failure> {
+    pub(crate) fn repeated_failure(&self, at: Moment) -> Option<&Failure> {
         match &self.streak {
             Streak::More(failure) if !self.has_lasted(at) => Some(failure),
             Streak::None | Streak::One | Streak::More(_) => None,

@@ -11,7 +11,7 @@ use crate::{
 pub const TOPICS_COUNTED: usize = 100;
 
 #[derive(Debug, Default)]
-pub(super) struct TopicCounters {
+pub(crate) struct TopicCounters {
     /// Events and latencies, in the order of the topics' numbers.
     own: Vec<(u64, Latencies)>,
     other: (u64, Latencies),
@@ -21,7 +21,7 @@ pub(super) struct TopicCounters {
 
 impl TopicCounters {
     /// Counts acknowledged records, with the time since their commit where it is known.
-    pub(super) fn count(&mut self, topic: TopicId, records: u32, micros: Option<i64>) {
+    pub(crate) fn count(&mut self, topic: TopicId, records: u32, micros: Option<i64>) {
         let index = topic.index();
         self.topics = self.topics.max(index + 1);
         if index < TOPICS_COUNTED && self.own.len() <= index {
@@ -35,7 +35,7 @@ impl TopicCounters {
     }
 
     /// The counters of the first topics, by the names of all.
-    pub(super) fn own<'n>(&self, names: impl Iterator<Item = &'n TopicName>) -> Vec<TopicTotals> {
+    pub(crate) fn own<'n>(&self, names: impl Iterator<Item = &'n TopicName>) -> Vec<TopicTotals> {
         let totals = |(name, (acked, latencies)): (&TopicName, &(u64, Latencies))| TopicTotals {
             name: name.clone(),
             acked: *acked,
@@ -45,7 +45,7 @@ impl TopicCounters {
     }
 
     /// The sum of the others.
-    pub(super) fn other(&self) -> OtherTopics {
+    pub(crate) fn other(&self) -> OtherTopics {
         let topics = self.topics.saturating_sub(TOPICS_COUNTED);
         let (acked, latencies) = self.other.clone();
         OtherTopics { topics: u64::try_from(topics).unwrap_or(u64::MAX), acked, latencies }

@@ -23,6 +23,7 @@ pub use columns::is_role_required;
 pub use headers::{Header, Headers, RowHeaders};
 pub use mapping::FilterKind;
 pub use partition::{hash_of_key, partition_for_key};
+pub use pointer::JsonPointer;
 pub use record::{Record, TopicId};
 pub use table::{
     BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
@@ -30,7 +31,7 @@ pub use table::{
     HeaderValue, Intervals, MissingColumns, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS,
     Preset, Role, RowFilter, TableName, Times, Timestamp, TombstoneOn,
 };
-pub use template::{MalformedTemplate, Template};
+pub use template::{Alternative, MalformedTemplate, Part as TemplatePart, Template};
 pub use timestamp::{EpochUnit, timestamptz_in_utc};
 pub use topic::{
     CharacterKind, IllegalTemplate, IllegalTopicName, JavaRegex, OnMismatch, TopicName,

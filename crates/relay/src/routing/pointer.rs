@@ -11,7 +11,7 @@ use crate::routing::json::{JsonText, NotJson};
 
 /// The names on the way from the outermost value to the one that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JsonPointer {
+pub struct JsonPointer {
     tokens: Vec<String>,
 }
 
@@ -31,6 +31,11 @@ impl JsonPointer {
         let rest = text.strip_prefix('/').ok_or(MalformedPointer::Start)?;
         let tokens = rest.split('/').map(unescape).collect::<Result<_, _>>()?;
         Ok(Self { tokens })
+    }
+
+    /// The names, from the outermost on.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        self.tokens.iter().map(String::as_str)
     }
 
     /// The value: a string's characters, the text of anything else. `None` where there is no such

@@ -14,7 +14,7 @@ pub struct Template {
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// Written as it is.
     Text(String),
     /// Filled by the first of these that is not NULL.
@@ -23,10 +23,11 @@ pub(crate) enum Part {
 
 /// What may fill a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Alternative {
-    pub(crate) column: String,
+pub struct Alternative {
+    /// The column.
+    pub column: String,
     /// The value within the column's JSON; `None`: the column's text.
-    pub(crate) pointer: Option<JsonPointer>,
+    pub pointer: Option<JsonPointer>,
 }
 
 /// What is wrong with a template.
@@ -79,7 +80,8 @@ impl Template {
         alternatives.flatten().map(|alternative| alternative.column.as_str())
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    /// Its parts, in their order.
+    pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 }

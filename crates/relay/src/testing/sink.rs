@@ -91,6 +91,12 @@ impl MemorySink {
         self.lanes.iter().filter(|(_, q)| !q.stored.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
+    /// The records of a partition that are not stored, in order.
+    pub fn waiting_records(&self, lane: Lane) -> impl Iterator<Item = &ProducedRecord> {
+        let queue = self.lanes.get(&lane);
+        queue.into_iter().flat_map(|queue| queue.waiting.iter().map(|(record, _)| record))
+    }
+
     /// The record of a partition that would be stored next.
     pub fn next(&self, lane: Lane) -> Option<&ProducedRecord> {
         self.lanes.get(&lane)?.waiting.front().map(|(record, _)| record)

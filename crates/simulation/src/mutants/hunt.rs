@@ -3,7 +3,14 @@
 
 use std::{fmt, time::Instant};
 
-use simulation::{coverage::Coverage, invariant::Violation, plan::Plan, resources, run::run};
+use simulation::{
+    coverage::Coverage,
+    invariant::Violation,
+    plan::Plan,
+    polling::{self, PollingCoverage, plan::PollingPlan},
+    resources,
+    run::run,
+};
 
 /// How a bug was caught, as [`until_caught`] prints it.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub(crate) enum DetectedBy {
     Probe,
     /// A seed.
     Seed(u64),
+    /// A seed of the polling source.
+    PollingSeed(u64),
 }
 
 impl DetectedBy {
@@ -29,7 +38,7 @@ impl DetectedBy {
     pub(crate) fn seeds(self) -> u64 {
         match self {
             Self::Probe => 1,
-            Self::Seed(seed) => seed + 1,
+            Self::Seed(seed) | Self::PollingSeed(seed) => seed + 1,
         }
     }
 }
@@ -39,6 +48,7 @@ impl fmt::Display for DetectedBy {
         match self {
             Self::Probe => f.write_str("probe"),
             Self::Seed(seed) => write!(f, "seed {seed}"),
+            Self::PollingSeed(seed) => write!(f, "polling seed {seed}"),
         }
     }
 }
@@ -49,7 +59,10 @@ impl Detection {
         let mut fields = line.splitn(4, '\t');
         let detected_by = match fields.next()? {
             "probe" => DetectedBy::Probe,
-            seed => DetectedBy::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
+            seed => match seed.strip_prefix("polling seed ") {
+                Some(seed) => DetectedBy::PollingSeed(seed.parse().ok()?),
+                None => DetectedBy::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
+            },
         };
         let millis = fields.next()?.parse().ok()?;
         let invariant = fields.next()?.to_owned();
@@ -65,17 +78,39 @@ pub(crate) fn seed(seed: u64) -> Result<(), Violation> {
     run(Plan::of_seed(seed), &mut Coverage::default())
 }
 
+/// Runs one seed of the polling source.
+///
+/// # Errors
+/// It breaks an invariant.
+pub(crate) fn polling_seed(seed: u64) -> Result<(), Violation> {
+    polling::run::run(PollingPlan::of_seed(seed), &mut PollingCoverage::default())
+}
+
+/// Where to hunt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hunted {
+    Stream,
+    Polling,
+}
+
 /// Prints the first violation in one line, the fields separated by tabs; nothing if there is none
 /// in so many seeds.
-pub(crate) fn until_caught(budget: u64) {
+pub(crate) fn until_caught(budget: u64, hunted: Hunted) {
     // A panic of the mutated core is one of the ways to be caught; its message would add nothing.
     std::panic::set_hook(Box::new(|_| {}));
     #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
     let started = Instant::now();
-    let probed = resources::probe().err().map(|violation| (DetectedBy::Probe, violation));
-    let caught = probed.or_else(|| {
-        (0..budget).find_map(|number| Some((DetectedBy::Seed(number), seed(number).err()?)))
-    });
+    let caught = match hunted {
+        Hunted::Stream => {
+            let probed = resources::probe().err().map(|violation| (DetectedBy::Probe, violation));
+            probed.or_else(|| {
+                (0..budget).find_map(|number| Some((DetectedBy::Seed(number), seed(number).err()?)))
+            })
+        }
+        Hunted::Polling => (0..budget).find_map(|number| {
+            Some((DetectedBy::PollingSeed(number), polling_seed(number).err()?))
+        }),
+    };
     if let Some((detected_by, Violation { invariant, what })) = caught {
         let what = what.replace(['\n', '\t'], " ");
         println!("{detected_by}\t{}\t{invariant}\t{what}", started.elapsed().as_millis());

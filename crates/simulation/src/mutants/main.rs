@@ -21,7 +21,7 @@ use clap::Parser;
 use simulation::coverage;
 
 use crate::{
-    hunt::{DetectedBy, Detection},
+    hunt::{DetectedBy, Detection, Hunted},
     patch::Patch,
     scratch::Scratch,
 };
@@ -56,13 +56,17 @@ struct Arguments {
     /// Run seeds with the core that this program was built with until one violates an invariant.
     #[arg(long, hide = true)]
     hunt: bool,
+    /// With --hunt: seeds of the polling source.
+    #[arg(long, hide = true, requires = "hunt")]
+    polling: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     coverage::watch_failpoints();
     if arguments.hunt {
-        hunt::until_caught(arguments.budget);
+        let hunted = if arguments.polling { Hunted::Polling } else { Hunted::Stream };
+        hunt::until_caught(arguments.budget, hunted);
         return ExitCode::SUCCESS;
     }
     let outcome = if arguments.check { check(&arguments) } else { plant_all(&arguments) };
@@ -147,7 +151,7 @@ fn plant(
     if let Err(words) = scratch.build()? {
         return Ok(Err(format!("it does not compile\n{words}")));
     }
-    let Some(catch) = scratch.hunt(budget)? else {
+    let Some(catch) = scratch.hunt(budget, patch.hunted())? else {
         return Ok(Err(format!("no invariant was violated in {budget} seeds")));
     };
     let Detection { detected_by, invariant, what, .. } = &catch;
@@ -157,10 +161,13 @@ fn plant(
         )));
     }
     // A seed that also fails without the bug shows nothing about the bug.
-    if let DetectedBy::Seed(seed) = *detected_by
-        && hunt::seed(seed).is_err()
-    {
-        return Ok(Err(format!("seed {seed} violates an invariant without the bug, too")));
+    let without = match *detected_by {
+        DetectedBy::Probe => Ok(()),
+        DetectedBy::Seed(seed) => hunt::seed(seed),
+        DetectedBy::PollingSeed(seed) => hunt::polling_seed(seed),
+    };
+    if without.is_err() {
+        return Ok(Err(format!("{detected_by} violates an invariant without the bug, too")));
     }
     Ok(Ok(catch))
 }

@@ -11,6 +11,8 @@ use std::{
     process::Command,
 };
 
+use crate::hunt::Hunted;
+
 pub(crate) struct Patch {
     pub(crate) name: String,
     pub(crate) about: String,
@@ -68,6 +70,12 @@ impl Patch {
         self.caught_by.iter().any(|name| Some(name.as_str()) == number)
     }
 
+    /// Where the bug is hunted: the invariants of the polling source begin with W.
+    pub(crate) fn hunted(&self) -> Hunted {
+        let is_of_polling = self.caught_by.iter().all(|name| name.starts_with('W'));
+        if is_of_polling { Hunted::Polling } else { Hunted::Stream }
+    }
+
     /// Checks that the patch applies to the sources below `root`.
     ///
     /// # Errors
@@ -104,18 +112,13 @@ impl Patch {
 
 #[cfg(test)]
 mod tests {
-    use simulation::invariant::Invariant::{
-        S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity, S7SingleWriter, S8Slot,
-        S9Resources, S10Liveness, S11Reporting, S12Held,
-    };
+    use simulation::invariant::Invariant;
 
     use super::*;
 
     #[test]
     fn every_patch_has_a_sentence_about_the_bug_and_names_existing_invariants() {
-        let safety = [S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity];
-        let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Reporting, S12Held];
-        let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
+        let invariants = Invariant::ALL.into_iter().map(|one| one.to_string());
         let exists = |name: &String| {
             invariants.clone().any(|known| known.split(' ').next() == Some(name.as_str()))
         };

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::hunt::Detection;
+use crate::hunt::{Detection, Hunted};
 
 /// The parts of the workspace that cargo reads.
 const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "tests"];
@@ -68,8 +68,11 @@ impl Scratch {
     ///
     /// # Errors
     /// The program cannot be run, or was ended by a signal.
-    pub(crate) fn hunt(&self, budget: u64) -> Result<Option<Detection>, String> {
+    pub(crate) fn hunt(&self, budget: u64, hunted: Hunted) -> Result<Option<Detection>, String> {
         let mut program = Command::new(self.target.join(PROFILE).join("mutants"));
+        if hunted == Hunted::Polling {
+            program.arg("--polling");
+        }
         let output = output(program.arg("--hunt").args(["--budget", &budget.to_string()]))?;
         if !output.status.success() {
             return Err(format!("the hunt ended with {}", output.status));

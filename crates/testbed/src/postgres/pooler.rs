@@ -33,6 +33,19 @@ impl PgBouncer {
     ///
     /// Fails when the program is missing or does not come up.
     pub async fn start(server: u16, role: &str) -> anyhow::Result<Self> {
+        Self::start_with(server, role, &[]).await
+    }
+
+    /// The same with more settings, such as `default_pool_size`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub async fn start_with(
+        server: u16,
+        role: &str,
+        more: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let program = program().context("no pgbouncer: run scripts/install.sh test")?;
         // It refuses to run as root, as the server does.
         let run_as = data::run_as()?;
@@ -42,7 +55,8 @@ impl PgBouncer {
             "[databases]\n* = host=127.0.0.1 port={server} user={role}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              auth_type = any\npool_mode = transaction\n\
-             ignore_startup_parameters = extra_float_digits,options\n"
+             ignore_startup_parameters = extra_float_digits,options\n{}",
+            more.iter().map(|(name, value)| format!("{name} = {value}\n")).collect::<String>()
         );
         let file = dir.path().join("pgbouncer.ini");
         data::write_private(&file, settings.as_bytes(), run_as)?;

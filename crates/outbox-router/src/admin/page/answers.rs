@@ -18,9 +18,8 @@ use tokio::sync::Semaphore;
 use super::{
     document::{EVENTS, SCRIPT, STYLE, document},
     live::{Live, SEATS},
-    shown::Shown,
+    rendered::Renders,
 };
-use crate::admin::{AdminSettings, Sources, view::View};
 
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = BASE64_STANDARD.encode(Sha256::digest(STYLE));
@@ -33,29 +32,27 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 #[derive(Clone)]
-struct Page {
-    settings: Arc<AdminSettings>,
-    sources: Sources,
+struct Page<P> {
+    page: P,
     seats: Arc<Semaphore>,
 }
 
 /// The paths of the page.
-pub(in crate::admin) fn routes(settings: AdminSettings, sources: Sources) -> Router {
+pub(crate) fn routes<P: Renders>(page: P) -> Router {
     let seats = Arc::new(Semaphore::new(SEATS));
     Router::new()
-        .route("/", get(page))
-        .route(EVENTS, get(events))
+        .route("/", get(whole::<P>))
+        .route(EVENTS, get(events::<P>))
         .route(SCRIPT, get(script))
-        .with_state(Page { settings: Arc::new(settings), sources, seats })
+        .with_state(Page { page, seats })
 }
 
-async fn page(Shared(page): Shared<Page>) -> Response {
-    let view = View::of(&page.settings, &page.sources);
-    answer("text/html; charset=utf-8", document(&Shown::of(&view)).into_string())
+async fn whole<P: Renders>(Shared(page): Shared<Page<P>>) -> Response {
+    answer("text/html; charset=utf-8", document(&page.page.render()).into_string())
 }
 
-async fn events(Shared(page): Shared<Page>) -> Response {
-    let live = Live::new(page.settings, page.sources, &page.seats);
+async fn events<P: Renders>(Shared(page): Shared<Page<P>>) -> Response {
+    let live = Live::new(page.page, &page.seats);
     // A proxy that collects the answer would deliver the events of five seconds at once.
     let unbuffered = (HeaderName::from_static("x-accel-buffering"), "no");
     (headers("text/event-stream"), [unbuffered], Sse::new(live)).into_response()

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-pub(super) fn figure(label: &str, value: &str, note: &str) -> Markup {
+pub(crate) fn figure(label: &str, value: &str, note: &str) -> Markup {
     html! {
         div {
             p.label { (label) }

@@ -3,59 +3,12 @@
 
 use maud::{Markup, html};
 
-use super::{format, lag_bar, shape::Shape, shown::Shown};
+use super::{
+    format, lag_bar,
+    shown::Shown,
+    station::{Mark, Node, edge, mark},
+};
 use crate::{monitor::Blame, status::Word, wording};
-
-/// One station.
-struct Node {
-    name: &'static str,
-    mark: Mark,
-    says: String,
-    figures: Vec<(&'static str, String)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    Well,
-    /// It has to act before anything moves.
-    Blamed,
-    /// Another router has it, and acts.
-    Held,
-    /// Something is wrong with it.
-    Wrong,
-    /// It waits, or nothing is known of it.
-    Idle,
-}
-
-impl Mark {
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Well => "is-well",
-            Self::Blamed => "is-blamed",
-            Self::Held => "is-held",
-            Self::Wrong => "is-wrong",
-            Self::Idle => "is-idle",
-        }
-    }
-
-    const fn shape(self) -> Shape {
-        match self {
-            Self::Well => Shape::Verdict(Word::Ok),
-            Self::Blamed | Self::Wrong => Shape::Alarm,
-            Self::Held => Shape::Verdict(Word::Standby),
-            Self::Idle => Shape::Unknown,
-        }
-    }
-
-    fn flag(self, shown: &Shown<'_>) -> Option<&'static str> {
-        match self {
-            Self::Blamed if shown.needs_person() => Some("a person has to act"),
-            Self::Blamed => Some("has to act"),
-            Self::Held => Some("held by another"),
-            Self::Well | Self::Wrong | Self::Idle => None,
-        }
-    }
-}
 
 pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let lag = shown.status.lag.as_ref();
@@ -63,55 +16,24 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     let wal = shown.status.slot.as_ref().and_then(|slot| slot.wal_bytes_per_second);
     let view = shown.view;
     let rate = view.observed.trend.events_per_second(&view.relay.snapshot, view.now);
+    let judged = &shown.judged();
     html! {
         section id="flow" class="card" aria-labelledby="flow-title" {
             h2 id="flow-title" { "Flow" }
             ol.flow {
-                (postgres(shown).render(shown))
+                (postgres(shown).render(judged))
                 (edge("WAL", wal.map(format::bytes_rate)))
-                (slot(shown).render(shown))
+                (slot(shown).render(judged))
                 (edge("unread", waits(lag.map(|lag| lag.unread))))
-                (router(shown).render(shown))
+                (router(shown).render(judged))
                 (edge("unacked", waits(lag.map(|lag| lag.unacked))))
-                (kafka(shown, rate).render(shown))
+                (kafka(shown, rate).render(judged))
                 (edge("unconfirmed", waits(lag.map(|lag| lag.unconfirmed))))
-                (acknowledged(shown).render(shown))
+                (acknowledged(shown).render(judged))
             }
             (lag_bar::bar(shown))
         }
     }
-}
-
-fn edge(what: &str, figure: Option<String>) -> Markup {
-    html! {
-        li.edge {
-            span.figure { (figure.as_deref().unwrap_or("–")) }
-            span.arrow {}
-            span.what { (what) }
-        }
-    }
-}
-
-impl Node {
-    fn render(&self, shown: &Shown<'_>) -> Markup {
-        html! {
-            li class={"node " (self.mark.class())} {
-                h3 { (self.mark.shape().svg()) (self.name) }
-                p.says { (self.says) }
-                @if let Some(flag) = self.mark.flag(shown) { p.flag { (flag) } }
-                dl {
-                    @for (what, figure) in &self.figures {
-                        div { dt { (what) } dd { (figure) } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The mark of a station that is well by itself, unless it is to blame.
-fn mark(shown: &Shown<'_>, who: Blame, well: Option<Mark>) -> Mark {
-    if shown.blame == who { Mark::Blamed } else { well.unwrap_or(Mark::Idle) }
 }
 
 fn postgres(shown: &Shown<'_>) -> Node {
@@ -128,7 +50,7 @@ fn postgres(shown: &Shown<'_>) -> Node {
     let end = shown.status.slot.as_ref().map(|slot| ("end of WAL", slot.current_wal_lsn.clone()));
     Node {
         name: "PostgreSQL",
-        mark: mark(shown, Blame::Postgres, is_known.then_some(Mark::Well)),
+        mark: mark(&shown.judged(), Blame::Postgres, is_known.then_some(Mark::Well)),
         says,
         figures: end.into_iter().collect(),
     }
@@ -169,7 +91,7 @@ fn router(shown: &Shown<'_>) -> Node {
     let is_well = flows && !shown.view.is_relay_stale();
     Node {
         name: "Router",
-        mark: mark(shown, Blame::Router, is_well.then_some(Mark::Well)),
+        mark: mark(&shown.judged(), Blame::Router, is_well.then_some(Mark::Well)),
         says: shown.status.state.to_owned(),
         figures: vec![
             ("window", format!("{used} %")),
@@ -191,7 +113,7 @@ fn kafka(shown: &Shown<'_>, rate: Option<f64>) -> Node {
     let rate = rate.map(|rate| ("events", format::events_rate(rate)));
     Node {
         name: "Kafka",
-        mark: mark(shown, Blame::Kafka, has_session.then_some(Mark::Well)),
+        mark: mark(&shown.judged(), Blame::Kafka, has_session.then_some(Mark::Well)),
         says,
         figures: [("in flight", format::grouped(window.unacked_events))]
             .into_iter()

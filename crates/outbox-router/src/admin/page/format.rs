@@ -8,17 +8,17 @@ use relay::wording::utc;
 use crate::{timestamp::timestamp, wording};
 
 /// The whole part; what is no positive number is 0.
-pub(super) fn whole(number: f64) -> u64 {
+pub(crate) fn whole(number: f64) -> u64 {
     Duration::try_from_secs_f64(number).map_or(0, |seconds| seconds.as_secs())
 }
 
 /// Seconds as people say them.
-pub(super) fn age(seconds: f64) -> String {
+pub(crate) fn age(seconds: f64) -> String {
     wording::roughly(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
 /// A number with a narrow space before each three digits.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
@@ -31,13 +31,13 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// A number with its noun.
-pub(super) fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))
 }
 
 /// Events in a second.
-pub(super) fn events_rate(per_second: f64) -> String {
+pub(crate) fn events_rate(per_second: f64) -> String {
     match whole(per_second) {
         0 if per_second > 0.0 => "< 1/s".to_owned(),
         events => format!("{}/s", grouped(events)),
@@ -45,12 +45,12 @@ pub(super) fn events_rate(per_second: f64) -> String {
 }
 
 /// Bytes in a second.
-pub(super) fn bytes_rate(per_second: f64) -> String {
+pub(crate) fn bytes_rate(per_second: f64) -> String {
     format!("{}/s", wording::bytes(whole(per_second)))
 }
 
 /// The time of day, with the date where that is not today's.
-pub(super) fn time(at: SystemTime, now: SystemTime) -> String {
+pub(crate) fn time(at: SystemTime, now: SystemTime) -> String {
     let text = |time| utc(timestamp(time)).unwrap_or_default();
     let (at, now) = (text(at), text(now));
     let (date, clock) = at.split_once('T').unwrap_or_default();
@@ -59,13 +59,13 @@ pub(super) fn time(at: SystemTime, now: SystemTime) -> String {
 }
 
 /// The same of seconds of the epoch.
-pub(super) fn time_of(epoch_seconds: f64, now: SystemTime) -> String {
+pub(crate) fn time_of(epoch_seconds: f64, now: SystemTime) -> String {
     let since = Duration::try_from_secs_f64(epoch_seconds).unwrap_or_default();
     time(SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(now), now)
 }
 
 /// A part of a whole in so many steps.
-pub(super) fn part(of: u64, whole: u64, steps: u64) -> u64 {
+pub(crate) fn part(of: u64, whole: u64, steps: u64) -> u64 {
     let of = u128::from(of.min(whole)) * u128::from(steps);
     u64::try_from(of / u128::from(whole.max(1))).unwrap_or(steps)
 }

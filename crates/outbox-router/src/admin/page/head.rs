@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::{format, shown::Shown};
+use super::{format, judged::Judged};
 
-pub(super) fn block(shown: &Shown<'_>) -> Markup {
+pub(crate) fn block(shown: &Judged<'_>) -> Markup {
     html! {
         header id="head" {
             p.who {
                 span.product { "outbox-router" }
                 " "
-                strong { (shown.status.name) }
+                strong { (shown.name) }
             }
             p.asof {
                 "as of "

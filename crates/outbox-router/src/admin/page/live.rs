@@ -8,7 +8,7 @@
 //! many, leave room for probes and scrapes. Nothing is rendered while no page is open.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     convert::Infallible,
     pin::Pin,
     sync::Arc,
@@ -23,8 +23,10 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use super::{blocks::BLOCKS, format, shown::Shown};
-use crate::admin::{AdminSettings, Sources, view::View};
+use super::{
+    format,
+    rendered::{Rendered, Renders},
+};
 
 /// Streams that are open at a time.
 pub(super) const SEATS: usize = 8;
@@ -39,50 +41,44 @@ const EVENTS: u8 = 5;
 const LATER: Duration = Duration::from_secs(4);
 
 /// The events of one connection.
-pub(super) struct Live {
-    settings: Arc<AdminSettings>,
-    sources: Sources,
+pub(super) struct Live<P> {
+    page: P,
     /// Given back when the stream ends, or its reader goes.
     _seat: Option<OwnedSemaphorePermit>,
     again: Duration,
     ticks: Interval,
     left: u8,
     /// What was sent last, of each block.
-    sent: [String; BLOCKS.len()],
+    sent: BTreeMap<&'static str, String>,
     queue: VecDeque<Event>,
 }
 
-impl Live {
-    pub(super) fn new(
-        settings: Arc<AdminSettings>,
-        sources: Sources,
-        seats: &Arc<Semaphore>,
-    ) -> Self {
+impl<P: Renders> Live<P> {
+    pub(super) fn new(page: P, seats: &Arc<Semaphore>) -> Self {
         let seat = Arc::clone(seats).try_acquire_owned().ok();
         let (left, again) = if seat.is_some() { (EVENTS, PERIOD) } else { (1, LATER) };
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (sent, queue) = (std::array::from_fn(|_| String::new()), VecDeque::new());
-        Self { settings, sources, _seat: seat, again, ticks, left, sent, queue }
+        let (sent, queue) = (BTreeMap::new(), VecDeque::new());
+        Self { page, _seat: seat, again, ticks, left, sent, queue }
     }
 
     /// Renders the page, and keeps what has changed.
     fn look(&mut self) {
-        let view = View::of(&self.settings, &self.sources);
-        let shown = Shown::of(&view);
-        for (block, sent) in BLOCKS.iter().zip(&mut self.sent) {
-            let html = (block.render)(&shown).into_string();
-            if html != *sent {
+        let Rendered { now, blocks, .. } = self.page.render();
+        for block in blocks {
+            let html = block.html.into_string();
+            if self.sent.get(block.id) != Some(&html) {
                 self.queue.push_back(Event::default().event(block.id).data(&html));
-                *sent = html;
+                self.sent.insert(block.id, html);
             }
         }
-        let at = format::time(shown.now, shown.now);
+        let at = format::time(now, now);
         self.queue.push_back(Event::default().event("at").retry(self.again).data(at));
     }
 }
 
-impl Stream for Live {
+impl<P: Renders> Stream for Live<P> {
     type Item = Result<Event, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -8,7 +8,7 @@ use crate::status::Word;
 
 /// What a shape says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Verdict(Word),
     /// Something is wrong, or has to act.
     Alarm,
@@ -42,7 +42,7 @@ impl Shape {
 
     /// In the colour of the text around it. A word stands beside it, so readers of the page aloud
     /// leave it out.
-    pub(super) fn svg(self) -> Markup {
+    pub(crate) fn svg(self) -> Markup {
         html! {
             svg.shape viewBox="0 0 24 24" aria-hidden="true" { (PreEscaped(self.lines())) }
         }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::format;
+use super::judged::Judged;
 use crate::{
     admin::{status::StatusDocument, view::View},
     monitor::Blame,
@@ -29,9 +29,17 @@ impl<'a> Shown<'a> {
         Self { view, status, word, blame, now: SystemTime::now() }
     }
 
-    /// Whether it does not go on before a person has acted.
-    pub(super) fn needs_person(&self) -> bool {
-        self.status.verdict.acts == "person"
+    /// What the blocks that every source has are made from.
+    pub(super) fn judged(&self) -> Judged<'_> {
+        let Self { status, word, blame, now, .. } = self;
+        Judged {
+            name: &status.name,
+            verdict: &status.verdict,
+            history: &status.history,
+            word: *word,
+            blame: *blame,
+            now: *now,
+        }
     }
 
     /// Whether PostgreSQL has answered that there is no such slot.
@@ -47,17 +55,11 @@ impl<'a> Shown<'a> {
 
     /// The time of day of a moment so many seconds ago.
     pub(super) fn time_ago(&self, seconds: f64) -> String {
-        let ago = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        format::time(self.now.checked_sub(ago).unwrap_or(self.now), self.now)
-    }
-
-    /// The time of day in seconds of the epoch.
-    pub(super) fn time_of(&self, epoch_seconds: f64) -> String {
-        format::time_of(epoch_seconds, self.now)
+        self.judged().time_ago(seconds)
     }
 
     /// How long ago that was, in seconds.
     pub(super) fn seconds_since(&self, epoch_seconds: f64) -> f64 {
-        (crate::admin::epoch::epoch(self.now).as_secs_f64() - epoch_seconds).max(0.0)
+        self.judged().seconds_since(epoch_seconds)
     }
 }

@@ -13,7 +13,7 @@ use relay::{
 use tokio::time::Instant;
 
 use super::{
-    blocks::BLOCKS,
+    blocks::{BLOCKS, rendered},
     document::{STYLE, document},
     shown::Shown,
 };
@@ -82,7 +82,7 @@ impl Router {
             brokers: None,
             now: Instant::now(),
         };
-        document(&Shown::of(&view)).into_string().replace(STYLE, "")
+        document(&rendered(&Shown::of(&view))).into_string().replace(STYLE, "")
     }
 
     /// Looks once, as the observer does.

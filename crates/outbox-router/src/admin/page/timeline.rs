@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{format, shape::Shape, shown::Shown};
+use super::{format, judged::Judged, shape::Shape};
 use crate::{admin::verdict::ChangeView, status::Word};
 
 /// How many of them are listed; `/status.json` has more.
@@ -13,8 +13,8 @@ const STRIP_SECONDS: f64 = 3_600.0;
 
 const WIDTH: u64 = 1_000;
 
-pub(super) fn block(shown: &Shown<'_>) -> Markup {
-    let history = &shown.status.history;
+pub(crate) fn block(shown: &Judged<'_>) -> Markup {
+    let history = shown.history;
     html! {
         section id="timeline" class="card" aria-labelledby="timeline-title" {
             h2 id="timeline-title" { "Timeline" }
@@ -32,7 +32,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn line(shown: &Shown<'_>, change: &ChangeView, end: f64) -> Markup {
+fn line(shown: &Judged<'_>, change: &ChangeView, end: f64) -> Markup {
     let word = word(change);
     html! {
         li class={"is-" (change.word)} {
@@ -49,13 +49,13 @@ fn word(change: &ChangeView) -> Word {
 }
 
 /// Each verdict with the moment at which it ended.
-fn spans<'a>(shown: &Shown<'_>, history: &'a [ChangeView]) -> Vec<(&'a ChangeView, f64)> {
+fn spans<'a>(shown: &Judged<'_>, history: &'a [ChangeView]) -> Vec<(&'a ChangeView, f64)> {
     let now = crate::admin::epoch::epoch(shown.now).as_secs_f64();
     let ends = history.iter().skip(1).map(|next| next.at).chain([now]);
     history.iter().zip(ends).collect()
 }
 
-fn strip(shown: &Shown<'_>, history: &[ChangeView]) -> Markup {
+fn strip(shown: &Judged<'_>, history: &[ChangeView]) -> Markup {
     let now = crate::admin::epoch::epoch(shown.now).as_secs_f64();
     let oldest = history.first().map_or(now, |change| change.at);
     let begin = oldest.max(now - STRIP_SECONDS);

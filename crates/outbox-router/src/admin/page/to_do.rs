@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::shown::Shown;
+use super::judged::Judged;
 use crate::codes::{Hint, HintPart};
 
 /// How many things a list has; nobody reads more at once.
-pub(super) const LISTED_MAX: usize = 10;
+pub(crate) const LISTED_MAX: usize = 10;
 
-pub(super) fn block(shown: &Shown<'_>) -> Markup {
-    let to_do = &shown.status.verdict.to_do;
+pub(crate) fn block(shown: &Judged<'_>) -> Markup {
+    let to_do = &shown.verdict.to_do;
     html! {
         section id="to-do" class="card" aria-labelledby="to-do-title" hidden[to_do.is_empty()] {
             h2 id="to-do-title" { "What to do" }
@@ -35,7 +35,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
 }
 
 /// What a list leaves out.
-pub(super) fn more(number: usize) -> Markup {
+pub(crate) fn more(number: usize) -> Markup {
     html! {
         @if number > LISTED_MAX {
             p.note { "And " (number - LISTED_MAX) " more: " a href="/status.json" { "/status.json" } }
@@ -45,7 +45,7 @@ pub(super) fn more(number: usize) -> Markup {
 
 /// What to type: each command in a box of its own, which a button copies as it stands, between what
 /// is said about it.
-pub(super) fn to_type(id: &str, hint: &Hint) -> Markup {
+pub(crate) fn to_type(id: &str, hint: &Hint) -> Markup {
     let id_of = |index: usize| match index {
         0 => id.to_owned(),
         index => format!("{id}-{index}"),
@@ -66,7 +66,7 @@ pub(super) fn to_type(id: &str, hint: &Hint) -> Markup {
 }
 
 /// A message as a sentence.
-pub(super) fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(rest).collect()

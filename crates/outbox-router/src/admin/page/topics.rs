@@ -5,13 +5,12 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use relay::TopicTotals;
 
-use super::{bounds::quantile, format, shown::Shown};
+use super::{bounds::quantile, format};
 
 /// How many topics are shown. `/metrics` shows more.
 const TOPICS_MAX: usize = 20;
 
-pub(super) fn block(shown: &Shown<'_>) -> Markup {
-    let topics = &shown.view.relay.snapshot.topics;
+pub(crate) fn block(topics: &[TopicTotals]) -> Markup {
     let shown = most_used(topics);
     let others = topics.len() - shown.len();
     let largest = shown.first().map_or(0, |topic| topic.acked);

@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::{format, shape, shape::Shape, shown::Shown, to_do::capital};
+use super::{format, judged::Judged, shape, shape::Shape, to_do::capital};
 use crate::monitor::Blame;
 
-pub(super) fn block(shown: &Shown<'_>) -> Markup {
-    let verdict = &shown.status.verdict;
+pub(crate) fn block(shown: &Judged<'_>) -> Markup {
+    let verdict = shown.verdict;
     let word = shown.word;
-    let title = format!("{} · {}", word.title(), shown.status.name);
+    let title = format!("{} · {}", word.title(), shown.name);
     let code = verdict.code.map(|code| format!(" ({code})")).unwrap_or_default();
     // Spoken when it changes, so it has no number.
     let spoken = format!("{}{code}: {}", word.title(), who_acts(shown));
@@ -34,7 +34,7 @@ pub(super) fn block(shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn who_acts(shown: &Shown<'_>) -> &'static str {
+fn who_acts(shown: &Judged<'_>) -> &'static str {
     if shown.needs_person() {
         return "a person has to act";
     }

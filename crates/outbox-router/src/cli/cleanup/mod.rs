@@ -14,10 +14,12 @@
 //! ```
 //! where `removable` are rows that could be removed: with `--dry-run` all of them, else what other
 //! sessions have locked. With mode = "drop_partitions" the rows of a partition count as one, by
-//! what keeps it. `kept` is null where the table could not be read, and `error` says why.
+//! what keeps it. `kept` is null where the table could not be read, and `error` says why. Polled
+//! tables have a form of their own ([`polled`]).
 
 mod args;
 mod backlog;
+mod polled;
 mod print;
 mod proof;
 
@@ -32,7 +34,9 @@ use super::{
     print_failure,
 };
 use crate::{
-    config::Config,
+    config::{Config, SourceKind},
+    polling::{retention::Sweeper, sql::Scan},
+    prepare,
     retention::{
         RetentionSettings, abandoned,
         counts::Counts,
@@ -59,6 +63,16 @@ pub(super) async fn cleanup(
             "  hint: configure [retention], or add --set retention.mode=delete"
         )?;
         return Ok(Exit::Configuration);
+    }
+    let scan = match args.pace {
+        Pace::Indexed => Scan::ByIndex,
+        Pace::Whole => Scan::Whole,
+    };
+    if config.postgres.source == SourceKind::Polling
+        && let Some(sweep) = prepare::polled_sweep(config, scan)
+    {
+        let sweeper = Sweeper::new(sweep, access.endpoint("cleanup")?);
+        return Box::pin(polled::cleanup(args, config, sweeper, terminal)).await;
     }
     let work = async |client: &tokio_postgres::Client| {
         let backend = Backend::prepare(client, &settings).await?;

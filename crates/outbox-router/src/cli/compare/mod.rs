@@ -55,7 +55,7 @@ async fn with_client(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let id_headers = IdHeaders::new(config.outbox.iter().map(|table| table.headers.id.as_str()));
+    let id_headers = IdHeaders::new(config.tables().map(|table| table.headers.id.as_str()));
     let source = prepare::source(config, access.endpoint("compare")?);
     let mut topics = ReadTopics::open(config)?;
     for name in &args.topics {

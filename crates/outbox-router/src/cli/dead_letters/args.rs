@@ -127,6 +127,14 @@ pub struct ListArgs {
     #[arg(long = "events", num_args = 0, default_value = "key")]
     #[arg(default_missing_value = "event")]
     pub lines: Lines,
+    /// List rows that wait for another attempt, and not those that are given up; with
+    /// postgres.source = "polling"
+    #[arg(id = "rows", long = "waiting", num_args = 0, default_value = "abandoned")]
+    #[arg(default_missing_value = "waiting")]
+    pub rows: Rows,
+    /// List so many rows; with postgres.source = "polling"
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
     /// Print one JSON object, for programs; with --events, one object a line
     #[arg(long = "json", num_args = 0, default_value = "text")]
     #[arg(default_missing_value = "json")]
@@ -226,6 +234,15 @@ pub enum Extent {
     Letters,
     /// What is held behind them, too.
     Behind,
+}
+
+/// Which rows of polled tables `list` lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// Those that are given up.
+    Abandoned,
+    /// Those that wait for another attempt.
+    Waiting,
 }
 
 /// What `list` has a line for.

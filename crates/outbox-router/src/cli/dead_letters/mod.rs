@@ -66,6 +66,7 @@ mod keys;
 mod left_out;
 mod list;
 mod of_event;
+mod polled;
 mod relation_oid;
 mod selection;
 mod show;
@@ -75,13 +76,13 @@ mod write;
 
 pub use args::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
-    NamedArgs, Place, Scope, SelectArgs, ShowArgs, Since,
+    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since,
 };
 
 pub(super) use of_event::{DecidedBy, HeldEvent, HeldState, of_event};
 
 use super::{Exit, TaskError, Terminal, connect::Access};
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 use connected::with_table;
 use decision::Decision;
 use table::Table;
@@ -93,7 +94,18 @@ pub(super) async fn dead_letters(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
+    if config.postgres.source == SourceKind::Polling {
+        return polled::dead_letters(command, config, access, terminal).await;
+    }
     match command {
+        DeadLetters::List(ListArgs { rows: Rows::Waiting, .. })
+        | DeadLetters::List(ListArgs { limit: Some(_), .. }) => {
+            writeln!(
+                terminal.err,
+                "error: --waiting and --limit have no meaning with postgres.source = \"stream\""
+            )?;
+            Ok(Exit::Usage)
+        }
         DeadLetters::List(args) => {
             with_table(config, access, async |table| {
                 list::list(args, config, table, terminal).await

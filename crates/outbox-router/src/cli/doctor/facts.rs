@@ -13,6 +13,7 @@ use crate::{
     config::CreateTopics,
     kafka::{Operations, PartitionLayout, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
+    polling::sql::{TableSurvey, UpkeepFacts},
     shell::SourceReading,
 };
 
@@ -23,6 +24,8 @@ pub(super) type Part<T> = Result<T, Failure>;
 pub(super) struct Facts {
     pub(super) configuration: ConfigurationFacts,
     pub(super) postgres: Part<PostgresFacts>,
+    /// What is read of polled tables; `None` where rows come from a slot.
+    pub(super) polled: Option<Part<PolledFacts>>,
     pub(super) kafka: Part<KafkaFacts>,
     /// The pipeline's witness; `None` where none is kept.
     pub(super) witness: Option<Part<WitnessFacts>>,
@@ -61,9 +64,48 @@ impl Facts {
         self.postgres()?.tables.as_deref().map_err(NotRun::from)
     }
 
+    pub(super) fn polled(&self) -> Result<&PolledFacts, NotRun> {
+        match &self.polled {
+            Some(Ok(polled)) => Ok(polled),
+            Some(Err(failure)) => Err(NotRun::from(failure)),
+            None => Err(NotRun("rows are not polled".to_owned())),
+        }
+    }
+
     pub(super) fn kafka(&self) -> Result<&KafkaFacts, NotRun> {
         self.kafka.as_ref().map_err(NotRun::from)
     }
+}
+
+/// What is read of the polled tables.
+pub(super) struct PolledFacts {
+    /// Why the tables of leases cannot be used.
+    pub(super) leases: Option<Failure>,
+    pub(super) tables: Vec<PolledTableFacts>,
+    /// Why rows cannot be removed; empty also where [retention] is off.
+    pub(super) retention: Vec<Failure>,
+    pub(super) notify: Notify,
+    /// Whether a pooler gives each transaction another session.
+    pub(super) is_pooled: bool,
+}
+
+/// `polling.notify`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notify {
+    /// The router listens.
+    Heard,
+    /// Nobody does.
+    Unheard,
+}
+
+/// What is read of one of them.
+pub(super) struct PolledTableFacts {
+    pub(super) name: String,
+    pub(super) quoted: String,
+    /// What is found beside its rows; or why it cannot be polled.
+    pub(super) upkeep: Part<UpkeepFacts>,
+    /// Its rows, by their states; or why they could not be counted.
+    pub(super) survey: Part<TableSurvey>,
 }
 
 /// What the state topic has of the pipeline.

@@ -1,8 +1,11 @@
 //! Every check, in the order in which they are run and documented.
 
 use super::{
-    check::Group, cluster, configuration, connection, publication, router, slot, table, topics,
-    versions, wal, witness,
+    check::{Check, Group},
+    cluster, configuration, connection,
+    facts::Facts,
+    not_run::NotRun,
+    polled, publication, router, slot, table, topics, versions, wal, witness,
 };
 
 /// See the module's header.
@@ -14,6 +17,7 @@ pub const GROUPS: &[Group] = &[
     Group { title: "Slot", checks: slot::CHECKS },
     Group { title: "Publication", checks: publication::CHECKS },
     Group { title: "Outbox tables", checks: table::CHECKS },
+    Group { title: POLLED, checks: polled::CHECKS },
     Group { title: "Kafka", checks: cluster::CHECKS },
     Group { title: "Topics", checks: topics::CHECKS },
     Group { title: "Running router", checks: router::CHECKS },
@@ -22,3 +26,50 @@ pub const GROUPS: &[Group] = &[
 
 /// What stands in the witness says more than what the other checks find of the same code.
 pub(super) const WITNESS: &str = "Witness";
+
+/// The checks of rows that are polled.
+const POLLED: &str = "Polled tables";
+
+/// Groups that are about a slot.
+const OF_SLOT: [&str; 4] = ["WAL", "Slot", "Publication", WITNESS];
+
+/// Checks of the other groups that are about a slot, or that another check makes where rows are
+/// polled.
+const CHECKS_OF_SLOT: [&str; 9] = [
+    "a witness is kept",
+    "PostgreSQL answers, takes the role, and can stream",
+    "nothing pools the connection",
+    "the role may read the views of the system",
+    "events can be held, where errors make dead letters",
+    "the minor version has no known fault in logical decoding",
+    "no role but the owner may move rows to another partition",
+    "rows are only inserted and deleted",
+    "[retention] can do its work",
+];
+
+/// Whether a group says something where rows come from this source: nothing is polled from a slot.
+pub(super) fn is_shown(facts: &Facts, group: &Group) -> bool {
+    facts.polled.is_some() || group.title != POLLED
+}
+
+/// Why a check has no meaning here.
+pub(super) fn without_meaning(facts: &Facts, group: &Group, check: &Check) -> Option<NotRun> {
+    let is_of_slot = OF_SLOT.contains(&group.title) || CHECKS_OF_SLOT.contains(&check.name);
+    (facts.polled.is_some() && is_of_slot).then(|| {
+        NotRun("rows are polled, so nothing depends on WAL, a slot or a publication".to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_exists() {
+        let names: Vec<&str> =
+            GROUPS.iter().flat_map(|group| group.checks).map(|check| check.name).collect();
+        assert!(CHECKS_OF_SLOT.iter().all(|name| names.contains(name)));
+        let titles: Vec<&str> = GROUPS.iter().map(|group| group.title).collect();
+        assert!(OF_SLOT.iter().all(|title| titles.contains(title)));
+    }
+}

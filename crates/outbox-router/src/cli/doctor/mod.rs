@@ -17,6 +17,7 @@ mod facts;
 mod finding;
 mod groups;
 mod not_run;
+mod polled;
 mod publication;
 mod read;
 mod render;

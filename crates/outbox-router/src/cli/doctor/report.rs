@@ -5,7 +5,7 @@ use super::{
     check::Check,
     facts::Facts,
     finding::{Finding, Severity},
-    groups::{GROUPS, WITNESS},
+    groups::{self, GROUPS, WITNESS},
     not_run::NotRun,
 };
 
@@ -25,10 +25,15 @@ impl Report {
     pub(super) fn of(facts: &Facts, args: &DoctorArgs) -> Self {
         let checks =
             GROUPS.iter().flat_map(|group| group.checks.iter().map(move |one| (group, one)));
+        let checks = checks.filter(|(group, _)| groups::is_shown(facts, group));
         let wanted = checks
             .filter(|(_, check)| check.reports.iter().any(|reports| args.wants(reports.code)));
         let run = |(group, check): (&super::check::Group, &'static Check)| {
-            let outcome = (check.judge)(facts).map(|mut findings| {
+            let judged = match groups::without_meaning(facts, group, check) {
+                Some(why) => Err(why),
+                None => (check.judge)(facts),
+            };
+            let outcome = judged.map(|mut findings| {
                 findings.retain(|finding| args.wants(finding.code));
                 findings
             });

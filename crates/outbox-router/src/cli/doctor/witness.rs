@@ -158,6 +158,7 @@ mod tests {
             router: None,
             configuration: configuration(),
             postgres: Err(silent(Code::ServerUnreachable)),
+            polled: None,
             kafka: Err(silent(Code::KafkaUnreachable)),
             witness: Some(Ok(WitnessFacts { cluster: "c".to_owned(), witness })),
         }

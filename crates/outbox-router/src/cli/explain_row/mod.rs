@@ -52,7 +52,7 @@ pub(super) async fn explain_row(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let answer = match (one_table(args.table.as_ref(), &config.outbox), &args.row, &args.id) {
+    let answer = match (one_table(args.table.as_ref(), config), &args.row, &args.id) {
         (Err(message), ..) => Err(usage(message)),
         (Ok(table), Some(row), _) => from_json(args, row, table, config, terminal)?,
         (Ok(table), None, id) => {

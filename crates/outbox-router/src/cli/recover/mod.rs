@@ -111,7 +111,7 @@ pub(super) async fn recover(
 /// The tables of the configuration, else those that are published.
 fn tables(config: &Config, facts: &Facts) -> Vec<TableName> {
     if !config.outbox.is_empty() {
-        return config.outbox.iter().map(|table| table.name.clone()).collect();
+        return config.tables().map(|table| table.name.clone()).collect();
     }
     accept::outbox_tables(config, &facts.reading.catalog)
 }

@@ -84,7 +84,7 @@ impl Topics {
         from: &Start,
     ) -> Result<Self, Failure> {
         let settings = prepare::kafka_settings(config);
-        let id_headers = config.outbox.iter().map(|table| table.headers.id.as_str());
+        let id_headers = config.tables().map(|table| table.headers.id.as_str());
         let mut topics = Self {
             settings: settings.clone(),
             id_headers: IdHeaders::new(id_headers),

@@ -57,7 +57,7 @@ pub(super) async fn replay(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let table = match one_table(args.table.as_ref(), &config.outbox) {
+    let table = match one_table(args.table.as_ref(), config) {
         Ok(table) => table,
         Err(message) => return usage(&message, terminal),
     };

@@ -35,11 +35,21 @@ pub(super) struct Plan {
     pub(super) to: String,
     /// Rows to send.
     pub(super) rows: u64,
-    /// Rows that are left out, since they are held.
+    /// Rows that are left out, and why.
     pub(super) held: u64,
+    pub(super) why_held: WhyHeld,
     pub(super) unknown_ids: Vec<String>,
     /// The run that is gone on with, and how many rows it had settled.
     pub(super) resumed: Option<(i64, i64)>,
+}
+
+/// Why rows are not sent beside the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhyHeld {
+    /// They stand in the table of held events.
+    Held,
+    /// They are polled, and not marked as published.
+    NotPublished,
 }
 
 /// What became of it.
@@ -76,12 +86,17 @@ impl Plan {
             writeln!(out, "  goes on with run {run}, which had settled {settled} rows")?;
         }
         if self.held > 0 {
-            writeln!(
-                out,
-                "note: {} more rows are left out, since they are held (outbox-router dead-letters \
-                 list); they are delivered when they are released",
-                self.held
-            )?;
+            let why = match self.why_held {
+                WhyHeld::Held => {
+                    "they are held (outbox-router dead-letters list); they are delivered when they \
+                     are released"
+                }
+                WhyHeld::NotPublished => {
+                    "they are not marked as published: the router delivers them by itself, unless \
+                     they are given up (outbox-router dead-letters list)"
+                }
+            };
+            writeln!(out, "note: {} more rows are left out, since {why}", self.held)?;
         }
         self.show_unknown(out)
     }

@@ -4,12 +4,12 @@ use relay::{Case, Failure};
 
 use super::{
     chosen::{Chosen, choose, refused, unknown_ids},
-    report::Plan,
+    report::{Plan, WhyHeld},
     work::{Early, Replay, Selection},
 };
 use crate::{
     cli::{
-        TaskError,
+        TaskError, polled_tables,
         republication::{BEGIN, HeldEvents, OutboxRows},
     },
     postgres::{quote_identifier, quote_table},
@@ -21,6 +21,7 @@ impl Replay<'_> {
     pub(super) async fn select(&self) -> Result<Result<Selection, Early>, TaskError> {
         let Self { args, config, reader, table, .. } = *self;
         let rows = OutboxRows::describe(reader, config, table).await?;
+        let published = polled_tables::published(reader, config, table).await?;
         let columns = &rows.columns;
         let to = match &args.to_topic {
             Some(topic) => format!("topic {topic}"),
@@ -39,7 +40,8 @@ impl Replay<'_> {
             Ok(unknown_ids) => unknown_ids,
             Err(unfit) => return Ok(Err(unfit.into())),
         };
-        let (count, held) = match self.count(&mut chosen, columns).await? {
+        let counted = self.count(&mut chosen, columns, published.as_deref()).await?;
+        let (count, held) = match counted {
             Ok(counted) => counted,
             Err(early) => return Ok(Err(early)),
         };
@@ -47,16 +49,28 @@ impl Replay<'_> {
         let order = chosen.query.order.iter().map(|column| column.name.clone()).collect();
         let conditions = chosen.shown.clone();
         let table = table.to_string();
-        let plan =
-            Plan { table, conditions, order, to, rows: count, held, unknown_ids, resumed: None };
+        let why_held = if published.is_some() { WhyHeld::NotPublished } else { WhyHeld::Held };
+        let plan = Plan {
+            table,
+            conditions,
+            order,
+            to,
+            rows: count,
+            held,
+            why_held,
+            unknown_ids,
+            resumed: None,
+        };
         Ok(Ok(Selection { rows, chosen, plan }))
     }
 
-    /// How many rows there are to send, and how many are held and left out from here on.
+    /// How many rows there are to send, and how many are left out from here on: where rows are
+    /// polled, those that are not marked as published, and else those that are held.
     pub(super) async fn count(
         &self,
         chosen: &mut Chosen,
         columns: &Columns,
+        published: Option<&str>,
     ) -> Result<Result<(u64, u64), Early>, TaskError> {
         let all = match self.count_of(chosen).await? {
             Ok(all) => all,
@@ -65,6 +79,10 @@ impl Replay<'_> {
         // Another topic has no order that the held events belong to.
         if self.args.to_topic.is_some() {
             return Ok(Ok((all, 0)));
+        }
+        if let Some(published) = published {
+            chosen.query.and(published.to_owned());
+            return Ok(self.count_of(chosen).await?.map(|rows| (rows, all.saturating_sub(rows))));
         }
         let Self { config, table, .. } = *self;
         let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());

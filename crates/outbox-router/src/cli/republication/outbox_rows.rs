@@ -11,7 +11,7 @@ use crate::{
         TaskError,
         explain_row::{dry_run_of, why_none_fits},
     },
-    config::Config,
+    config::{Config, SourceKind},
     prepare,
     republish::{
         messages,
@@ -43,7 +43,11 @@ impl OutboxRows {
         table: &TableName,
     ) -> Result<Self, TaskError> {
         let row = TableRow::describe(client, table).await?;
-        let (commit_times, encoding) = server(client).await?;
+        let (mut commit_times, encoding) = server(client).await?;
+        if config.postgres.source == SourceKind::Polling {
+            // A record of a row that is polled never has that time.
+            commit_times = CommitTimes::NotKept;
+        }
         let outboxes = config.outboxes();
         let row_bytes = prepare::size(config.limits.row_bytes);
         let run = dry_run_of(&row, &outboxes, row_bytes)?;

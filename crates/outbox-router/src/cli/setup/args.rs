@@ -7,7 +7,10 @@ use clap::{Args, ValueEnum};
 use super::partitions::TableForm;
 use crate::{
     cli::{
-        flags::{AdminArgs, DeadLetterTables, MissingTable, Overrides, RecordPart, SqlMode},
+        flags::{
+            AdminArgs, DeadLetterTables, MissingTable, NotifyTrigger, Overrides, RecordPart,
+            SqlMode,
+        },
         hoster::Hoster,
         replay::{BadRow, rate},
     },
@@ -33,6 +36,11 @@ pub struct SetupArgs {
     #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
     #[arg(default_missing_value = "make")]
     pub dead_letters: DeadLetterTables,
+    /// With postgres.source = "polling": create the trigger that announces new rows, so that they
+    /// are read at once; commits that write rows then wait for each other a little
+    #[arg(long = "notify", num_args = 0, default_value = "skip")]
+    #[arg(default_missing_value = "make")]
+    pub notify: NotifyTrigger,
     /// Create the role that the router runs as, with the password of postgres.url: it may log in,
     /// connect and replicate, and read no table
     #[arg(long, value_name = "NAME")]

@@ -15,32 +15,45 @@ mod args;
 mod backfill;
 mod dead_letters;
 mod first;
+mod for_switch;
 mod letter_topic;
 mod partitions;
+mod polling;
 mod preflight;
 mod print;
 mod publication;
 mod role;
 mod slot;
+mod table;
 mod time_index;
+mod transaction;
 
 use std::io;
 
-use relay::{Case, Failure, OutboxTable, TableName};
+use relay::{OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
-    DeadLetterTables, Exit, MissingTable, SqlMode, TaskError, Terminal,
+    DeadLetterTables, Exit, SqlMode, TaskError, Terminal,
     connect::{Access, with_connection},
     open_events::OpenEvents,
     sql,
 };
-use crate::{codes, config::Config, shell::SlotHolder};
+use crate::{
+    codes,
+    config::{Config, SourceKind},
+    shell::SlotHolder,
+};
 pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
+pub(super) use for_switch::{
+    RouterRole, check_kafka, check_stream, make_stream, make_topic, record_beginning,
+};
 pub use partitions::TableForm;
 use slot::ExistingSlot;
+use table::make_table;
+use transaction::all_or_nothing;
 
 /// The version of a server that can have a slot.
 ///
@@ -93,12 +106,21 @@ pub(super) async fn setup(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    match args.write {
-        SqlMode::Print => {
+    match (config.postgres.source, args.write) {
+        (SourceKind::Stream, SqlMode::Print) => {
             print::print(args, config, access, terminal.out)?;
             Ok(Exit::Done)
         }
-        SqlMode::Apply => Box::pin(apply(args, config, access, terminal)).await,
+        (SourceKind::Stream, SqlMode::Apply) => {
+            Box::pin(apply(args, config, access, terminal)).await
+        }
+        (SourceKind::Polling, SqlMode::Print) => {
+            polling::print(args, config, access, terminal.out)?;
+            Ok(Exit::Done)
+        }
+        (SourceKind::Polling, SqlMode::Apply) => {
+            Box::pin(polling::apply(args, config, access, terminal)).await
+        }
     }
 }
 
@@ -190,17 +212,8 @@ struct Objects<'a> {
 impl Objects<'_> {
     /// Makes what is missing, or nothing at all; returns what to print of it.
     async fn make(&self, client: &Client, version: i32) -> Result<Vec<u8>, TaskError> {
-        let mut made = Vec::new();
-        client.batch_execute("begin").await?;
-        match Box::pin(self.make_each(client, version, &mut made)).await {
-            Ok(()) => client.batch_execute("commit").await?,
-            Err(refusal) => {
-                // If this fails, the connection is gone, and PostgreSQL rolls back by itself.
-                let _rolled_back = client.batch_execute("rollback").await;
-                return Err(if made.is_empty() { refusal } else { rolled_back(refusal) });
-            }
-        }
-        Ok(made)
+        all_or_nothing(client, async |made| Box::pin(self.make_each(client, version, made)).await)
+            .await
     }
 
     async fn make_each(
@@ -221,17 +234,6 @@ impl Objects<'_> {
             dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
         mend_publication(client, config, (tables, version), out).await
-    }
-}
-
-/// A statement was refused, and those before it are undone.
-fn rolled_back(refusal: TaskError) -> TaskError {
-    match refusal {
-        TaskError::Failure(mut failure) => {
-            failure.message.push_str("; nothing was made, since all of it is one transaction");
-            TaskError::Failure(failure)
-        }
-        other @ TaskError::Output(_) => other,
     }
 }
 
@@ -273,35 +275,4 @@ impl Slots<'_> {
             }
         }
     }
-}
-
-async fn make_table(
-    client: &Client,
-    outbox: &OutboxTable,
-    args: &SetupArgs,
-    config: &Config,
-    out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
-    let name = &outbox.name;
-    let query = "select c.relkind::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-                 where n.nspname = $1 and c.relname = $2";
-    let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
-    let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
-    match (kind.as_deref(), args.table) {
-        (Some("r" | "p"), _) => writeln!(out, "table {name}: exists already")?,
-        (Some(_), _) => {
-            let message = format!("{name} is no table that can be published");
-            return Err(Failure::of(Case::NoTable, message).into());
-        }
-        (None, MissingTable::Create) => {
-            let statements = partitions::statements(client, args.table_form, outbox, config);
-            client.batch_execute(&statements.await?.join("; ")).await?;
-            writeln!(out, "table {name}: created")?;
-        }
-        (None, MissingTable::Expect) => {
-            let message = format!("the table {name} does not exist");
-            return Err(Failure::of(Case::TableExpected, message).into());
-        }
-    }
-    Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::{
     finding::Finding,
     reading::StatusReading,
@@ -80,9 +82,8 @@ impl fmt::Display for BlameLine {
 }
 
 /// What a router that has a verdict says; `None` where none answers.
-pub(super) fn of_router(status: &StatusReading) -> Option<BlameLine> {
-    let router = status.router.as_ref()?;
-    let verdict = router.get("verdict")?;
+pub(super) fn of_router(router: Option<&Value>) -> Option<BlameLine> {
+    let verdict = router?.get("verdict")?;
     let text = |key: &str| verdict.get(key)?.as_str();
     let who = Who::of_router(text("blame")?)?;
     if text("acts") == Some("person") {

@@ -2,11 +2,13 @@
 //! slot, and what to type. PostgreSQL is always asked, so that the command works while the router
 //! is down. Where a router answers, verdict, blame, what to do and the limit are its own, so that
 //! the two never disagree; where none answers, nothing shows that rows flow, and it is never OK.
+//! For polled tables, `polling` has the same four answers.
 
 mod blame;
 mod finding;
 mod limit;
 mod overall;
+mod polling;
 mod reading;
 mod recorded;
 mod render;
@@ -18,7 +20,8 @@ mod verdict;
 use std::{pin::pin, time::Duration};
 
 use super::{Audience, Exit, Form, Repeat, StatusArgs, TaskError, Terminal, connect::Access};
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
+use polling::PollingReading;
 use reading::{StatusReading, read};
 #[cfg(test)]
 pub(super) use recorded::AtRisk;
@@ -60,9 +63,9 @@ async fn watch(
         tokio::select! {
             biased;
             _ = &mut stop => return Ok(exit),
-            status = read(config, access) => {
+            status = Reading::take(config, access) => {
                 write!(terminal.out, "{clear}")?;
-                exit = show(form, &status?, config, terminal)?;
+                exit = status?.show(form, config, terminal)?;
             }
         }
         tokio::select! {
@@ -79,7 +82,36 @@ async fn once(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    show(form, &read(config, access).await?, config, terminal)
+    Reading::take(config, access).await?.show(form, config, terminal)
+}
+
+/// One reading of what the configured source is.
+enum Reading {
+    Stream(Box<StatusReading>),
+    Polling(Box<PollingReading>),
+}
+
+impl Reading {
+    async fn take(config: &Config, access: Access<'_>) -> Result<Self, TaskError> {
+        Ok(match config.postgres.source {
+            SourceKind::Stream => Self::Stream(Box::new(Box::pin(read(config, access)).await?)),
+            SourceKind::Polling => {
+                Self::Polling(Box::new(Box::pin(polling::read(config, access)).await))
+            }
+        })
+    }
+
+    fn show(
+        &self,
+        form: Form,
+        config: &Config,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        match self {
+            Self::Stream(reading) => show(form, reading, config, terminal),
+            Self::Polling(reading) => polling::show(form, reading, config, terminal),
+        }
+    }
 }
 
 /// Shows one reading; findings decide the exit code.

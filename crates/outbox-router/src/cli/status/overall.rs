@@ -8,7 +8,7 @@ use relay::Code;
 use serde_json::Value;
 
 use super::{finding::Finding, reading::StatusReading, sample::is_lost, verdict::Verdict};
-use crate::status::Word;
+use crate::{status::Word, wording};
 
 /// See the module's documentation.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub(super) struct Overall {
 }
 
 impl Overall {
+    /// Where no router says what holds.
+    pub(super) fn without_router(word: Option<Word>, sentence: String) -> Self {
+        Self { word, sentence, held_for: None }
+    }
+
+    /// For how long it has held, as people read it behind the word.
+    pub(super) fn held(&self) -> String {
+        let held_for = self.held_for.filter(|time| *time >= Duration::from_secs(1));
+        held_for.map(|time| format!(" for {}", wording::roughly(time))).unwrap_or_default()
+    }
+
     /// The word for people.
     pub(super) fn title(&self) -> &'static str {
         self.word.map_or("UNKNOWN", Word::title)
@@ -44,21 +55,25 @@ impl Overall {
 
 /// Judges a reading.
 pub(super) fn overall(status: &StatusReading, verdict: &Verdict) -> Overall {
-    of_router(status).unwrap_or_else(|| without_verdict(status, verdict))
+    let Some(mut overall) = of_router(status.router.as_ref()) else {
+        return without_verdict(status, verdict);
+    };
+    let code = status.router.as_ref().and_then(|router| router.pointer("/verdict/code")?.as_str());
+    if code == Some(Code::SlotMissing.as_str()) {
+        overall.sentence.push_str(made_again(status));
+    }
+    overall
 }
 
-fn of_router(status: &StatusReading) -> Option<Overall> {
-    let verdict = status.router.as_ref()?.get("verdict")?;
+/// What the router says; `None` where none with a verdict answers.
+pub(super) fn of_router(router: Option<&Value>) -> Option<Overall> {
+    let verdict = router?.get("verdict")?;
     let text = |key: &str| verdict.get(key)?.as_str();
     let since = verdict.get("since")?.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut sentence = text("sentence")?.to_owned();
-    if text("code") == Some(Code::SlotMissing.as_str()) {
-        sentence.push_str(made_again(status));
-    }
     Some(Overall {
         word: Some(Word::parse(text("word")?)?),
-        sentence,
+        sentence: text("sentence")?.to_owned(),
         held_for: since.map(|since| now.saturating_sub(since)),
     })
 }

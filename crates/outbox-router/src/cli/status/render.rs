@@ -1,6 +1,6 @@
 //! One reading and its verdict, as text for people and as JSON for programs.
 
-use std::{io, time::Duration};
+use std::io;
 
 use serde_json::{Value, json};
 
@@ -31,10 +31,7 @@ pub(super) fn text(
 ) -> io::Result<()> {
     let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
     let overall = overall(status, verdict);
-    let held_for = overall.held_for.filter(|time| *time >= Duration::from_secs(1));
-    let held_for = held_for.map(|time| format!(" for {}", wording::roughly(time)));
-    let (title, held_for) = (overall.title(), held_for.unwrap_or_default());
-    writeln!(out, "verdict   {title}{held_for}: {}", overall.sentence)?;
+    writeln!(out, "verdict   {}{}: {}", overall.title(), overall.held(), overall.sentence)?;
     match slot {
         Some(slot) => writeln!(out, "behind    {}", wording::bytes(slot.bytes_behind))?,
         None => writeln!(out, "behind    unknown")?,
@@ -94,7 +91,11 @@ pub(super) fn text(
 }
 
 /// What is to do, and what a person should know.
-fn to_do(verdict: &Verdict, overall: &Overall, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+pub(super) fn to_do(
+    verdict: &Verdict,
+    overall: &Overall,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
     let findings = verdict.all().map(|finding| ("to do     ", finding));
     let notes = verdict.notes.iter().map(|note| ("note      ", note));
     for (label, finding) in findings.chain(notes) {
@@ -177,7 +178,7 @@ pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -
     })
 }
 
-fn list(findings: &[&Finding]) -> Vec<Value> {
+pub(super) fn list(findings: &[&Finding]) -> Vec<Value> {
     let one = |finding: &&Finding| {
         let Finding { code, message, .. } = finding;
         let (hint, commands) = hint_json(finding.hint.as_ref());

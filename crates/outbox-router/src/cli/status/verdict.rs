@@ -69,7 +69,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
             }
         },
     };
-    let blame = blame::of_router(status).unwrap_or(seen);
+    let blame = blame::of_router(status.router.as_ref()).unwrap_or(seen);
     let defects = match said {
         Some(said) => {
             let own = std::mem::replace(&mut findings, said);

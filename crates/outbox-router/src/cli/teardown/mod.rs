@@ -22,11 +22,14 @@ use super::{
     open_events::{AllOpen, OpenEvents},
     sql,
 };
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 pub(super) use backlog::Backlog;
+use role::{drop_role, exists};
 use witness::{Dropped, Retiring};
 
 mod backlog;
+mod polled;
+mod role;
 mod witness;
 
 /// Prints the SQL, or runs it and decides about the witness.
@@ -36,6 +39,9 @@ pub(super) async fn teardown(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
+    if config.postgres.source == SourceKind::Polling {
+        return Box::pin(polled::teardown(args, config, access, terminal)).await;
+    }
     match args.write {
         SqlMode::Print => print(args, config, access, terminal),
         SqlMode::Apply => {
@@ -180,26 +186,4 @@ fn refuse_active(row: &Row, slot: &str) -> Result<(), TaskError> {
     let application = application.map(|name| format!(", {name}")).unwrap_or_default();
     let message = format!("the slot {slot} is in use by pid {pid}{application}");
     Err(Failure::of(Case::SlotNeeded, message).naming(Name::Pid, pid).into())
-}
-
-async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, TaskError> {
-    Ok(client.query_opt(query, &[&name]).await?.is_some())
-}
-
-async fn drop_role(
-    client: &Client,
-    role: &str,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), TaskError> {
-    if !exists(client, "select from pg_roles where rolname = $1", role).await? {
-        writeln!(terminal.out, "role {role}: does not exist")?;
-        return Ok(());
-    }
-    let database: String =
-        client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
-    for statement in sql::drop_role(&database, role) {
-        client.batch_execute(&statement).await?;
-    }
-    writeln!(terminal.out, "role {role}: dropped")?;
-    Ok(())
 }

@@ -84,8 +84,7 @@ impl Look<'_> {
 
     /// The tables to look in: the named one, or those that are configured, or published.
     async fn tables(&self) -> Result<Result<Vec<EventRows>, String>, TaskError> {
-        let configured: Vec<&TableName> =
-            self.config.outbox.iter().map(|table| &table.name).collect();
+        let configured: Vec<&TableName> = self.config.tables().map(|table| &table.name).collect();
         let names: Vec<TableName> = match &self.args.table {
             Some(named) if configured.is_empty() || configured.contains(&named) => {
                 vec![named.clone()]

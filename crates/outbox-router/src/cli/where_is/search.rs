@@ -44,7 +44,7 @@ impl Search {
     /// # Errors
     /// librdkafka refuses the settings.
     pub(super) fn open(config: &Config, timeout: Duration) -> Result<Self, Failure> {
-        let id_headers = config.outbox.iter().map(|table| table.headers.id.as_str());
+        let id_headers = config.tables().map(|table| table.headers.id.as_str());
         Ok(Self {
             settings: prepare::kafka_settings(config),
             lookups: TopicLookups::open(config)?,

@@ -5,10 +5,12 @@
 
 mod configuration;
 mod kafka;
+mod polled;
 mod postgres;
 
 pub(super) use configuration::EXPLANATIONS as CONFIGURATION;
 pub(super) use kafka::EXPLANATIONS as KAFKA;
+pub(super) use polled::EXPLANATIONS as POLLED;
 pub(super) use postgres::EXPLANATIONS as POSTGRES;
 
 use std::fmt;
@@ -116,6 +118,23 @@ advice! {
     KafkaCleartext = "D044";
     /// The running router does not deliver.
     RouterStuck = "D045";
+
+    /// No valid index finds the pending rows of a polled table.
+    PendingIndexMissing = "D050";
+    /// No trigger announces the new rows of a polled table.
+    NotifyMissing = "D051";
+    /// A trigger announces rows, and the router does not listen.
+    NotifyUnused = "D052";
+    /// A pooler keeps announcements from the router.
+    NotifyPooled = "D053";
+    /// Workers of several configurations poll one table.
+    SeveralPipelines = "D054";
+    /// Rows of a polled table are given up.
+    RowsAbandoned = "D055";
+    /// A polled table has more dead rows than living ones.
+    DeadRows = "D056";
+    /// A row of a polled table is pending for long.
+    RowsPendingLong = "D057";
 }
 
 impl fmt::Display for Advice {

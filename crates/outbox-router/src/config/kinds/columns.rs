@@ -16,7 +16,7 @@ impl DeclaredTable for ColumnNames {
         Self::default()
     }
 
-    fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
+    fn read_keys(section: &mut Section, problems: &mut Problems<'_>) -> Self {
         let mut columns = Self::default();
         for role in Role::ALL {
             let names = section.texts(role.as_str(), problems, |text| column_name(role, text));
@@ -24,7 +24,6 @@ impl DeclaredTable for ColumnNames {
                 columns.set(role, names);
             }
         }
-        section.finish(problems);
         columns
     }
 

@@ -39,7 +39,7 @@ impl<T> Kind<T> for Leaf<T> {
     fn write(&self, key: &str, value: &T, lines: &mut Lines) {
         match ((self.print)(value), self.unset) {
             (Some(value), _) => lines.set(key, &value),
-            (None, Some(unset)) => lines.comment(&format!("{key} is not set: {unset}")),
+            (None, Some(unset)) => lines.unset(key, unset),
             (None, None) => {}
         }
     }
@@ -107,6 +107,25 @@ pub(in super::super) fn optional_text<T: 'static>(
     Leaf { example, unset: Some(unset), ..Leaf::new(takes, take, print) }
 }
 
+/// Texts of which there need not be any; `unset` says what applies then.
+pub(in super::super) fn optional_texts<T: 'static>(
+    takes: &str,
+    parse: fn(&str) -> Result<T, Rejection>,
+    print: fn(&T) -> String,
+    unset: &'static str,
+    example: &str,
+) -> Leaf<Vec<T>> {
+    let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
+        from.texts(key, problems, parse)
+    };
+    let print = move |values: &Vec<T>| {
+        let texts: Vec<String> = values.iter().map(|value| quoted(&print(value))).collect();
+        (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
+    };
+    let example = Some(example.to_owned());
+    Leaf { example, unset: Some(unset), ..Leaf::new(takes, take, print) }
+}
+
 /// One of the listed words.
 pub(in super::super) fn choice<T: Copy + PartialEq>(
     choices: &'static [(&'static str, T)],
@@ -140,13 +159,16 @@ fn numbers(range: &RangeInclusive<u64>) -> String {
     format!("a whole number from {} to {}", range.start(), range.end())
 }
 
-/// A whole number without a unit.
-pub(in super::super) fn count(range: RangeInclusive<u64>) -> Leaf<u64> {
-    Leaf::new(
-        numbers(&range),
-        move |key, from, problems| from.count(key, range.clone(), None, problems),
-        |value| Some(value.to_string()),
-    )
+/// A whole number without a unit. The type holds every number of the range.
+pub(in super::super) fn count<T>(range: RangeInclusive<u64>) -> Leaf<T>
+where
+    T: TryFrom<u64> + ToString,
+{
+    let takes = numbers(&range);
+    let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
+        from.count(key, range.clone(), None, problems).and_then(|count| T::try_from(count).ok())
+    };
+    Leaf::new(takes, take, |value: &T| Some(value.to_string()))
 }
 
 /// The same where a person needs the reason of its limit.

@@ -11,7 +11,7 @@ mod properties;
 pub(super) use kind::{Kind, Named};
 pub(super) use leaves::{
     choice, connection, count, count_because, count_or_broker_default, duration, optional_duration,
-    optional_text, size, switch, text,
+    optional_text, optional_texts, size, switch, text,
 };
 pub(super) use nested::{group, inline, section, sections};
 pub(super) use placements::{envelope, extra_headers, filter, tombstones};

@@ -30,7 +30,7 @@ impl<T: DeclaredTable> Kind<T> for Single {
 
     fn write(&self, key: &str, value: &T, lines: &mut Lines) {
         if let Content::Section = self.0 {
-            lines.heading(&format!("[{key}]"));
+            lines.section(key);
             value.write("", lines);
         } else {
             value.write(&format!("{key}."), lines);
@@ -68,7 +68,7 @@ impl<T: DeclaredTable> Kind<Vec<T>> for Several {
             lines.comment(&format!("no [[{key}]]: {}", self.none));
         }
         for table in value {
-            lines.heading(&format!("[[{key}]]"));
+            lines.item(key);
             table.write("", lines);
         }
     }

@@ -4,7 +4,7 @@
 
 mod reader;
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use rdkafka::{
     ClientConfig,
@@ -39,6 +39,10 @@ pub struct KafkaSettings {
     pub row_bytes: usize,
     /// `kafka.statistics`; `None` where it is off, and of every client but the router's own.
     pub statistics: Option<StatisticsFeed>,
+    /// After which time a record is given up that no broker has taken; `None`: never. With the
+    /// stream it is never: a record that is given up would have to be read again. A worker that
+    /// polls must not produce when its lease has ended.
+    pub give_up_after: Option<Duration>,
 }
 
 /// How a topic is created.
@@ -51,7 +55,7 @@ pub struct TopicCreation {
 }
 
 /// These cannot be changed: a guarantee of the router depends on each but the last, which
-/// `kafka.statistics` sets.
+/// `kafka.statistics` sets. [`KafkaSettings::give_up_after`] replaces `message.timeout.ms`.
 const REQUIRED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),
@@ -166,6 +170,11 @@ impl KafkaSettings {
         if let Some(statistics) = &self.statistics {
             properties.insert("statistics.interval.ms".into(), statistics.interval_ms());
         }
+        if let Some(time) = self.give_up_after {
+            // Zero would be never.
+            let millis = bounded(usize::try_from(time.as_millis()).unwrap_or(usize::MAX));
+            properties.insert("message.timeout.ms".into(), millis.to_string());
+        }
         Ok(properties)
     }
 
@@ -246,6 +255,7 @@ impl fmt::Debug for KafkaSettings {
             .field("window_bytes", &self.window_bytes)
             .field("row_bytes", &self.row_bytes)
             .field("statistics", &self.statistics.is_some())
+            .field("give_up_after", &self.give_up_after)
             .finish()
     }
 }
@@ -265,6 +275,7 @@ mod tests {
             window_bytes: 32 << 20,
             row_bytes: 16 << 20,
             statistics: None,
+            give_up_after: None,
         }
     }
 
@@ -294,7 +305,7 @@ mod tests {
     /// The clients that read have an end of their own: nobody would take their statistics.
     #[test]
     fn statistics_are_those_of_the_producer_and_only_on_request() {
-        let (feed, _read) = StatisticsFeed::every(std::time::Duration::from_secs(10));
+        let (feed, _read) = StatisticsFeed::every(Duration::from_secs(10));
         let on = KafkaSettings { statistics: Some(feed), ..settings(&[]) };
         let interval = |config: ClientConfig| {
             config.create_native_config().unwrap().get("statistics.interval.ms").unwrap()
@@ -302,6 +313,25 @@ mod tests {
         assert_eq!(interval(on.client_config().unwrap()), "10000");
         assert_eq!(interval(on.reader_config().unwrap()), "0");
         assert_eq!(interval(settings(&[]).client_config().unwrap()), "0");
+    }
+
+    #[test]
+    fn a_record_is_given_up_only_where_a_time_is_set() {
+        let in_force = |give_up_after| {
+            let settings = KafkaSettings { give_up_after, ..settings(&[]) };
+            let native = settings.client_config().unwrap().create_native_config().unwrap();
+            native.get("message.timeout.ms").unwrap()
+        };
+        assert_eq!(in_force(None), "0", "zero is never");
+        assert_eq!(in_force(Some(Duration::from_secs(5))), "5000");
+        assert_eq!(in_force(Some(Duration::from_micros(10))), "1", "not never");
+        assert_eq!(in_force(Some(Duration::MAX)), "2147483647", "librdkafka's largest");
+        let user = KafkaSettings {
+            give_up_after: Some(Duration::from_secs(5)),
+            ..settings(&[("message.timeout.ms", "60000")])
+        };
+        let refused = user.client_config().unwrap_err();
+        assert_eq!(refused.key, "message.timeout.ms", "it is not the user's to set");
     }
 
     #[test]

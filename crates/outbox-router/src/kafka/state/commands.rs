@@ -195,6 +195,7 @@ mod tests {
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
             statistics: None,
+            give_up_after: None,
         }
     }
 

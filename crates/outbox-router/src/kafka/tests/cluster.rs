@@ -59,6 +59,7 @@ impl Cluster {
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
             statistics: None,
+            give_up_after: None,
         }
     }
 

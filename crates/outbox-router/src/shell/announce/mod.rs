@@ -9,12 +9,16 @@ use tokio::time::Instant;
 
 pub(super) use letters::{dead_letter, refused_again, skipped};
 
-use crate::{codes::hint, warning::warn};
+use crate::{
+    codes::hint,
+    condition_log::{ConditionLog, subject},
+    warning::warn,
+};
 
 /// Remembers what was logged last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
-    logged: Option<(State, Option<String>)>,
+    condition: ConditionLog,
     witness: witness::LoggedWitness,
     /// The cautions about the state topic that were logged last.
     cautions: Vec<Failure>,
@@ -29,7 +33,8 @@ impl Announcer {
     /// Logs what changed. ERROR: somebody has to act. WARN: unusual, but handled. INFO: a change of
     /// state.
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
-        self.announce_condition(&snapshot.condition);
+        let condition = &snapshot.condition;
+        self.condition.announce(condition.state.as_str(), condition.reason.as_ref());
         for change in self.witness.changes(&snapshot.witness, now) {
             change.log();
         }
@@ -91,57 +96,6 @@ impl Announcer {
     pub(super) fn write_acknowledged(&mut self) {
         self.refusal = None;
     }
-
-    fn announce_condition(&mut self, condition: &Condition) {
-        let reason = condition.reason.as_ref();
-        let now = (condition.state, reason.map(subject));
-        if self.logged.as_ref() == Some(&now) {
-            return;
-        }
-        self.logged = Some(now);
-        let state = condition.state.as_str();
-        let Some(reason) = reason else {
-            tracing::info!(state, "the router is {state}");
-            return;
-        };
-        let code = reason.code.as_str();
-        let hint = hint(reason);
-        let lsn = reason.lsn.map(tracing::field::display);
-        match condition.state {
-            State::Failed => {
-                tracing::error!(
-                    state,
-                    code,
-                    hint,
-                    lsn,
-                    "the router failed: {}",
-                    reason.message_with_causes()
-                );
-            }
-            State::Starting
-            | State::Standby
-            | State::Streaming
-            | State::Blocked
-            | State::Draining => {
-                tracing::warn!(
-                    state,
-                    code,
-                    hint,
-                    lsn,
-                    "the router is {state}: {}",
-                    reason.message_with_causes()
-                );
-            }
-        }
-    }
-}
-
-/// A failure's code, message and causes without digits, so that a number that only grows (seconds
-/// waited) causes no new log line.
-fn subject(reason: &Failure) -> String {
-    let message = reason.message_with_causes();
-    let words: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
-    format!("{} {words}", reason.code)
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ const fn waits_for(blame: Blame) -> &'static str {
 }
 
 /// What is wrong, with its code, by which people find the page that explains it.
-fn named(failure: &Failure) -> String {
+pub(crate) fn named(failure: &Failure) -> String {
     format!("{} ({})", failure.message_with_causes(), failure.code)
 }
 

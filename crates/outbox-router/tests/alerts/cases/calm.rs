@@ -1,4 +1,5 @@
-//! An hour in which nothing is wrong: a router and its standby, an event every few seconds.
+//! An hour in which nothing is wrong: a router and its standby, and two workers that poll; an event
+//! every few seconds.
 
 use std::sync::LazyLock;
 
@@ -106,4 +107,67 @@ pub(crate) static CALM_HOUR: LazyLock<Case> = LazyLock::new(|| {
         .flat_map(|alert| ["2m", "10m", "30m", "60m"].map(|at| quiet(at, alert.name)))
         .collect();
     Case { name: "a calm hour", interval: "15s", series: SERIES, checks: checks.leak() }
+});
+
+/// What the rules read of two workers that share a table.
+const POLLING: &[(&str, &str)] = &[
+    (r#"outbox_build_info{pipeline="shop",version="0.1.0",instance="a"}"#, "1x240"),
+    (r#"outbox_build_info{pipeline="shop",version="0.1.0",instance="b"}"#, "1x240"),
+    (r#"outbox_state{pipeline="shop",state="starting",instance="a"}"#, "1 0x240"),
+    (r#"outbox_state{pipeline="shop",state="starting",instance="b"}"#, "1 0x240"),
+    (r#"outbox_state{pipeline="shop",state="standby",instance="a"}"#, "0x240"),
+    (r#"outbox_state{pipeline="shop",state="standby",instance="b"}"#, "0 1 0x239"),
+    (r#"outbox_state{pipeline="shop",state="polling",instance="a"}"#, "0 1x240"),
+    (r#"outbox_state{pipeline="shop",state="polling",instance="b"}"#, "0 0 1x239"),
+    (r#"outbox_state{pipeline="shop",state="blocked",instance="a"}"#, "0x240"),
+    (r#"outbox_state{pipeline="shop",state="failed",instance="a"}"#, "0x240"),
+    (r#"outbox_verdict{pipeline="shop",verdict="ok",instance="a"}"#, "0x2 1x240"),
+    (r#"outbox_verdict{pipeline="shop",verdict="failed",instance="a"}"#, "0x242"),
+    (r#"outbox_reconnects_total{pipeline="shop",peer="postgres",instance="a"}"#, "0x100 1x140"),
+    (r#"outbox_seconds_without_progress{pipeline="shop",instance="a"}"#, "0 0.2 0x238"),
+    (
+        r#"outbox_errors_total{pipeline="shop",component="postgres",code="P042",instance="a"}"#,
+        "0x240",
+    ),
+    (
+        r#"outbox_errors_total{pipeline="shop",component="postgres",code="P001",instance="a"}"#,
+        "0x100 1x140",
+    ),
+    (r#"outbox_events_total{pipeline="shop",topic="t",result="acked",instance="a"}"#, "0+3x240"),
+    (r#"outbox_events_total{pipeline="shop",topic="t",result="acked",instance="b"}"#, "0+3x240"),
+    (
+        r#"outbox_polling_shards_held{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "0 64x3 32x240",
+    ),
+    (
+        r#"outbox_polling_shards_held{pipeline="shop",table="public.outbox",instance="b"}"#,
+        "0x4 32x240",
+    ),
+    (
+        r#"outbox_polling_pending_rows{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "3 0 2 1x240",
+    ),
+    (
+        r#"outbox_polling_oldest_pending_seconds{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "90 0 0.4 0.2x240",
+    ),
+    (
+        r#"outbox_polling_abandoned_rows{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "0x240",
+    ),
+    (
+        r#"outbox_polling_retries_total{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "0x100 1x140",
+    ),
+    (r#"outbox_polling_claims_lost_total{pipeline="shop",instance="a"}"#, "0x100 1x140"),
+    (r#"outbox_polling_survey_timestamp_seconds{pipeline="shop",instance="a"}"#, "0+15x240"),
+];
+
+/// No alert fires of them either, whatever it is about.
+pub(crate) static CALM_HOUR_OF_POLLING: LazyLock<Case> = LazyLock::new(|| {
+    let checks: Vec<Check> = alerts()
+        .flat_map(|alert| ["2m", "10m", "30m", "60m"].map(|at| quiet(at, alert.name)))
+        .collect();
+    let name = "a calm hour of two workers";
+    Case { name, interval: "15s", series: POLLING, checks: checks.leak() }
 });

@@ -4,6 +4,7 @@ mod calm;
 mod delivery;
 mod held;
 mod one_pipeline;
+mod polling;
 mod restart;
 mod retention;
 mod routers;
@@ -11,7 +12,7 @@ mod scrape;
 mod slot;
 mod wal;
 
-pub(crate) use calm::CALM_HOUR;
+pub(crate) use calm::{CALM_HOUR, CALM_HOUR_OF_POLLING};
 pub(crate) use one_pipeline::OF_ONE;
 
 use crate::case::Case;
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
         delivery::CASES,
         slot::CASES,
         wal::CASES,
+        polling::CASES,
         held::CASES,
         retention::CASES,
         restart::CASES,

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 
 use outbox_router::{cli::GROUPS, codes::Advice};
 
-use super::{clusters, down, kafka_faults, other_servers, postgres_faults, table_faults};
+use super::{
+    clusters, down, kafka_faults, other_servers, polled_faults, postgres_faults, table_faults,
+};
 
 /// A test, and what it proves.
 type Proof = (fn(), &'static [&'static str]);
@@ -24,6 +26,7 @@ const PROOFS: &[Proof] = &[
     (down::a_postgres_that_is_down_hides_nothing_of_kafka, down::CODES_OF_POSTGRES),
     (kafka_faults::each_fault_of_kafka_is_named_by_its_code_alone, kafka_faults::CODES),
     (other_servers::each_fault_of_other_servers_is_named_by_its_code_alone, other_servers::CODES),
+    (polled_faults::each_fault_of_a_polled_table_is_named_by_its_code_alone, polled_faults::CODES),
     (postgres_faults::each_fault_of_postgres_is_named_by_its_code_alone, postgres_faults::CODES),
     (table_faults::each_fault_of_a_table_is_named_by_its_code_alone, table_faults::CODES),
 ];

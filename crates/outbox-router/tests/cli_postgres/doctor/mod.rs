@@ -13,6 +13,7 @@ mod ledger;
 mod other_servers;
 mod pair;
 mod place;
+mod polled_faults;
 mod postgres_faults;
 mod quiet;
 mod table_faults;

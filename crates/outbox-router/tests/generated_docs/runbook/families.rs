@@ -55,6 +55,7 @@ pub(super) const FAMILIES: &[Family] = &[
         title: "The tables of dead letters",
         codes: &["P036", "P037", "R017"],
     },
+    Family { name: "polling", title: "Polled tables", codes: &["P041", "P042", "P043"] },
     Family { name: "upkeep", title: "Retention and recovery", codes: &["P038", "P039"] },
     Family { name: "configuration", title: "The configuration", codes: &["C"] },
     Family { name: "doctor", title: "What doctor advises", codes: &["D"] },

@@ -28,7 +28,7 @@ pub(super) fn templates(config: &Config, postgres: Option<&PostgresFacts>) -> Ve
     let of_tables = tables.into_iter().flatten().filter_map(|table| table.template.clone());
     let mut templates: BTreeSet<String> = of_tables.collect();
     if templates.is_empty() {
-        let configured = config.outbox.iter().map(|outbox| match &outbox.topic {
+        let configured = config.tables().map(|outbox| match &outbox.topic {
             Some(topic) => topic.to_string(),
             None => outbox.preset.unwrap_or(&DEFAULT).topic.to_owned(),
         });

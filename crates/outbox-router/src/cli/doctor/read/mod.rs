@@ -7,6 +7,7 @@
 
 mod configuration;
 mod kafka;
+mod polled;
 mod postgres;
 mod table;
 
@@ -21,7 +22,7 @@ use crate::{
         router_status,
         witness::{PipelineRecords, Records},
     },
-    config::{Environment, Loaded},
+    config::{Environment, Loaded, SourceKind},
 };
 
 /// How long each side may take altogether. A statement or a request has limits of some seconds, and
@@ -37,7 +38,12 @@ pub(super) async fn facts(
 ) -> Facts {
     let config = &loaded.config;
     let configuration = configuration::facts(file, config, environment);
-    let witness = match Records::of(config, access) {
+    let records = match config.postgres.source {
+        SourceKind::Stream => Records::of(config, access),
+        // Nothing is kept of rows that are polled.
+        SourceKind::Polling => Ok(None),
+    };
+    let witness = match records {
         Ok(None) => None,
         Ok(Some(records)) => Some(within(Code::KafkaUnreachable, "Kafka", witness(records)).await),
         Err(failure) => Some(Err(failure)),
@@ -46,13 +52,20 @@ pub(super) async fn facts(
     let remembered = known.map(|witness| &witness.catalog);
     let read = postgres::facts(config, access, environment, remembered);
     let postgres = Box::pin(within(Code::ServerUnreachable, "PostgreSQL", read)).await;
+    let polled = match config.postgres.source {
+        SourceKind::Stream => None,
+        SourceKind::Polling => {
+            let read = polled::facts(config, access, environment);
+            Some(Box::pin(within(Code::ServerUnreachable, "PostgreSQL", read)).await)
+        }
+    };
     let templates = kafka::templates(config, postgres.as_ref().ok());
     let in_use = known.map(|witness| witness.partitions.keys().cloned().collect());
     let read = kafka::facts(config, templates, in_use.unwrap_or_default());
     let kafka = within(Code::KafkaUnreachable, "Kafka", read).await;
     let router = router_status::read(config).await;
     let router = router.as_ref().and_then(RouterFacts::of);
-    Facts { configuration, postgres, kafka, witness, router }
+    Facts { configuration, postgres, polled, kafka, witness, router }
 }
 
 async fn witness(records: Records) -> Part<WitnessFacts> {

@@ -17,7 +17,7 @@ use crate::{
             PublicationFacts, ServerFacts, SessionFacts, SlotFacts, SlotUse, TableFacts,
         },
     },
-    config::{Config, Environment},
+    config::{Config, Environment, SourceKind},
     held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
     postgres::{
@@ -59,6 +59,15 @@ pub(super) async fn facts(
 ) -> Part<PostgresFacts> {
     let endpoint = access.endpoint("doctor")?;
     let SqlSession { client, mut driver } = endpoint.sql().await?;
+    if config.postgres.source == SourceKind::Polling {
+        let read = async {
+            client.batch_execute(SESSION).await.map_err(sql_failure)?;
+            let reader = Reader { config, client: &client, remembered: None };
+            Ok(Box::pin(reader.facts_without_slot()).await)
+        };
+        let what = "the SQL connection to PostgreSQL";
+        return Box::pin(drive_without_limit(&mut driver, Box::pin(read), what)).await;
+    }
     let read = async {
         client.batch_execute(SESSION).await.map_err(sql_failure)?;
         let source = prepare::source(config, endpoint.clone());
@@ -86,7 +95,7 @@ async fn ids_of_replication(endpoint: &Endpoint) -> ProcessIds {
     ProcessIds { announced, answered: pid(&mut connection).await }
 }
 
-async fn ids_of_sql(endpoint: &Endpoint) -> ProcessIds {
+pub(super) async fn ids_of_sql(endpoint: &Endpoint) -> ProcessIds {
     let opened = connect_sql_announced(&endpoint.conninfo, &endpoint.application_name).await;
     let Ok((client, connection, announced)) = opened else { return ProcessIds::default() };
     let mut sql = &client;
@@ -109,6 +118,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Where rows are polled: what is about the server and the tables.
+    async fn facts_without_slot(&self) -> PostgresFacts {
+        let none = || unread("rows are polled");
+        let names = self.config.tables().map(|outbox| outbox.name.clone()).collect();
+        PostgresFacts {
+            source: Err(none()),
+            refused: None,
+            server: self.server().await,
+            sessions: SessionFacts::default(),
+            slots: Err(none()),
+            pin: Err(none()),
+            publication: Err(none()),
+            tables: self.tables_of(names).await,
+            moves: Err(none()),
+            denied: Vec::new(),
+            retention: None,
+            dead_letters: None,
+        }
+    }
+
     async fn facts(&self, source: Part<Box<SourceReading>>) -> PostgresFacts {
         let mut sql = self.client;
         let first = pid(&mut sql).await;
@@ -291,7 +320,6 @@ impl Reader<'_> {
     }
 
     async fn tables(&self, publication: &PublicationFacts) -> Part<Vec<TableFacts>> {
-        const TABLES_MAX: usize = 50;
         let names: Vec<TableName> = match publication.outboxes.tables.as_slice() {
             [] => publication
                 .catalog
@@ -302,11 +330,16 @@ impl Reader<'_> {
                 .collect(),
             tables => tables.iter().map(|outbox| outbox.name.clone()).collect(),
         };
+        self.tables_of(names).await
+    }
+
+    async fn tables_of(&self, names: Vec<TableName>) -> Part<Vec<TableFacts>> {
+        const TABLES_MAX: usize = 50;
         let mut tables = Vec::new();
         for name in names.into_iter().take(TABLES_MAX) {
             match table::facts(self.client, self.config, &name).await {
                 Ok(facts) => tables.push(facts),
-                // The publication's checks report that.
+                // The checks of the publication, or of polled tables, report that.
                 Err(failure) if failure.code == Code::TableMissing => {}
                 Err(failure) => return Err(failure),
             }

@@ -28,6 +28,7 @@ use crate::{
     cli::{
         Exit, Form, Terminal,
         connect::Access,
+        of_slot::{WithPolling, refuse},
         witness::{PipelineRecords, Records},
     },
     config::{Config, Environment},
@@ -49,6 +50,8 @@ pub(in crate::cli) struct Origin<'a> {
     pub(in crate::cli) file: Option<PathBuf>,
     pub(in crate::cli) flags: Vec<String>,
     pub(in crate::cli) environment: &'a Environment,
+    /// What the command does with a configuration by which rows are polled.
+    pub(in crate::cli) with_polling: WithPolling,
 }
 
 /// Checks every step and prints them.
@@ -59,9 +62,14 @@ pub(super) async fn hand_over(
     origin: Origin<'_>,
     terminal: &mut Terminal<'_>,
 ) -> io::Result<Exit> {
-    let Origin { file, flags, environment } = origin;
+    let Origin { file, flags, environment, with_polling } = origin;
     let Settings { config, step, file } =
         settings(args, migration, file.as_deref(), environment, &flags);
+    if let Some(config) = &config
+        && let Some(exit) = refuse(with_polling, config, terminal)?
+    {
+        return Ok(exit);
+    }
     let asked = ask(args, migration).await;
     let mut steps = vec![step];
     match &config {

@@ -85,7 +85,7 @@ pub(super) fn publication(config: &Config, catalog: &Catalog) -> Step {
     let Some((first, others)) = failures.split_first() else {
         // Without a configured table, all that are published are outboxes.
         let is_outbox = |table: &&CatalogRelation| {
-            config.outbox.is_empty() || config.outbox.iter().any(|outbox| outbox.name == table.name)
+            config.outbox.is_empty() || config.tables().any(|outbox| outbox.name == table.name)
         };
         let tables = catalog.relations.iter().filter(is_outbox);
         let tables: Vec<String> = tables.map(|table| table.name.to_string()).collect();

@@ -17,7 +17,7 @@ const NAME: &str = "topics";
 
 /// Looks up the topics that the configuration names, and others that are in use.
 pub(super) async fn topics(config: &Config, in_use: impl Iterator<Item = TopicName>) -> Step {
-    let templates: Vec<String> = config.outbox.iter().filter_map(template).collect();
+    let templates: Vec<String> = config.tables().filter_map(template).collect();
     let constant = templates.iter().filter_map(|topic| TopicName::new(topic).ok());
     let names: BTreeSet<TopicName> = constant.chain(in_use).collect();
     if names.is_empty() {

@@ -1,33 +1,28 @@
-//! `run`: starts the tasks, and ends the process when the streaming task ends.
+//! `run` with the stream as its source.
 //!
-//! ARCHITECTURE.md says why each task exists. The *streaming task* has a thread of its own, so that
-//! nothing else can delay a status update. The *monitor*, *retention* and the *admin endpoint* run
-//! on the main thread. The tasks share no state: `watch` channels carry the reports of streaming
-//! task, monitor and retention, and one bounded channel carries the monitor's events to the
+//! The streaming task reads and produces; *monitor*, *retention*, *observer* and the *admin
+//! endpoint* run on the main thread. One bounded channel carries the monitor's events to the
 //! streaming task.
 
-use std::{future::pending, io, net::SocketAddr, thread, time::SystemTime};
+use std::{future::pending, time::SystemTime};
 
 use relay::{
-    BacklogSettings, ExitReason, HeldLimits, HeldSettings, OnFailed, Relay, RelaySettings, Timing,
-    Window, WitnessSettings, witness::WitnessKey,
+    BacklogSettings, ExitReason, HeldLimits, HeldSettings, Relay, RelaySettings, Timing, Window,
+    WitnessSettings, witness::WitnessKey,
 };
 use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::Instant,
 };
 
+use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
 use crate::{
     admin,
-    block_on::block_on,
-    cli::Exit,
     held::{HeldStore, Keep},
     kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
-    prepare::{Prepared, pipeline, size, source, witness_key},
+    prepare::{pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
     service,
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
@@ -40,58 +35,12 @@ use crate::{
 /// after the next reading.
 const MONITOR_EVENTS: usize = 16;
 
-/// Why `run` could not start, or ended without an outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The admin endpoint cannot listen.
-    #[error("admin.listen: cannot listen on {address}: {source}")]
-    Listen {
-        /// The configured address.
-        address: SocketAddr,
-        /// Why the system refuses it.
-        source: io::Error,
-    },
-    /// The streaming task panicked, which is a bug. The panic's message is on standard error.
-    #[error("the streaming task panicked: this is a bug, please report what was printed above")]
-    StreamingTaskPanicked,
-    /// The system refuses a thread, a signal handler or the runtime.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-}
-
-impl StartError {
-    /// The exit code of the process.
-    pub fn exit(&self) -> Exit {
-        match self {
-            Self::Listen { .. } => Exit::Configuration,
-            Self::System(_) => Exit::Failure,
-            Self::StreamingTaskPanicked => Exit::Bug,
-        }
-    }
-}
-
-/// `run`, not yet started.
-pub struct App {
-    prepared: Prepared,
-    on_failed: OnFailed,
-}
-
 impl App {
-    /// Takes the parts that were built from the configuration.
-    pub const fn new(prepared: Prepared, on_failed: OnFailed) -> Self {
-        Self { prepared, on_failed }
-    }
-
     /// Runs until the streaming task ends, and returns its outcome.
     ///
     /// # Errors
-    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the
-    /// streaming task panicked.
-    pub fn run(self) -> Result<ExitReason, StartError> {
-        block_on(self.run_tasks())?
-    }
-
-    async fn run_tasks(self) -> Result<ExitReason, StartError> {
+    /// As [`App::run`].
+    pub(super) async fn stream(self) -> Result<ExitReason, StartError> {
         let listener = self.listen().await?;
         let clock = Clock::start();
         let core = Relay::new(self.core_settings(), clock.now().at);
@@ -109,7 +58,7 @@ impl App {
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
-        let mut ended = on_its_own_thread(Parts {
+        let parts = Parts {
             relay: core,
             postgres: self.source(),
             held: self.held_store(),
@@ -121,7 +70,8 @@ impl App {
             shutdown: stopping,
             tap,
             clock,
-        })?;
+        };
+        let mut ended = on_its_own_thread(move || Shell::new(parts).run())?;
         let (relay, monitor) = (&sources.relay, &sources.monitor);
         let observer = self.observer(relay, monitor, observations);
         let retention_endpoint = self.retention_endpoint();
@@ -143,8 +93,7 @@ impl App {
         let service = service::run(self.admin_settings(), sources.clone(), stop.subscribe());
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources.clone(), pending());
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut signals = StopSignals::listen()?;
         tokio::pin!(monitor, observer, retention, admin, service);
         let (mut watches, mut observes, mut removes, mut serves) = (true, true, true, true);
         loop {
@@ -153,10 +102,9 @@ impl App {
                 outcome = &mut ended => {
                     // The streaming task's thread drops its sender without an outcome only when it
                     // panics.
-                    return outcome.map_err(|_| StartError::StreamingTaskPanicked);
+                    return outcome.map_err(|_| StartError::TaskPanicked);
                 }
-                _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
-                _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
+                () = signals.next() => { stop.send_replace(Running::Stopping); }
                 never = &mut service => match never {},
                 () = &mut observer, if observes => observes = false,
                 // None is expected to end before the streaming task.
@@ -166,12 +114,6 @@ impl App {
                 () = &mut admin, if serves => serves = false,
             }
         }
-    }
-
-    async fn listen(&self) -> Result<TcpListener, StartError> {
-        let address = self.prepared.config.admin.listen;
-        let listening = TcpListener::bind(address).await;
-        listening.map_err(|source| StartError::Listen { address, source })
     }
 
     fn observer(
@@ -187,9 +129,12 @@ impl App {
 
     fn core_settings(&self) -> RelaySettings {
         let limits = self.prepared.config.limits;
-        let witness = self.prepared.config.kafka.state_topic.as_ref().map(|topic| {
-            WitnessSettings { key: self.witness_key(), process: process_id(), topic: topic.clone() }
-        });
+        let witness =
+            self.prepared.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
+                key: self.witness_key(),
+                process: process_id().to_string(),
+                topic: topic.clone(),
+            });
         RelaySettings {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
@@ -239,20 +184,6 @@ impl App {
         HeldStore::new(self.endpoint(), pipeline, keep)
     }
 
-    fn endpoint(&self) -> Endpoint {
-        Endpoint {
-            conninfo: self.prepared.conninfo.clone(),
-            application_name: self.prepared.config.name.clone(),
-        }
-    }
-
-    fn retention_endpoint(&self) -> Endpoint {
-        Endpoint {
-            conninfo: self.prepared.retention.clone(),
-            application_name: format!("{} retention", self.prepared.config.name),
-        }
-    }
-
     fn witness_key(&self) -> WitnessKey {
         witness_key(&self.prepared.config, &self.prepared.conninfo.dbname)
     }
@@ -293,24 +224,4 @@ impl App {
         let limits = self.prepared.config.limits;
         Window { events: limits.window_events, bytes: limits.window_bytes }
     }
-}
-
-/// Distinguishes this process from every other that ever wrote a witness. Not the process id, which
-/// containers share.
-fn process_id() -> String {
-    uuid::Uuid::new_v4().to_string()
-}
-
-/// Runs the shell on a thread and a runtime of its own; the receiver gets the shell's outcome.
-fn on_its_own_thread(
-    parts: Parts<Source, KafkaSettings>,
-) -> io::Result<oneshot::Receiver<ExitReason>> {
-    let (sender, receiver) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    thread::Builder::new().name("relay".to_owned()).spawn(move || {
-        let outcome = runtime.block_on(Shell::new(parts).run());
-        // Sending fails only when the main thread is already ending.
-        let _unreceived = sender.send(outcome);
-    })?;
-    Ok(receiver)
 }

@@ -1,0 +1,117 @@
+//! `run` with tables that are polled as its source.
+//!
+//! The *worker* reads, produces and marks, on a thread of its own. The *survey* counts what is
+//! pending, *retention* removes what is published, and the *admin endpoint* serves what they
+//! report: these run on the main thread.
+
+use std::{convert::Infallible, future::pending};
+
+use relay::{ExitReason, TableName, polling::Poller};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
+use crate::{
+    polling::{
+        admin,
+        report::WorkerReport,
+        retention,
+        sql::{Database, LeaseTable, Listener, Scan, SqlSettings},
+        survey::{self, SurveySettings},
+        worker::{LeaseClock, Worker, WorkerParts},
+    },
+    prepare,
+    shell::{Endpoint, Running},
+};
+
+impl App {
+    /// Runs until the worker ends, and returns its outcome.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub(super) async fn poll(self) -> Result<ExitReason, StartError> {
+        let listener = self.listen().await?;
+        let clock = LeaseClock::start();
+        let poller = Poller::new(prepare::poller_settings(&self.prepared.config), clock.now().at);
+        let first = WorkerReport::first(poller.report(clock.now().at));
+        let (reports, worker) = watch::channel(first);
+        let (stop, stopping) = watch::channel(Running::On);
+        let parts = self.worker_parts(poller, clock, reports, stopping);
+        let mut ended = on_its_own_thread(move || Worker::new(parts).run())?;
+
+        let (surveys, surveyed) = watch::channel(survey::SurveyReport::default());
+        let survey = survey::run(self.survey_settings(), self.endpoint(), surveys);
+        let sources = admin::Sources { worker, surveyed };
+        // It serves until the process ends: a worker that drains must be observable.
+        let admin = admin::serve(listener, self.polling_admin_settings(), sources, pending());
+        let mut signals = StopSignals::listen()?;
+        let retention = self.retention();
+        tokio::pin!(survey, admin, retention);
+        let mut serves = true;
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut ended => {
+                    // The worker's thread drops its sender without an outcome only when it panics.
+                    return outcome.map_err(|_| StartError::TaskPanicked);
+                }
+                () = signals.next() => { stop.send_replace(Running::Stopping); }
+                never = &mut survey => match never {},
+                never = &mut retention => match never {},
+                () = &mut admin, if serves => serves = false,
+            }
+        }
+    }
+
+    async fn retention(&self) -> Infallible {
+        match prepare::polled_sweep(&self.prepared.config, Scan::ByIndex) {
+            Some(settings) => retention::run(settings, self.retention_endpoint()).await,
+            None => pending().await,
+        }
+    }
+
+    fn worker_parts(
+        &self,
+        poller: Poller,
+        clock: LeaseClock,
+        reports: watch::Sender<WorkerReport>,
+        shutdown: watch::Receiver<Running>,
+    ) -> WorkerParts<Endpoint> {
+        let config = &self.prepared.config;
+        let (worker, lease) = (process_id(), config.polling.lease);
+        let tables = config.polled_tables();
+        let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
+        let settings = self.sql_settings(worker);
+        let listener = config.polling.notify.then(|| Listener::new(self.endpoint(), names.clone()));
+        WorkerParts {
+            poller,
+            clock,
+            database: Database::new(self.endpoint(), tables, settings),
+            leases: LeaseTable::new(self.endpoint(), names, worker, config.name.clone(), lease),
+            lease,
+            listener,
+            kafka: self.prepared.kafka.clone(),
+            reports,
+            shutdown,
+        }
+    }
+
+    fn sql_settings(&self, worker: Uuid) -> SqlSettings {
+        prepare::polled_sql(&self.prepared.config, worker)
+    }
+
+    fn survey_settings(&self) -> SurveySettings {
+        let config = &self.prepared.config;
+        SurveySettings {
+            tables: config.polled_tables(),
+            // It takes no row.
+            sql: self.sql_settings(Uuid::nil()),
+            interval: config.monitor.interval,
+        }
+    }
+
+    fn polling_admin_settings(&self) -> admin::AdminSettings {
+        let config = &self.prepared.config;
+        admin::AdminSettings { name: config.name.clone(), hosts: config.admin.hosts.clone() }
+    }
+}

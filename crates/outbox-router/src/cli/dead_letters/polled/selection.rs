@@ -1,0 +1,113 @@
+//! Which rows the flags select, and the reading of them.
+
+use std::collections::BTreeSet;
+
+use relay::TableName;
+use tokio_postgres::Client;
+
+use super::{super::args::NamedArgs, row::Found};
+use crate::{
+    cli::{
+        SelectArgs, Since, TaskError,
+        connect::{self, Access, with_connection},
+        polled_tables, since, sql,
+    },
+    config::Config,
+    polling::sql::{PolledTable, Stuck, StuckFilter, stuck},
+};
+
+/// What the flags select; `Err` says what is wrong with them.
+pub(super) fn filter(args: &NamedArgs) -> Result<StuckFilter, String> {
+    let mut keys = args.keys.clone();
+    for key in &args.hex_keys {
+        let text = String::from_utf8(key.0.clone());
+        keys.push(text.map_err(|_| "--key-hex: a key of a polled table is a text".to_owned())?);
+    }
+    let ids = args.ids.iter().map(|id| id.text.clone()).collect();
+    Ok(StuckFilter { ids, keys, ..StuckFilter::default() })
+}
+
+/// The same, with everything that selects.
+pub(super) async fn select(
+    args: &SelectArgs,
+    client: &Client,
+) -> Result<Result<StuckFilter, String>, TaskError> {
+    let since = match read_since(args.since.as_ref(), client).await? {
+        Ok(since) => since,
+        Err(message) => return Ok(Err(message)),
+    };
+    let named = filter(&args.named);
+    Ok(named.map(|named| StuckFilter { since, codes: args.codes.clone(), ..named }))
+}
+
+async fn read_since(
+    since: Option<&Since>,
+    client: &Client,
+) -> Result<Result<Option<String>, String>, TaskError> {
+    let Some(since) = since else { return Ok(Ok(None)) };
+    Ok(since::read(client, "--since", since).await?.map(Some))
+}
+
+/// What was read.
+pub(super) struct Rows {
+    pub(super) found: Vec<Found>,
+    /// Tables that cannot record such a row.
+    pub(super) without: Vec<TableName>,
+    /// Whether the limit has left rows out.
+    pub(super) is_cut: bool,
+}
+
+/// Reads the rows of every table.
+pub(super) async fn read(
+    client: &Client,
+    tables: &[PolledTable],
+    which: Stuck,
+    filter: &StuckFilter,
+) -> Result<Rows, TaskError> {
+    let mut rows = Rows { found: Vec::new(), without: Vec::new(), is_cut: false };
+    for table in tables {
+        let left = filter.limit.map(|limit| {
+            let have = u32::try_from(rows.found.len()).unwrap_or(u32::MAX);
+            // One more says whether there are more.
+            limit.saturating_sub(have).saturating_add(1)
+        });
+        let filter = StuckFilter { limit: left, ..filter.clone() };
+        match stuck(client, table, which, &filter).await.map_err(connect::denied)? {
+            Some(found) => {
+                let of_table = |row| Found { table: table.name().clone(), row };
+                rows.found.extend(found.into_iter().map(of_table));
+            }
+            None => rows.without.push(table.name().clone()),
+        }
+    }
+    if let Some(limit) = filter.limit.and_then(|limit| usize::try_from(limit).ok()) {
+        rows.is_cut = rows.found.len() > limit;
+        rows.found.truncate(limit);
+    }
+    Ok(rows)
+}
+
+impl Rows {
+    /// How many rows wait behind them: those of one key once.
+    pub(super) fn behind(&self) -> u64 {
+        let mut keys = BTreeSet::new();
+        let rows = self.found.iter();
+        let firsts = rows.filter(|it| keys.insert((&it.table, &it.row.key)));
+        firsts.map(|it| it.row.behind).sum()
+    }
+}
+
+/// Connects, describes the tables, and does the work.
+pub(super) async fn with_tables<T>(
+    config: &Config,
+    access: Access<'_>,
+    work: impl AsyncFnOnce(&Client, &[PolledTable]) -> Result<T, TaskError>,
+) -> Result<T, TaskError> {
+    let connected = with_connection(access, "dead-letters", async |client| {
+        client.batch_execute(sql::TIMEOUTS).await?;
+        client.batch_execute("set timezone = 'UTC'").await?;
+        let tables = polled_tables::described(client, config).await?;
+        work(client, &tables).await
+    });
+    Box::pin(connected).await
+}

@@ -1,0 +1,134 @@
+//! `dead-letters show`: everything of a row that is given up or waits.
+
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::{
+    super::args::ShowArgs,
+    row::Found,
+    selection::{filter, read, with_tables},
+};
+use crate::{
+    cli::{Exit, Form, TaskError, Terminal, connect::Access, shown_bytes},
+    config::Config,
+    polling::sql::{Stuck, columns_of},
+};
+
+/// More bytes of a value are not shown to people.
+const VALUE_MAX: usize = 2_000;
+
+type Columns = Vec<(String, Option<String>)>;
+
+/// A row with its columns.
+struct Whole {
+    found: Found,
+    which: Stuck,
+    columns: Columns,
+}
+
+/// Shows. Exit code 1 where there is no such row.
+pub(super) async fn show(
+    args: &ShowArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let filter = match filter(&args.named) {
+        Ok(filter) => filter,
+        Err(message) => {
+            writeln!(terminal.err, "error: {message}")?;
+            return Ok(Exit::Usage);
+        }
+    };
+    let rows = with_tables(config, access, async |client, tables| {
+        let mut all = Vec::new();
+        for which in [Stuck::Abandoned, Stuck::Waiting] {
+            for found in read(client, tables, which, &filter).await?.found {
+                let table = tables.iter().find(|table| *table.name() == found.table);
+                let Some(table) = table else { continue };
+                // A row that has left meanwhile is none to show.
+                if let Some(columns) = columns_of(client, table, &found.row.identity).await? {
+                    all.push(Whole { found, which, columns });
+                }
+            }
+        }
+        Ok(all)
+    })
+    .await?;
+    if rows.is_empty() {
+        writeln!(terminal.err, "error: no row that is given up or waits is selected")?;
+        writeln!(
+            terminal.err,
+            "  hint: outbox-router dead-letters list; outbox-router where ID looks for any row"
+        )?;
+        return Ok(Exit::Failure);
+    }
+    for (place, whole) in rows.iter().enumerate() {
+        match args.form {
+            Form::Json => writeln!(terminal.out, "{}", whole.json())?,
+            Form::Text => {
+                if place > 0 {
+                    writeln!(terminal.out)?;
+                }
+                whole.text(terminal.out)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl Whole {
+    const fn state(&self) -> &'static str {
+        match self.which {
+            Stuck::Abandoned => "given up",
+            Stuck::Waiting => "waiting for another attempt",
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let id = self.found.named();
+        let mut hints = vec![format!("outbox-router explain --id {id}")];
+        if self.which == Stuck::Abandoned {
+            hints.push(format!("outbox-router dead-letters requeue --id {id}"));
+            hints.push(format!("outbox-router dead-letters drop --id {id}"));
+        }
+        hints
+    }
+
+    fn text(&self, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+        let Found { table, row } = &self.found;
+        writeln!(out, "event      {}", self.found.id())?;
+        writeln!(out, "table      {table}")?;
+        writeln!(out, "key        {}", self.found.key())?;
+        writeln!(out, "state      {}, {}", self.state(), self.found.when(self.which))?;
+        writeln!(out, "attempts   {}", self.found.attempts())?;
+        writeln!(out, "behind     {} pending rows of its key", row.behind)?;
+        let error = row.error.as_deref().unwrap_or("the table keeps no error");
+        writeln!(out, "why        {}", shown_bytes::text(error.as_bytes(), VALUE_MAX))?;
+        for (place, (name, value)) in self.columns.iter().enumerate() {
+            let head = if place == 0 { "columns" } else { "" };
+            let value = value.as_deref().map_or_else(
+                || "null".to_owned(),
+                |value| shown_bytes::text(value.as_bytes(), VALUE_MAX),
+            );
+            writeln!(out, "{head:10} {name}  {value}")?;
+        }
+        for (place, hint) in self.hints().iter().enumerate() {
+            let head = if place == 0 { "to do" } else { "" };
+            writeln!(out, "{head:10} {hint}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let mut members = self.found.json();
+        let columns = self.columns.iter();
+        let columns: Vec<Value> =
+            columns.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        members.insert("state".to_owned(), json!(self.state()));
+        members.insert("columns".to_owned(), Value::from(columns));
+        members.insert("hint".to_owned(), json!(self.hints().join("; ")));
+        Value::from(members)
+    }
+}

@@ -1,0 +1,88 @@
+//! What is read of polled tables, in an SQL session that may not write. One table that cannot be
+//! polled does not hide another.
+
+use relay::Failure;
+use tokio_postgres::Client;
+
+use super::postgres::ids_of_sql;
+use crate::{
+    cli::{
+        connect::Access,
+        doctor::facts::{Notify, Part, PolledFacts, PolledTableFacts},
+        polled_tables,
+    },
+    config::{Config, Environment},
+    monitor::{SqlSession, connection::drive_without_limit},
+    polling::{
+        retention::Sweeper,
+        sql::{LeaseTables, PolledTable, Scan, TableConfig, leases, survey, upkeep},
+    },
+    postgres::quote_table,
+    prepare,
+};
+
+/// Reads everything that can be read.
+///
+/// # Errors
+/// There is no SQL session.
+pub(super) async fn facts(
+    config: &Config,
+    access: Access<'_>,
+    environment: &Environment,
+) -> Part<PolledFacts> {
+    let endpoint = access.endpoint("doctor")?;
+    let SqlSession { client, mut driver } = endpoint.sql().await?;
+    let read = async {
+        let leases = leases(&client).await?;
+        let usable = if leases.is_none() { LeaseTables::Usable } else { LeaseTables::Unusable };
+        let mut tables = Vec::new();
+        for table in config.polled_tables() {
+            tables.push(table_facts(&client, config, &table, usable).await);
+        }
+        Ok((leases, tables))
+    };
+    let read = drive_without_limit(&mut driver, Box::pin(read), "the SQL connection to PostgreSQL");
+    let (leases, tables) = Box::pin(read).await?;
+    let ids = ids_of_sql(&endpoint).await;
+    Ok(PolledFacts {
+        leases,
+        tables,
+        retention: Box::pin(retention(config, access, environment)).await,
+        notify: if config.polling.notify { Notify::Heard } else { Notify::Unheard },
+        is_pooled: ids.announced.zip(ids.answered).is_some_and(|(one, other)| one != other),
+    })
+}
+
+async fn table_facts(
+    client: &Client,
+    config: &Config,
+    table: &TableConfig,
+    leases: LeaseTables,
+) -> PolledTableFacts {
+    let name = &table.outbox.name;
+    let settings = polled_tables::settings(config);
+    let (upkeep, survey) = match PolledTable::read(client, table, &settings).await {
+        Ok(known) => (upkeep(client, &known, leases).await, survey(client, &known).await),
+        Err(failure) => (Err(failure.clone()), Err(failure)),
+    };
+    PolledTableFacts { name: name.to_string(), quoted: quote_table(name), upkeep, survey }
+}
+
+/// Why rows cannot be removed, by the connection that removes them. A table that cannot be polled
+/// is another check's matter.
+async fn retention(config: &Config, access: Access<'_>, environment: &Environment) -> Vec<Failure> {
+    let Some(sweep) = prepare::polled_sweep(config, Scan::ByIndex) else { return Vec::new() };
+    let url = config.retention.url.as_ref();
+    let access = Access { url: url.or(access.url), environment, ..access };
+    let endpoint = match access.endpoint("doctor") {
+        Ok(endpoint) => endpoint,
+        Err(failure) => return vec![failure],
+    };
+    let mut sweeper = Sweeper::new(sweep, endpoint);
+    let mut failures = Vec::new();
+    for (table, _) in sweeper.tables() {
+        failures.extend(sweeper.check(table).await.err());
+    }
+    failures.retain(|failure| failure.code == relay::Code::Retention);
+    failures
+}

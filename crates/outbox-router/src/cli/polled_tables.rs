@@ -1,0 +1,54 @@
+//! The polled tables, for commands that read or change their rows.
+
+use relay::TableName;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{TaskError, connect};
+use crate::{
+    config::{Config, SourceKind},
+    polling::sql::{PolledTable, SqlSettings},
+    postgres::quote_table,
+    prepare,
+};
+
+/// How the tables are polled, by a worker that takes no row.
+pub(super) fn settings(config: &Config) -> SqlSettings {
+    prepare::polled_sql(config, Uuid::nil())
+}
+
+/// That a row of this table is marked as published, as a condition on the table's own name; `None`
+/// where rows are not polled.
+///
+/// # Errors
+/// The table cannot be polled.
+pub(super) async fn published(
+    client: &Client,
+    config: &Config,
+    name: &TableName,
+) -> Result<Option<String>, TaskError> {
+    let tables = config.polled_tables();
+    let table = tables.iter().find(|table| table.outbox.name == *name);
+    let (SourceKind::Polling, Some(table)) = (config.postgres.source, table) else {
+        return Ok(None);
+    };
+    let table = PolledTable::read(client, table, &settings(config)).await;
+    Ok(Some(table.map_err(connect::denied)?.published(&quote_table(name))))
+}
+
+/// The tables, as this command's role sees them.
+///
+/// # Errors
+/// One of them cannot be polled, or the role may not read or mark its rows.
+pub(super) async fn described(
+    client: &Client,
+    config: &Config,
+) -> Result<Vec<PolledTable>, TaskError> {
+    let settings = settings(config);
+    let mut found = Vec::new();
+    for table in config.polled_tables() {
+        let table = PolledTable::read(client, &table, &settings).await.map_err(connect::denied)?;
+        found.push(table);
+    }
+    Ok(found)
+}

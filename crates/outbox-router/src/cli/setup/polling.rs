@@ -1,0 +1,186 @@
+//! `setup` with `postgres.source = "polling"`: no publication and no slot, but the tables in which
+//! workers share the polled ones, the indexes by which pending rows are found, the rights of the
+//! router's role, and, with `--notify`, the trigger that announces new rows.
+//!
+//! Tables, role and rights are made in one transaction. The indexes follow, since they are built
+//! while the tables are written to, which is not possible in a transaction.
+
+use std::io::{self, Write as _};
+
+use postgres_protocol::password::scram_sha_256;
+use relay::OutboxTable;
+use tokio_postgres::Client;
+
+use super::{dead_letters, partitions, table::make_table, transaction::all_or_nothing};
+use crate::{
+    cli::{
+        Exit, MissingTable, NotifyTrigger, SetupArgs, TaskError, Terminal,
+        connect::{Access, with_connection},
+        polled_tables, sql,
+    },
+    config::{Config, RetentionMode},
+    held::schema::Statement,
+    polling::sql::{
+        MarkHow, TableConfig,
+        setup::{self as statements, Deletes},
+    },
+    postgres::{Password, quote_identifier},
+};
+
+/// Indexes of large tables take long, and nobody waits for them.
+const INDEX_TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = 0";
+
+/// Prints what can be said without a connection.
+pub(super) fn print(
+    args: &SetupArgs,
+    config: &Config,
+    access: Access<'_>,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), TaskError> {
+    let tables = config.polled_tables();
+    if args.table == MissingTable::Create {
+        for table in &tables {
+            partitions::print(args.table_form, &table.outbox, config, out)?;
+        }
+    }
+    if let Some(role) = &args.role {
+        writeln!(out, "-- the role that the router runs as; set its password")?;
+        writeln!(out, "create role {} login;\n", quote_identifier(role))?;
+    }
+    let role = dead_letters::role(args, access);
+    for Statement { purpose, sql } in shared(config, &tables, role.as_deref(), args.notify) {
+        writeln!(out, "-- {purpose}\n{sql};\n")?;
+    }
+    writeln!(
+        out,
+        "-- the indexes by which pending rows are found depend on the columns: --apply makes them"
+    )?;
+    writeln!(
+        out,
+        "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"
+    )?;
+    Ok(())
+}
+
+/// Makes everything that is missing.
+pub(super) async fn apply(
+    args: &SetupArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let out = &mut *terminal.out;
+    let tables = config.polled_tables();
+    let role = dead_letters::role(args, access);
+    with_connection(access, "setup", async |client| {
+        client.batch_execute(sql::TIMEOUTS).await?;
+        let objects = Objects { args, config, access, tables: &tables, role: role.as_deref() };
+        let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
+        out.write_all(&all_or_nothing(client, make).await?)?;
+        client.batch_execute(INDEX_TIMEOUTS).await?;
+        for table in polled_tables::described(client, config).await? {
+            for Statement { purpose, sql } in statements::index_statements(&table) {
+                client.batch_execute(&sql).await?;
+                writeln!(out, "index of {}: {purpose}", table.name())?;
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    writeln!(terminal.out, "next: outbox-router run")?;
+    Ok(Exit::Done)
+}
+
+/// What is made in one transaction.
+struct Objects<'a> {
+    args: &'a SetupArgs,
+    config: &'a Config,
+    access: Access<'a>,
+    tables: &'a [TableConfig],
+    role: Option<&'a str>,
+}
+
+impl Objects<'_> {
+    async fn make(&self, client: &Client, out: &mut Vec<u8>) -> Result<(), TaskError> {
+        let Self { args, config, access, tables, role } = *self;
+        for table in tables {
+            make_table(client, &table.outbox, args, config, out).await?;
+        }
+        if let Some(name) = &args.role {
+            make_role(client, name, access.password_of_router(name).as_ref(), out).await?;
+        }
+        for Statement { sql, .. } in shared(config, tables, role, args.notify) {
+            client.batch_execute(&sql).await?;
+        }
+        let may = role.map(|role| format!(", {role} may use them")).unwrap_or_default();
+        writeln!(out, "tables outbox_router.lease and outbox_router.worker: there{may}")?;
+        if args.notify == NotifyTrigger::Make {
+            for OutboxTable { name, .. } in tables.iter().map(|table| &table.outbox) {
+                writeln!(out, "table {name}: announces new rows")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The statements that depend on no column.
+fn shared(
+    config: &Config,
+    tables: &[TableConfig],
+    role: Option<&str>,
+    notify: NotifyTrigger,
+) -> Vec<Statement> {
+    let mut all = statements::lease_statements(role);
+    let retention = &config.retention;
+    // With a connection of its own, retention has a role of its own.
+    let removes = retention.mode != RetentionMode::Off && retention.url.is_none();
+    for table in tables {
+        let name = &table.outbox.name;
+        let is_deleted = removes || table.mark.how == MarkHow::Delete;
+        let deletes = if is_deleted { Deletes::Yes } else { Deletes::No };
+        all.extend(
+            role.into_iter().flat_map(|role| statements::grant_statements(name, role, deletes)),
+        );
+        if notify == NotifyTrigger::Make {
+            all.extend(statements::notify_statements(name));
+        }
+    }
+    all
+}
+
+/// A role that may log in, and nothing else: a new one gets the password with which the router will
+/// log in; that of an existing one is left alone.
+async fn make_role(
+    client: &Client,
+    role: &str,
+    password: Option<&Password>,
+    out: &mut Vec<u8>,
+) -> Result<(), TaskError> {
+    let query = "select rolcanlogin from pg_roles where rolname = $1";
+    let quoted = quote_identifier(role);
+    match client.query_opt(query, &[&role]).await? {
+        Some(row) if row.try_get(0)? => writeln!(out, "role {role}: exists already")?,
+        Some(_) => {
+            client.batch_execute(&format!("alter role {quoted} login")).await?;
+            writeln!(out, "role {role}: may now log in")?;
+        }
+        None => {
+            client.batch_execute(&format!("create role {quoted} login")).await?;
+            // Not the password itself, which the server's log might show.
+            match password.map(|it| scram_sha_256(it.expose())) {
+                Some(verifier) => {
+                    client.batch_execute(&sql::set_password(role, &verifier)).await?;
+                    writeln!(out, "role {role}: created with the password of the router")?;
+                }
+                None => writeln!(
+                    out,
+                    "role {role}: created without a password; in psql: \\password {role}"
+                )?,
+            }
+        }
+    }
+    let database: String =
+        client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
+    client.batch_execute(&sql::grant_connect(&database, role)).await?;
+    Ok(())
+}

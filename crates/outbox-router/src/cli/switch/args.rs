@@ -1,0 +1,110 @@
+//! The flags of `switch`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::{
+    cli::{
+        confirmation::Confirmation,
+        decision_args::Effect,
+        flags::{AdminArgs, Overrides},
+        hoster::Hoster,
+        person,
+    },
+    config::parse_duration,
+};
+
+/// `switch`
+#[derive(Debug, Subcommand)]
+pub enum Switch {
+    /// Make publication and slot, let the pending rows be sent that are older than the slot, and
+    /// hand the tables to the stream
+    #[command(after_help = "Example:\n  \
+        outbox-router switch stream --admin-url postgres://admin@db/shop\n\n\
+        It shows what it will do and asks. Workers that poll may run: they finish what they have,\n\
+        and take nothing more. After a kill, the same command goes on (docs/polling.md, \"The\n\
+        switch\").")]
+    Stream(ToStreamArgs),
+    /// Mark the rows that the stream has delivered, drop the slot, and let the tables be polled; or
+    /// give up a switch to the stream that is not complete
+    #[command(after_help = "Example:\n  \
+        outbox-router switch polling --admin-url postgres://admin@db/shop\n\n\
+        Stop the router that streams before. It shows what it will do and asks. After a kill, the\n\
+        same command goes on (docs/polling.md, \"The switch\").")]
+    Polling(ToPollingArgs),
+}
+
+impl Switch {
+    /// Where to connect.
+    pub(in crate::cli) const fn admin(&self) -> &AdminArgs {
+        match self {
+            Self::Stream(args) => &args.admin,
+            Self::Polling(args) => &args.admin,
+        }
+    }
+
+    /// What was set after the command.
+    pub(in crate::cli) const fn overrides(&self) -> &Overrides {
+        match self {
+            Self::Stream(args) => &args.overrides,
+            Self::Polling(args) => &args.overrides,
+        }
+    }
+}
+
+/// `switch stream`
+#[derive(Debug, Args)]
+pub struct ToStreamArgs {
+    /// The role that the router runs as, which gets the right to replicate [default: that of
+    /// postgres.url, with --admin-url]
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// Who runs the server, which decides how the role gets the right to replicate; without it the
+    /// server's own roles tell
+    #[arg(long, value_name = "HOSTER")]
+    pub managed: Option<Hoster>,
+    /// How long to wait for open transactions while the slot is created
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// Whether it asks, and whether anything is changed.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// `switch polling`
+#[derive(Debug, Args)]
+pub struct ToPollingArgs {
+    /// Whether it asks, and whether anything is changed.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// What both have.
+#[derive(Debug, Args)]
+pub struct HowArgs {
+    /// Who switches, as workers are told that poll a table of the stream [default: the user and the
+    /// host]
+    #[arg(long, value_name = "NAME", value_parser = person::parse)]
+    pub by: Option<String>,
+    /// Show what would be done, and change nothing
+    #[arg(long = "dry-run", num_args = 0, default_value = "real")]
+    #[arg(default_missing_value = "dry")]
+    pub effect: Effect,
+    /// Do not ask
+    #[arg(long = "yes", num_args = 0, default_value = "ask")]
+    #[arg(default_missing_value = "yes")]
+    pub confirmation: Confirmation,
+}

@@ -1,0 +1,151 @@
+//! The end of polling: this command is the only worker, and sends the rows that are older than the
+//! slot. It marks them like any worker, so a kill repeats at most a batch.
+
+use relay::{
+    Case, Code, ExitReason, Failure, HoldKeys,
+    polling::{Poller, PollerReport},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use uuid::Uuid;
+
+use super::{ASK_EVERY, Switching, TELL_EVERY};
+use crate::{
+    cli::{TaskError, Terminal, print_failure::print_failure},
+    polling::{
+        report::WorkerReport,
+        sql::{Database, LeaseTable, PolledTable, RowScope},
+        worker::{LeaseClock, Worker, WorkerParts},
+    },
+    prepare,
+    shell::{Endpoint, Running, SlotHolder},
+};
+
+/// How the work ended.
+enum End {
+    /// All rows are sent and marked.
+    Sent,
+    /// The worker is to be stopped, and why.
+    Stop(Failure),
+    /// The worker ended by itself.
+    Worker(ExitReason),
+}
+
+impl Switching<'_> {
+    /// Sends the rows. Returns `false` where it had to stop before all of them were sent.
+    ///
+    /// # Errors
+    /// PostgreSQL does not answer, or the slot was lost.
+    pub(super) async fn drain(
+        &self,
+        holder: Uuid,
+        tables: &[PolledTable],
+        held: &mut SlotHolder,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<bool, TaskError> {
+        let clock = LeaseClock::start();
+        let poller = Poller::new(prepare::poller_settings(self.config), clock.now().at);
+        let first = WorkerReport::first(poller.report(clock.now().at));
+        let (reports, reported) = watch::channel(first);
+        let (stop, stopping) = watch::channel(Running::On);
+        let parts = self.worker_parts(holder, poller, clock, reports, stopping)?;
+        let mut worker = Box::pin(Worker::new(parts).run());
+        let mut told = Instant::now();
+        let end = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut worker => break End::Worker(outcome),
+                failure = held.lost() => break End::Stop(failure),
+                () = sleep(ASK_EVERY) => {}
+            }
+            if self.is_all_sent(tables).await? {
+                break End::Sent;
+            }
+            let report = reported.borrow().poller.clone();
+            if let Some(failure) = self.blocked_for_good(&report) {
+                break End::Stop(failure);
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let published: u64 = report.tables.iter().map(|table| table.published).sum();
+                let why = report.reason.map(|failure| format!("; {failure:#}"));
+                let why = why.unwrap_or_default();
+                writeln!(terminal.err, "pending rows: {published} are sent{why}")?;
+            }
+        };
+        stop.send_replace(Running::Stopping);
+        let failure = match end {
+            // Every row is marked, so nothing is in flight; its leases are given back.
+            End::Sent => {
+                worker.await;
+                return Ok(true);
+            }
+            End::Stop(failure) => {
+                worker.await;
+                failure
+            }
+            End::Worker(outcome) => {
+                let what = format!("the worker ended before all rows were sent: {outcome:?}");
+                Failure::new(Code::Switched, what)
+            }
+        };
+        print_failure(terminal.err, &failure)?;
+        writeln!(
+            terminal.err,
+            "stopped before all rows were sent; the same command goes on, and outbox-router switch \
+             polling gives the tables back to the workers"
+        )?;
+        Ok(false)
+    }
+
+    /// Rows that wait for one that is given up are not sent before a person decides.
+    fn blocked_for_good(&self, report: &PollerReport) -> Option<Failure> {
+        let abandoned: u64 = report.tables.iter().map(|table| table.abandoned).sum();
+        if abandoned == 0 || self.config.dead_letters.hold_key == HoldKeys::No {
+            return None;
+        }
+        let what = format!(
+            "{abandoned} of these rows could not be delivered, and later rows of their keys wait \
+             for them"
+        );
+        Some(Failure::of(Case::SwitchHeld, what))
+    }
+
+    /// Whether no row is pending that is older than the slot.
+    async fn is_all_sent(&self, tables: &[PolledTable]) -> Result<bool, TaskError> {
+        for table in tables {
+            let query = table.is_any_switched_pending();
+            if self.books.query_one(&query, &[]).await?.try_get(0)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn worker_parts(
+        &self,
+        holder: Uuid,
+        poller: Poller,
+        clock: LeaseClock,
+        reports: watch::Sender<WorkerReport>,
+        shutdown: watch::Receiver<Running>,
+    ) -> Result<WorkerParts<Endpoint>, Failure> {
+        let (config, lease) = (self.config, self.config.polling.lease);
+        let settings = self.sql_settings(holder, RowScope::Switched);
+        let name = format!("{} switch", config.name);
+        let names = self.names.clone();
+        Ok(WorkerParts {
+            poller,
+            clock,
+            database: Database::new(self.endpoint()?, self.tables.clone(), settings),
+            leases: LeaseTable::new(self.endpoint()?, names, holder, name, lease),
+            lease,
+            listener: None,
+            kafka: prepare::producer_settings(config),
+            reports,
+            shutdown,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! `switch`: from tables that are polled to the stream of a slot, and back, while writers go on.
+//!
+//! `switch stream` divides the rows by the snapshot of a new slot. The pending rows that it sees
+//! are polled to their end by this command, which alone holds the leases of the tables meanwhile;
+//! everything else comes in the slot's stream. `switch polling` marks the rows that the stream has
+//! delivered, which are those that are committed and not in the slot any more.
+//!
+//! After a kill at any step the same command goes on: `plan` says with what.
+
+mod args;
+mod delivered;
+mod drain;
+mod plan;
+mod polling;
+mod state;
+mod stream;
+
+use std::{io, time::Duration};
+
+use relay::{Failure, TableName, polling::TableIndex};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{
+    Effect, Exit, TaskError, Terminal,
+    connect::{Access, with_connection},
+    person,
+    republication::SESSION,
+    witness::Records,
+};
+use crate::{
+    config::{Config, SourceKind},
+    polling::sql::{Database, PolledTable, RowScope, SqlSettings, TableConfig},
+    prepare,
+    republish::journal,
+    shell::{Endpoint, Source},
+};
+pub use args::{HowArgs, Switch, ToPollingArgs, ToStreamArgs};
+use plan::{Found, Presence};
+use state::{Standing, Switched};
+
+/// The name of the command in the audit.
+const COMMAND: &str = "switch";
+
+/// How often something is asked that is waited for.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// How often a person is told what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Switches.
+pub(super) async fn switch(
+    command: &Switch,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let (Switch::Stream(ToStreamArgs { how, .. }) | Switch::Polling(ToPollingArgs { how, .. })) =
+        command;
+    if config.postgres.source == SourceKind::Stream
+        && let Switch::Stream(_) = command
+    {
+        writeln!(terminal.err, "error: switch stream reads how the tables are polled")?;
+        writeln!(
+            terminal.err,
+            "  hint: leave postgres.source = \"polling\" until the command is complete; it says \
+             when to change it"
+        )?;
+        return Ok(Exit::Usage);
+    }
+    if config.outbox.is_empty() {
+        writeln!(terminal.err, "error: no table is named that could be polled")?;
+        writeln!(terminal.err, "  hint: name each one in an [[outbox]]")?;
+        return Ok(Exit::Usage);
+    }
+    let by = how.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let work = with_connection(access, COMMAND, async |books| {
+        books.batch_execute(SESSION).await?;
+        if let Err(holder) = journal::lock(books, &config.name).await? {
+            writeln!(terminal.err, "error: nothing was done: {holder}")?;
+            return Ok(Exit::Failure);
+        }
+        let tables = config.polled_tables();
+        let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
+        let switched = Switched::find(books, &names).await?;
+        let standing = switched.standing(books).await?;
+        let work = Switching { config, access, books, tables, names, switched, standing, by: &by };
+        match command {
+            Switch::Stream(args) => Box::pin(work.to_stream(args, terminal)).await,
+            Switch::Polling(args) => Box::pin(work.to_polling(args, terminal)).await,
+        }
+    });
+    Box::pin(work).await
+}
+
+/// What both directions work with.
+struct Switching<'s> {
+    config: &'s Config,
+    access: Access<'s>,
+    /// Has the lock of the pipeline's runs, so this is the only such command.
+    books: &'s Client,
+    tables: Vec<TableConfig>,
+    names: Vec<TableName>,
+    switched: Switched,
+    standing: Standing,
+    by: &'s str,
+}
+
+impl Switching<'_> {
+    fn slot(&self) -> &str {
+        self.config.postgres.slot.as_str()
+    }
+
+    fn source(&self) -> Result<Source, Failure> {
+        Ok(prepare::source(self.config, self.endpoint()?))
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, Failure> {
+        self.access.endpoint(COMMAND)
+    }
+
+    /// What there is.
+    async fn found(&self) -> Result<Found<'_>, TaskError> {
+        let query = "select from pg_replication_slots where slot_name = $1";
+        let slot = self.books.query_opt(query, &[&self.slot()]).await?;
+        let witness = match Records::of(self.config, self.access)? {
+            Some(records) => records.read().await?.witness,
+            None => None,
+        };
+        Ok(Found {
+            state: self.standing.state,
+            slot: Presence::of(slot.as_ref()),
+            witness: Presence::of(witness.as_ref()),
+            name: self.slot(),
+        })
+    }
+
+    fn sql_settings(&self, worker: Uuid, scope: RowScope) -> SqlSettings {
+        SqlSettings { scope, ..prepare::polled_sql(self.config, worker) }
+    }
+
+    /// The tables, on a connection of their own.
+    async fn described(
+        &self,
+        worker: Uuid,
+    ) -> Result<(Database<Endpoint>, Vec<PolledTable>), Failure> {
+        let settings = self.sql_settings(worker, RowScope::All);
+        let mut database = Database::new(self.endpoint()?, self.tables.clone(), settings);
+        let mut described = Vec::with_capacity(self.tables.len());
+        for index in (0..self.tables.len()).map(TableIndex) {
+            database.describe(index).await?;
+            described.extend(database.table(index).cloned());
+        }
+        Ok((database, described))
+    }
+
+    /// Shows the steps, and asks. Returns the exit code where nothing is to be done.
+    fn ask(
+        &self,
+        how: &HowArgs,
+        steps: &[String],
+        to: &str,
+        terminal: &mut Terminal<'_>,
+    ) -> io::Result<Option<Exit>> {
+        for (place, step) in steps.iter().enumerate() {
+            writeln!(terminal.out, "{}. {step}", place + 1)?;
+        }
+        if how.effect == Effect::Dry {
+            writeln!(terminal.out, "nothing was changed; without --dry-run it is done")?;
+            return Ok(Some(Exit::Done));
+        }
+        how.confirmation.ask(super::Form::Text, self.config, (to, "changed"), terminal)
+    }
+
+    fn table_list(&self) -> String {
+        let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    }
+}

@@ -1,0 +1,184 @@
+//! What a switch has to do, from what there is: the same command goes on after a kill at any step.
+
+use relay::{Case, Failure, Name};
+
+use crate::polling::sql::switch::SwitchState;
+
+/// What there is before a switch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'f> {
+    /// How far the tables are handed over; `None`: they are polled, or a switch was never typed.
+    pub(super) state: Option<SwitchState>,
+    pub(super) slot: Presence,
+    pub(super) witness: Presence,
+    /// The slot's name.
+    pub(super) name: &'f str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    There,
+    Missing,
+}
+
+impl Presence {
+    pub(super) const fn of<T>(found: Option<&T>) -> Self {
+        if found.is_some() { Self::There } else { Self::Missing }
+    }
+}
+
+/// By what the configuration delivers rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Configured {
+    Stream,
+    Polling,
+}
+
+/// What `switch stream` has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToStream {
+    /// Everything.
+    Begin,
+    /// Everything, with another slot: nobody has read from the one that an earlier run has made,
+    /// and the rows that it has sent are marked.
+    Again,
+    /// Only the witness is missing: the rows were sent.
+    Finish,
+    Nothing,
+}
+
+/// What `switch polling` has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToPolling {
+    /// To mark what the stream has delivered, and the rest.
+    Mark,
+    /// To drop slot and publication: the rows are marked.
+    CleanUp,
+    /// The same: a switch to the stream is not complete, and rows that it has not sent are pending.
+    GiveUp,
+    Nothing,
+}
+
+impl Found<'_> {
+    /// # Errors
+    /// A slot or a witness does not belong to the switch.
+    pub(super) fn to_stream(self) -> Result<ToStream, Failure> {
+        match (self.state, self.slot, self.witness) {
+            (None, Presence::Missing, Presence::Missing) => Ok(ToStream::Begin),
+            (None, Presence::There, _) => Err(self.of_other("it exists already")),
+            (None, Presence::Missing, Presence::There) => {
+                Err(self.of_other("the state topic has a witness of an earlier stream"))
+            }
+            (Some(SwitchState::Closing), _, Presence::Missing) => Ok(ToStream::Again),
+            (Some(SwitchState::Closing), _, Presence::There) => Err(self.of_other(
+                "a router has streamed from it before all pending rows were sent; outbox-router \
+                 switch polling gives the tables back to the workers, which send these rows again",
+            )),
+            (Some(SwitchState::Sent), Presence::There, _) => Ok(ToStream::Finish),
+            (Some(SwitchState::Sent), Presence::Missing, _) => Err(self.without_slot()),
+            (Some(SwitchState::Stream), ..) => Ok(ToStream::Nothing),
+            (Some(SwitchState::Marked), ..) => Err(self.of_other(
+                "a switch back is not complete: outbox-router switch polling completes it",
+            )),
+        }
+    }
+
+    /// # Errors
+    /// Nothing shows what the stream has delivered.
+    pub(super) fn to_polling(self, configured: Configured) -> Result<ToPolling, Failure> {
+        match (self.state, self.slot) {
+            (Some(SwitchState::Closing), _) => Ok(ToPolling::GiveUp),
+            (Some(SwitchState::Sent | SwitchState::Stream), Presence::There) => Ok(ToPolling::Mark),
+            (Some(SwitchState::Sent | SwitchState::Stream), Presence::Missing) => {
+                Err(self.without_slot())
+            }
+            (Some(SwitchState::Marked), _) => Ok(ToPolling::CleanUp),
+            // Set up for the stream from the beginning.
+            (None, Presence::There) if configured == Configured::Stream => Ok(ToPolling::Mark),
+            // The workers of such tables mark what is delivered; a slot is none of theirs.
+            (None, Presence::There | Presence::Missing) => Ok(ToPolling::Nothing),
+        }
+    }
+
+    fn of_other(&self, why: &str) -> Failure {
+        let Self { name, .. } = self;
+        let what = format!("the slot {name} does not begin where polling ends: {why}");
+        Failure::of(Case::SwitchOfOther, what).naming(Name::Slot, *name)
+    }
+
+    fn without_slot(&self) -> Failure {
+        let Self { name, .. } = self;
+        let what = format!(
+            "the tables were handed to the stream, and its slot {name} is gone: nothing shows \
+             which rows it has delivered"
+        );
+        Failure::of(Case::SwitchWithoutSlot, what).naming(Name::Slot, *name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use Presence::{Missing, There};
+
+    fn found(state: Option<SwitchState>, slot: Presence, witness: Presence) -> Found<'static> {
+        Found { state, slot, witness, name: "shop" }
+    }
+
+    fn case<T>(result: Result<T, Failure>) -> Result<T, Option<Case>> {
+        result.map_err(|failure| failure.case)
+    }
+
+    #[test]
+    fn a_kill_at_any_step_to_the_stream_is_gone_on_from() {
+        let todo = |state, slot, witness| case(found(state, slot, witness).to_stream());
+        assert_eq!(todo(None, Missing, Missing), Ok(ToStream::Begin));
+        let closing = Some(SwitchState::Closing);
+        assert_eq!(todo(closing, Missing, Missing), Ok(ToStream::Again));
+        assert_eq!(todo(closing, There, Missing), Ok(ToStream::Again));
+        let sent = Some(SwitchState::Sent);
+        assert_eq!(todo(sent, There, Missing), Ok(ToStream::Finish));
+        assert_eq!(todo(sent, There, There), Ok(ToStream::Finish));
+        assert_eq!(todo(Some(SwitchState::Stream), There, There), Ok(ToStream::Nothing));
+    }
+
+    #[test]
+    fn a_slot_that_begins_elsewhere_is_refused() {
+        let todo = |state, slot, witness| case(found(state, slot, witness).to_stream());
+        let other = Err(Some(Case::SwitchOfOther));
+        assert_eq!(todo(None, There, Missing), other);
+        assert_eq!(todo(None, Missing, There), other);
+        assert_eq!(todo(Some(SwitchState::Closing), There, There), other);
+        assert_eq!(todo(Some(SwitchState::Marked), There, There), other);
+        let without = Err(Some(Case::SwitchWithoutSlot));
+        assert_eq!(todo(Some(SwitchState::Sent), Missing, Missing), without);
+    }
+
+    #[test]
+    fn a_kill_at_any_step_to_polling_is_gone_on_from() {
+        let todo =
+            |state, slot, configured| case(found(state, slot, Missing).to_polling(configured));
+        let stream = Some(SwitchState::Stream);
+        for configured in [Configured::Stream, Configured::Polling] {
+            assert_eq!(todo(stream, There, configured), Ok(ToPolling::Mark));
+            let without = Err(Some(Case::SwitchWithoutSlot));
+            assert_eq!(todo(stream, Missing, configured), without);
+            for slot in [There, Missing] {
+                let marked = Some(SwitchState::Marked);
+                assert_eq!(todo(marked, slot, configured), Ok(ToPolling::CleanUp));
+                let closing = Some(SwitchState::Closing);
+                assert_eq!(todo(closing, slot, configured), Ok(ToPolling::GiveUp));
+            }
+            assert_eq!(todo(None, Missing, configured), Ok(ToPolling::Nothing));
+        }
+    }
+
+    /// Their pending rows are not delivered.
+    #[test]
+    fn tables_that_are_polled_are_not_marked_because_of_a_slot_that_is_left() {
+        let found = found(None, There, There);
+        assert_eq!(found.to_polling(Configured::Polling), Ok(ToPolling::Nothing));
+        assert_eq!(found.to_polling(Configured::Stream), Ok(ToPolling::Mark));
+    }
+}

@@ -1,0 +1,224 @@
+//! `switch polling`.
+
+use std::time::Duration;
+
+use relay::{Case, Failure, Lsn, Name};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    ASK_EVERY, Switching,
+    args::ToPollingArgs,
+    plan::{Configured, ToPolling},
+};
+use crate::{
+    cli::{
+        Exit, TaskError, Terminal, new_slot,
+        open_events::OpenEvents,
+        sql,
+        witness::{self, Records},
+    },
+    config::SourceKind,
+    polling::sql::switch::SwitchState,
+    shell::SlotHolder,
+};
+
+/// How long a process that was killed may take to free the slot.
+const FREED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often rows are read that were deleted or changed since they were read.
+const ROUNDS: u32 = 3;
+
+impl Switching<'_> {
+    /// Lets the tables be polled.
+    pub(super) async fn to_polling(
+        &self,
+        args: &ToPollingArgs,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        let configured = match self.config.postgres.source {
+            SourceKind::Stream => Configured::Stream,
+            SourceKind::Polling => Configured::Polling,
+        };
+        let todo = self.found().await?.to_polling(configured)?;
+        if todo == ToPolling::Nothing {
+            writeln!(terminal.out, "the tables are polled already: {}", self.table_list())?;
+            return Ok(Exit::Done);
+        }
+        if todo == ToPolling::Mark {
+            self.refuse_open_events().await?;
+        }
+        if let Some(exit) =
+            self.ask(&args.how, &self.steps_to_polling(todo), "let them be polled", terminal)?
+        {
+            return Ok(exit);
+        }
+        let role = self.access.role_of_router();
+        self.switched.make_tables(self.books, role.as_deref()).await?;
+        if todo == ToPolling::Mark {
+            self.switched.say_streamed(self.books, self.by).await?;
+            let held = self.held_slot().await?;
+            if !Box::pin(self.mark(held, terminal)).await? {
+                return Ok(Exit::Failure);
+            }
+        }
+        self.clean_up(todo, terminal).await?;
+        let next = match todo {
+            // The configuration of the workers was never changed.
+            ToPolling::GiveUp => "the workers take the tables again by themselves".to_owned(),
+            ToPolling::Mark | ToPolling::CleanUp | ToPolling::Nothing => {
+                "set postgres.source = \"polling\", then outbox-router setup --apply, and start \
+                 outbox-router run again"
+                    .to_owned()
+            }
+        };
+        writeln!(terminal.out, "next: {next}")?;
+        Ok(Exit::Done)
+    }
+
+    fn steps_to_polling(&self, todo: ToPolling) -> Vec<String> {
+        let tables = self.table_list();
+        let mut steps = Vec::new();
+        if todo == ToPolling::Mark {
+            steps.push(format!(
+                "the slot {} is held: no router may stream from it meanwhile",
+                self.slot()
+            ));
+            steps.push(format!("the rows of {tables} that the stream has delivered are marked"));
+        }
+        let publication = &self.config.postgres.publication;
+        let publication = if self.standing.made_publication {
+            format!(" and publication {publication}")
+        } else {
+            String::new()
+        };
+        steps
+            .push(format!("the witness is deleted, and slot {}{publication} dropped", self.slot()));
+        steps.push(format!("workers may poll {tables}"));
+        steps
+    }
+
+    /// What could not be delivered is not marked, and a worker would send it again behind what was
+    /// written later.
+    async fn refuse_open_events(&self) -> Result<(), TaskError> {
+        match OpenEvents::own(self.books, self.config).await? {
+            None => Ok(()),
+            Some(open) => {
+                let what = format!("{}, and not delivered", open.are_held());
+                Err(Failure::of(Case::SwitchHeld, what).into())
+            }
+        }
+    }
+
+    /// Holds the slot, which a former run of this command may be about to free.
+    pub(super) async fn held_slot(&self) -> Result<SlotHolder, TaskError> {
+        let source = self.source()?;
+        let own = &source.endpoint.application_name;
+        let until = Instant::now() + FREED_WITHIN;
+        let query = "select s.active_pid, coalesce(a.application_name, '') \
+                     from pg_replication_slots s left join pg_stat_activity a \
+                       on a.pid = s.active_pid \
+                     where s.slot_name = $1 and s.active_pid is not null";
+        while let Some(row) = self.books.query_opt(query, &[&self.slot()]).await? {
+            let (pid, application): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+            if application != *own || Instant::now() >= until {
+                let what = format!(
+                    "the slot {} is in use by pid {pid}, {application}: stop the router first",
+                    self.slot()
+                );
+                let failure = Failure::of(Case::SlotNeeded, what).naming(Name::Pid, pid);
+                return Err(failure.into());
+            }
+            sleep(ASK_EVERY).await;
+        }
+        Ok(source.hold_slot().await?)
+    }
+
+    /// Marks what the stream has delivered. Returns `false` where it had to stop before.
+    async fn mark(
+        &self,
+        mut held: SlotHolder,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<bool, TaskError> {
+        let delivered_until = self.delivered_until(&held).await?;
+        writeln!(
+            terminal.out,
+            "slot {}: everything before {delivered_until} is delivered",
+            self.slot()
+        )?;
+        for _ in 0..ROUNDS {
+            let marked = {
+                let marking = Box::pin(self.mark_delivered(delivered_until, terminal));
+                tokio::select! {
+                    marked = marking => marked?,
+                    failure = held.lost() => return Err(failure.into()),
+                }
+            };
+            writeln!(terminal.out, "rows: {} are marked as delivered", marked.marked)?;
+            if marked.left == 0 {
+                self.switched.set(self.books, SwitchState::Marked).await?;
+                return Ok(true);
+            }
+        }
+        writeln!(
+            terminal.err,
+            "error: rows that are delivered could not be marked, since somebody else changes them \
+             meanwhile; the same command goes on"
+        )?;
+        Ok(false)
+    }
+
+    /// The position before which every transaction is delivered.
+    async fn delivered_until(&self, held: &SlotHolder) -> Result<Lsn, TaskError> {
+        let source = self.source()?;
+        let (reading, witness) = match Records::of(self.config, self.access)? {
+            None => (source.read(None).await?, None),
+            Some(records) => {
+                let (mut reading, stored) = witness::read_together(&records, &source).await?;
+                witness::ignore_holder(&mut reading, held.pid());
+                (reading, stored.witness.map(|witness| (witness, stored.cluster)))
+            }
+        };
+        let slot = reading.slot_reading.slot.as_ref();
+        let confirmed = slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO);
+        let Some((witness, cluster)) = witness else { return Ok(confirmed) };
+        // Rows of a gap are not delivered, and would be marked.
+        witness::check_as_left(self.config, &witness, &cluster, reading)?;
+        Ok(confirmed.max(witness.position))
+    }
+
+    /// Drops what the stream needs, and lets workers take the tables.
+    async fn clean_up(
+        &self,
+        todo: ToPolling,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        if let Some(records) = Records::of(self.config, self.access)? {
+            let stored = records.read().await?;
+            if stored.witness.is_some() {
+                records.delete(stored).await?;
+                writeln!(terminal.out, "witness: deleted")?;
+            }
+        }
+        if new_slot::drop_former(self.books, &self.source()?).await? {
+            writeln!(terminal.out, "slot {}: dropped", self.slot())?;
+        }
+        let publication = self.config.postgres.publication.as_str();
+        if self.standing.made_publication {
+            // A former run may have dropped it.
+            let exists = "select from pg_publication where pubname = $1";
+            if self.books.query_opt(exists, &[&publication]).await?.is_some() {
+                self.books.batch_execute(&sql::drop_publication(publication)).await?;
+            }
+            writeln!(terminal.out, "publication {publication}: dropped")?;
+        } else if todo != ToPolling::GiveUp {
+            writeln!(
+                terminal.out,
+                "publication {publication}: left, since no switch has made it; it costs nothing"
+            )?;
+        }
+        self.switched.forget_rows(self.books).await?;
+        self.switched.open(self.books).await?;
+        writeln!(terminal.out, "tables: may be polled, {}", self.table_list())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! `switch stream`.
+
+use relay::{Case, Failure, HoldKeys, Lsn, Name, polling::TableIndex};
+use tokio::time::{Instant, sleep};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{ASK_EVERY, COMMAND, Switching, TELL_EVERY, args::ToStreamArgs, plan::ToStream};
+use crate::{
+    cli::{
+        Exit, TaskError, Terminal,
+        connect::with_connection,
+        new_slot,
+        republication::SESSION,
+        setup::{
+            RouterRole, check_kafka, check_stream, has_publication, make_stream, make_topic,
+            record_beginning,
+        },
+    },
+    polling::sql::{
+        Database, PolledTable, RowCount,
+        switch::{SwitchState, begin_snapshot},
+    },
+    shell::{Endpoint, SlotHolder},
+};
+
+impl Switching<'_> {
+    /// Hands the tables to the stream.
+    pub(super) async fn to_stream(
+        &self,
+        args: &ToStreamArgs,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Exit, TaskError> {
+        check_kafka(self.config, self.access).await?;
+        let version = check_stream(self.books, self.config, &self.names).await?;
+        let todo = self.found().await?.to_stream()?;
+        if todo == ToStream::Nothing {
+            writeln!(terminal.out, "the tables are streamed already: {}", self.table_list())?;
+            self.say_next(terminal)?;
+            return Ok(Exit::Done);
+        }
+        // What cannot be polled to its end is refused before anything is made.
+        let holder = Uuid::new_v4();
+        let (mut database, tables) = self.described(holder).await?;
+        self.refuse_abandoned(&mut database, &tables).await?;
+        if let Some(exit) =
+            self.ask(&args.how, &self.steps_to_stream(todo), "hand them over", terminal)?
+        {
+            return Ok(exit);
+        }
+        let role = args.role.clone().or_else(|| self.access.role_of_router());
+        let done = match todo {
+            ToStream::Begin | ToStream::Again => {
+                self.switched.make_tables(self.books, role.as_deref()).await?;
+                self.switched.close(self.books, holder, self.by).await?;
+                writeln!(terminal.out, "workers: are told to give up their keys")?;
+                self.wait_for_workers(holder, terminal).await?;
+                self.make_objects(args, role.as_deref(), version, terminal).await?;
+                let made = self.with_new_slot((args, version), holder, &tables, terminal);
+                Box::pin(made).await?
+            }
+            ToStream::Finish | ToStream::Nothing => {
+                let held = self.held_slot().await?;
+                self.finish(&held, terminal).await?;
+                true
+            }
+        };
+        if !done {
+            return Ok(Exit::Failure);
+        }
+        self.say_next(terminal)?;
+        Ok(Exit::Done)
+    }
+
+    fn steps_to_stream(&self, todo: ToStream) -> Vec<String> {
+        let mut steps = Vec::new();
+        if matches!(todo, ToStream::Begin | ToStream::Again) {
+            steps.extend([
+                format!("the workers that poll {} give up their keys", self.table_list()),
+                format!(
+                    "publication {} and slot {} are made",
+                    self.config.postgres.publication,
+                    self.slot()
+                ),
+                "the pending rows that are older than the slot are sent, and marked".to_owned(),
+            ]);
+        }
+        steps.push("the witness is written, and the tables are polled no more".to_owned());
+        steps
+    }
+
+    fn say_next(&self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
+        writeln!(
+            terminal.out,
+            "next: set postgres.source = \"stream\", take out the keys that polling alone has \
+             (outbox-router check names them), and start outbox-router run again"
+        )?;
+        Ok(())
+    }
+
+    /// Later rows of their keys wait for rows that are given up, and would never be sent.
+    async fn refuse_abandoned(
+        &self,
+        database: &mut Database<Endpoint>,
+        tables: &[PolledTable],
+    ) -> Result<(), TaskError> {
+        if self.config.dead_letters.hold_key == HoldKeys::No {
+            return Ok(());
+        }
+        for (place, table) in tables.iter().enumerate() {
+            let found = database.survey(TableIndex(place)).await?;
+            let (count, more) = match found.abandoned {
+                RowCount::Exactly(0) => continue,
+                RowCount::Exactly(count) => (count, ""),
+                RowCount::AtLeast(count) => (count, "more than "),
+            };
+            let what = format!(
+                "{more}{count} rows of {} are abandoned, and later rows of their keys wait for \
+                 them, which the stream would send before",
+                table.name()
+            );
+            return Err(Failure::of(Case::SwitchHeld, what)
+                .naming(Name::Table, table.name())
+                .into());
+        }
+        Ok(())
+    }
+
+    async fn wait_for_workers(
+        &self,
+        holder: Uuid,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let mut told = Instant::now();
+        loop {
+            let holders = self.switched.holders(self.books, holder).await?;
+            if holders.is_empty() {
+                writeln!(terminal.out, "workers: hold nothing any more")?;
+                return Ok(());
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                writeln!(terminal.out, "workers: waiting for {}", holders.join(", "))?;
+            }
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// What the stream needs beside the slot.
+    async fn make_objects(
+        &self,
+        args: &ToStreamArgs,
+        role: Option<&str>,
+        version: i32,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let name = self.config.postgres.publication.as_str();
+        if !has_publication(self.books, name, version).await? {
+            self.switched.note_publication(self.books).await?;
+        }
+        // The role that types it can do without a role of the router.
+        let own = self.access.role();
+        let role = role.filter(|role| own.as_deref() != Some(*role) || args.role.is_some());
+        let router = role.map(|name| RouterRole { name, managed: args.managed });
+        let of = (self.names.as_slice(), version);
+        make_stream(self.books, (self.config, self.access), of, router, terminal.out).await?;
+        Ok(make_topic(self.config, self.access).await?)
+    }
+
+    /// Makes the slot, sends the rows that its snapshot sees, and hands the tables over. The slot
+    /// is held meanwhile: a router that took it before would send later rows of a key before
+    /// earlier ones.
+    async fn with_new_slot(
+        &self,
+        (args, version): (&ToStreamArgs, i32),
+        holder: Uuid,
+        tables: &[PolledTable],
+        terminal: &mut Terminal<'_>,
+    ) -> Result<bool, TaskError> {
+        let source = self.source()?;
+        let creator = new_slot::connect(&source).await?;
+        // Nobody has read from it: an earlier run has made it.
+        new_slot::drop_former(self.books, &source).await?;
+        self.switched.forget_rows(self.books).await?;
+        let command = (self.access, COMMAND);
+        let made = new_slot::create(command, creator, version, args.wait, terminal.out);
+        let made = Box::pin(made).await?;
+        let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
+        writeln!(terminal.out, "slot {}: created at {begins_at}", self.slot())?;
+        let snapshot = made.snapshot().to_owned();
+        let rows = with_connection(self.access, COMMAND, async |reader| {
+            reader.batch_execute(SESSION).await?;
+            note_rows(reader, &snapshot, tables).await
+        });
+        let rows = Box::pin(rows).await?;
+        let mut held: SlotHolder = made.hold().await?;
+        writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
+        if !Box::pin(self.drain(holder, tables, &mut held, terminal)).await? {
+            return Ok(false);
+        }
+        writeln!(terminal.out, "pending rows: are sent and marked")?;
+        self.switched.set(self.books, SwitchState::Sent).await?;
+        self.finish(&held, terminal).await?;
+        Ok(true)
+    }
+
+    /// Writes the witness, and says that the tables are streamed.
+    async fn finish(
+        &self,
+        held: &SlotHolder,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let command = (self.config, self.access);
+        record_beginning(command, held.pid(), terminal.out).await?;
+        self.switched.set(self.books, SwitchState::Stream).await?;
+        self.switched.forget_rows(self.books).await?;
+        writeln!(terminal.out, "tables: handed to the stream, {}", self.table_list())?;
+        Ok(())
+    }
+}
+
+/// Notes which pending rows the snapshot sees; returns how many.
+async fn note_rows(
+    reader: &Client,
+    snapshot: &str,
+    tables: &[PolledTable],
+) -> Result<u64, TaskError> {
+    reader.batch_execute(&begin_snapshot(Some(snapshot))).await?;
+    let mut rows = 0;
+    for table in tables {
+        rows += reader.execute(&table.note_pending(), &[]).await?;
+    }
+    reader.batch_execute("commit").await?;
+    Ok(rows)
+}

@@ -1,0 +1,155 @@
+//! `teardown` with `postgres.source = "polling"`: drops what `setup` has made for the tables: the
+//! trigger, the indexes, and their rows in the tables by which workers share them. The tables and
+//! their rows stay, and so do `outbox_router.lease` and `outbox_router.worker`, which other
+//! pipelines of the database use as well.
+
+use relay::TableName;
+use tokio_postgres::Client;
+
+use super::role::drop_role;
+use crate::{
+    cli::{
+        Audience, Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
+        connect::{Access, with_connection},
+        sql,
+    },
+    config::Config,
+    held::schema::Statement,
+    polling::sql::setup::{Partitions, teardown_statements},
+    postgres::{quote_literal, quote_table},
+};
+
+/// Prints the SQL, or asks and runs it.
+pub(super) async fn teardown(
+    args: &TeardownArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    match args.write {
+        SqlMode::Print => print(args, config, access, terminal),
+        SqlMode::Apply => {
+            let work = with_connection(access, "teardown", async |client| {
+                apply(client, args, config, terminal).await
+            });
+            Box::pin(work).await
+        }
+    }
+}
+
+fn print(
+    args: &TeardownArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    let out = &mut terminal.out;
+    writeln!(out, "-- pending rows stay pending, and nobody delivers them any more")?;
+    for outbox in config.tables() {
+        for Statement { purpose, sql } in teardown_statements(&outbox.name, Partitions::None) {
+            writeln!(out, "-- {purpose}\n{sql};")?;
+        }
+    }
+    if let Some(role) = &args.role {
+        let database = access.database().unwrap_or_else(|| "postgres".to_owned());
+        for statement in sql::drop_role(&database, role) {
+            writeln!(out, "{statement};")?;
+        }
+    }
+    writeln!(out, "\n-- the outbox tables stay, and so do outbox_router.lease and .worker")?;
+    writeln!(out, "-- to run it: outbox-router teardown --apply")?;
+    Ok(Exit::Done)
+}
+
+async fn apply(
+    client: &Client,
+    args: &TeardownArgs,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, TaskError> {
+    client.batch_execute(sql::TIMEOUTS).await?;
+    let has_leases = exists(client, "outbox_router.worker").await?
+        && exists(client, "outbox_router.lease").await?;
+    let names: Vec<&TableName> = config.tables().map(|outbox| &outbox.name).collect();
+    if has_leases && let Some(alive) = alive(client, &names).await? {
+        writeln!(terminal.err, "error: nothing was dropped: {alive}")?;
+        writeln!(
+            terminal.err,
+            "  hint: stop it; one that was killed counts as alive until its lease ends"
+        )?;
+        return Ok(Exit::Failure);
+    }
+    if args.confirmation == Confirmation::Ask {
+        let name = config.name.as_str();
+        let question = format!(
+            "pending rows stay, and nobody delivers them any more; type {name}, the \
+             configuration's name, to go on: "
+        );
+        if !terminal.confirms(name, &question)? {
+            writeln!(terminal.err, "nothing was dropped")?;
+            if terminal.audience == Audience::Machine {
+                writeln!(terminal.err, "  hint: outbox-router teardown --apply --yes asks nobody")?;
+            }
+            return Ok(Exit::Failure);
+        }
+    }
+    for name in names {
+        let quoted = quote_table(name);
+        if !exists(client, &quoted).await? {
+            writeln!(terminal.out, "table {name}: does not exist")?;
+            continue;
+        }
+        for Statement { sql, .. } in teardown_statements(name, partitions(client, &quoted).await?) {
+            if has_leases || !sql.starts_with("delete ") {
+                client.batch_execute(&sql).await?;
+            }
+        }
+        writeln!(terminal.out, "table {name}: trigger, indexes and leases are dropped")?;
+    }
+    for (what, query, name) in [
+        ("slot", SLOT, config.postgres.slot.as_str()),
+        ("publication", PUBLICATION, config.postgres.publication.as_str()),
+    ] {
+        if client.query_opt(query, &[&name]).await?.is_some() {
+            writeln!(
+                terminal.out,
+                "{what} {name}: left; to drop it: outbox-router teardown --apply, with a \
+                 configuration of postgres.source = \"stream\""
+            )?;
+        }
+    }
+    if let Some(role) = &args.role {
+        drop_role(client, role, terminal).await?;
+    }
+    Ok(Exit::Done)
+}
+
+const SLOT: &str = "select from pg_replication_slots where slot_name = $1";
+const PUBLICATION: &str = "select from pg_publication where pubname = $1";
+
+async fn exists(client: &Client, quoted: &str) -> Result<bool, TaskError> {
+    let row = client.query_one("select to_regclass($1) is not null", &[&quoted]).await?;
+    Ok(row.try_get(0)?)
+}
+
+async fn partitions(client: &Client, quoted: &str) -> Result<Partitions, TaskError> {
+    let query = "select relkind = 'p' from pg_class where oid = to_regclass($1)";
+    let has: bool = client.query_one(query, &[&quoted]).await?.try_get(0)?;
+    Ok(if has { Partitions::Some } else { Partitions::None })
+}
+
+/// A worker that runs would go on without its index and announcements.
+async fn alive(client: &Client, names: &[&TableName]) -> Result<Option<String>, TaskError> {
+    let tables: Vec<String> = names
+        .iter()
+        .map(|name| format!("to_regclass({})", quote_literal(&quote_table(name))))
+        .collect();
+    let query = format!(
+        "select name, relation::regclass::text from outbox_router.worker \
+         where relation in ({}) and seen_until > now() order by seen_until desc limit 1",
+        tables.join(", ")
+    );
+    let Some(row) = client.query_opt(&query, &[]).await? else { return Ok(None) };
+    let (worker, table): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(Some(format!("a worker of {worker} polls {table}")))
+}

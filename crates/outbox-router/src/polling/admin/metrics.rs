@@ -1,0 +1,163 @@
+//! Every metric of a router that polls. Those that mean the same whatever the source is have the
+//! same names (`shared_metrics`); those of polled tables begin with `outbox_polling_`. There is no
+//! metric of a slot, so no alert about one can fire.
+//!
+//! What the survey reads is absent before its first reading, and keeps its last value while
+//! PostgreSQL does not answer: an alert must not end because nobody sees any more what it warns of.
+//! `outbox_polling_survey_timestamp_seconds` says how old the values are.
+
+use relay::{
+    LATENCY_BOUNDS,
+    polling::{PollState, PolledTableReport, PollerReport},
+};
+
+use super::view::View;
+use crate::{
+    admin::{
+        epoch::epoch,
+        exposition::{Page, Type, seconds},
+        process, shared_metrics,
+    },
+    monitor::rates::number,
+    polling::survey::{SurveyReport, TableSurvey},
+};
+
+/// The page that Prometheus scrapes.
+pub(super) fn encode(view: &View<'_>) -> String {
+    let mut page = Page::new(&[("pipeline", &view.settings.name)]);
+    let report = &view.worker.poller;
+    let facts = view.facts();
+    let (verdict, since) = view.verdict(&facts);
+    shared_metrics::of_verdict(&mut page, verdict.word, since);
+    shared_metrics::of_progress(&mut page, facts.still.as_secs_f64());
+    shared_metrics::of_state(
+        &mut page,
+        PollState::ALL.map(PollState::as_str),
+        report.state.as_str(),
+    );
+    shared_metrics::of_flight(&mut page, report.unacked);
+    of_worker(&mut page, report);
+    of_tables(&mut page, report);
+    of_survey(&mut page, &view.survey);
+    page.family(
+        "outbox_reconnects_total",
+        Type::Counter,
+        "Connections that were replaced since the start of the process.",
+    )
+    .whole(&[("peer", "postgres")], report.reconnects);
+    shared_metrics::of_errors(&mut page, &report.errors);
+    shared_metrics::of_topics(&mut page, &report.topics, &report.other_topics);
+    shared_metrics::of_build(&mut page);
+    process::metrics(&mut page);
+    page.into_text()
+}
+
+fn of_worker(page: &mut Page, report: &PollerReport) {
+    page.gauge(
+        "outbox_polling_workers",
+        "Workers that share the polled tables, this one included, as the last lease says.",
+        u64::from(report.workers),
+    );
+    page.family(
+        "outbox_polling_claims_lost_total",
+        Type::Counter,
+        "Batches that were given up because their shards had another worker, or the lease had ended.",
+    )
+    .whole(&[], report.claims_lost);
+    let sum = seconds(report.batch_times.sum_micros);
+    page.family(
+        "outbox_polling_batch_seconds",
+        Type::Histogram,
+        "From the request for rows to the commit of their marks, of batches that had rows.",
+    )
+    .histogram(&[], &LATENCY_BOUNDS, &report.batch_times.buckets, sum);
+}
+
+fn of_tables(page: &mut Page, report: &PollerReport) {
+    let mut each = |name, kind, help: &str, value: fn(&PolledTableReport) -> u64| {
+        let mut family = page.family(name, kind, help);
+        for table in &report.tables {
+            family.whole(&[("table", &table.name.to_string())], value(table));
+        }
+    };
+    each(
+        "outbox_polling_shards_held",
+        Type::Gauge,
+        "Shards of the table that this worker holds; all workers together hold 64.",
+        |table| u64::from(table.shards.len()),
+    );
+    each(
+        "outbox_polling_batches_total",
+        Type::Counter,
+        "How often the table was read, also where nothing was pending.",
+        |table| table.batches,
+    );
+    each("outbox_polling_rows_read_total", Type::Counter, "Rows that were read.", |table| {
+        table.fetched
+    });
+    each(
+        "outbox_polling_rows_published_total",
+        Type::Counter,
+        "Rows that were marked as published.",
+        |table| table.published,
+    );
+    each(
+        "outbox_polling_retries_total",
+        Type::Counter,
+        "Attempts that failed for a reason that lies in the row, after which it is tried again.",
+        |table| table.failed.saturating_sub(table.abandoned),
+    );
+    each(
+        "outbox_polling_rows_abandoned_total",
+        Type::Counter,
+        "Rows that were given up.",
+        |table| table.abandoned,
+    );
+}
+
+fn of_survey(page: &mut Page, survey: &SurveyReport) {
+    page.gauge_float(
+        "outbox_polling_survey_timestamp_seconds",
+        "When the rows of the polled tables were last counted; 0 before that.",
+        survey.read.map_or(0.0, |read| epoch(read.wall).as_secs_f64()),
+    );
+    let counted: Vec<(String, TableSurvey)> = survey
+        .tables
+        .iter()
+        .filter_map(|table| Some((table.name.to_string(), *table.figures.as_ref().ok()?)))
+        .collect();
+    if counted.is_empty() {
+        return;
+    }
+    let mut each = |name, help: &str, value: fn(&TableSurvey) -> f64| {
+        let mut family = page.family(name, Type::Gauge, help);
+        for (table, figures) in &counted {
+            family.float(&[("table", table)], value(figures));
+        }
+    };
+    each(
+        "outbox_polling_pending_rows",
+        "Rows that are to be published. Counting ends at a bound, so there may be more.",
+        |figures| number(figures.pending.rows()),
+    );
+    each(
+        "outbox_polling_oldest_pending_seconds",
+        "For how long the oldest pending row has waited; 0 when there is none.",
+        |figures| figures.oldest_seconds.unwrap_or_default(),
+    );
+    each(
+        "outbox_polling_failed_rows",
+        "Rows that could not be delivered, and wait for another attempt.",
+        |figures| number(figures.failed.rows()),
+    );
+    each(
+        "outbox_polling_abandoned_rows",
+        "Rows that were given up, until a person requeues or drops them.",
+        |figures| number(figures.abandoned.rows()),
+    );
+    each(
+        "outbox_polling_processing_rows",
+        "Rows that a worker has taken and not yet marked.",
+        |figures| number(figures.processing.rows()),
+    );
+}

@@ -1,0 +1,164 @@
+//! One word and one sentence for the state of a polled pipeline, who has to act, and what to type.
+//! A function of [`Facts`], and the only place where they are judged.
+
+use std::time::Duration;
+
+use relay::{Class, Failure, polling::PollState};
+
+use super::facts::{Facts, counted};
+use crate::{
+    codes::Hint,
+    monitor::Blame,
+    status::{
+        ToDo, Verdict, Word,
+        verdict::{STALLED_AFTER, named},
+    },
+    wording,
+};
+
+/// Rows that have been pending for longer are a backlog. They are read once in `polling.interval`,
+/// which is a second, and the survey counts less often than that.
+const KEEPS_UP: Duration = Duration::from_secs(10);
+
+/// The verdict on the facts of one moment.
+pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
+    let (word, sentence, reason) = word(facts);
+    let needs_person = word == Word::Failed
+        || word != Word::Standby
+            && reason.is_some_and(|failure| failure.class() == Class::Mendable);
+    Verdict {
+        word,
+        code: reason.map(|failure| failure.code.as_str()),
+        blame: facts.blame,
+        needs_person,
+        to_do: to_do(facts, word, &sentence, reason),
+        sentence,
+    }
+}
+
+fn word<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    if let Some(task) = facts.stale_task {
+        let sentence = format!("the {task} task has reported nothing for too long");
+        return (Word::Failed, sentence, None);
+    }
+    let of = |word, failure: &'a Failure| (word, named(failure), Some(failure));
+    match (facts.report.state, facts.report.reason.as_ref()) {
+        (PollState::Failed, Some(reason)) => of(Word::Failed, reason),
+        (PollState::Failed, None) => (Word::Failed, "a person is needed".to_owned(), None),
+        (PollState::Blocked, Some(reason)) => of(Word::Blocked, reason),
+        (PollState::Blocked, None) => (Word::Blocked, "nothing is acknowledged".to_owned(), None),
+        // It tries again by itself, for as long as it takes.
+        (PollState::Starting, Some(reason)) => of(Word::Blocked, reason),
+        (PollState::Standby, _) => standby(facts),
+        _ if facts.still >= STALLED_AFTER => (Word::Stalled, stalled(facts), None),
+        (PollState::Starting, None) => (Word::CatchingUp, "the worker connects".to_owned(), None),
+        (PollState::Draining, _) => {
+            (Word::CatchingUp, "the worker stops, and delivers what it has read".to_owned(), None)
+        }
+        (PollState::Polling, _) => polling(facts),
+    }
+}
+
+fn standby<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    let held = "other workers have every shard";
+    match facts.survey_failure() {
+        None => (Word::Standby, held.to_owned(), None),
+        Some(failure) => {
+            let what = named(failure);
+            let sentence = format!("{held}, and this one could not take over: {what}");
+            (Word::Standby, sentence, Some(failure))
+        }
+    }
+}
+
+fn stalled(facts: &Facts<'_>) -> String {
+    let time = wording::roughly(facts.still);
+    format!("no row was published for {time}{}{}", behind(facts), waits_for(facts.blame))
+}
+
+/// What is pending, for a sentence that says something else.
+fn behind(facts: &Facts<'_>) -> String {
+    match facts.rows {
+        Some(rows) if rows.pending.rows() > 0 => format!(", {} pending", counted(rows.pending)),
+        Some(_) | None => String::new(),
+    }
+}
+
+fn polling<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    let unseen = facts.survey_failure();
+    let unseen_too = unseen
+        .map(|failure| format!("; pending rows cannot be counted: {}", named(failure)))
+        .unwrap_or_default();
+    let oldest = facts.oldest.filter(|age| *age >= KEEPS_UP && facts.pending() > 0);
+    let given_up = facts.rows.map_or(0, |rows| rows.abandoned.rows());
+    let given_up_too = match given_up {
+        0 => String::new(),
+        rows => format!("; {} given up", are(rows)),
+    };
+    // What is pending behind a row that could not be delivered waits for that one.
+    let is_held = facts.undelivered() > 0 && facts.report.unacked == 0;
+    let (Some(age), Some(rows), false) = (oldest, facts.rows, is_held) else {
+        return (Word::Ok, format!("rows flow{given_up_too}{unseen_too}"), unseen);
+    };
+    let empty = facts.empty_in.map(|time| {
+        format!("; nothing is pending in about {} at this pace", wording::roughly(time))
+    });
+    let sentence = format!(
+        "{} pending, the oldest for {}{}{}{given_up_too}{unseen_too}",
+        counted(rows.pending),
+        wording::roughly(age),
+        empty.unwrap_or_default(),
+        waits_for(facts.blame),
+    );
+    (Word::CatchingUp, sentence, unseen)
+}
+
+const fn waits_for(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Nobody => "",
+        Blame::Postgres => "; the worker waits for PostgreSQL",
+        Blame::Router => "; the worker reads nothing",
+        Blame::Kafka => "; the worker waits for Kafka",
+        Blame::Holder => "; other workers have these rows",
+    }
+}
+
+fn are(rows: u64) -> String {
+    if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") }
+}
+
+fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
+    let mut list: Vec<ToDo> = unexplained(facts, word, sentence).into_iter().collect();
+    let of_tables = facts.report.tables.iter().filter_map(|table| table.failure.as_ref());
+    let of_leases = facts.survey.tables.iter().filter_map(|table| table.holders.as_ref().err());
+    let all = reason.into_iter().chain(of_tables).chain(facts.survey_failure()).chain(of_leases);
+    for to_do in all.map(ToDo::of) {
+        if !list.iter().any(|known| known.code == to_do.code) {
+            list.push(to_do);
+        }
+    }
+    let given_up = facts.rows.map_or(0, |rows| rows.abandoned.rows());
+    if given_up > 0 {
+        list.push(ToDo {
+            code: None,
+            message: format!("{} given up", are(given_up)),
+            hint: Some(Hint::command("outbox-router dead-letters list")),
+        });
+    }
+    list
+}
+
+/// What nothing names a cause of.
+fn unexplained(facts: &Facts<'_>, word: Word, sentence: &str) -> Option<ToDo> {
+    let hint = match word {
+        Word::Failed if facts.stale_task.is_some() => {
+            Hint::marked("keep the log, and restart the router")
+        }
+        Word::Stalled => Hint::command("outbox-router doctor"),
+        Word::Ok | Word::CatchingUp | Word::Blocked | Word::Standby | Word::Failed => return None,
+    };
+    Some(ToDo { code: None, message: sentence.to_owned(), hint: Some(hint) })
+}
+
+#[cfg(test)]
+mod tests;

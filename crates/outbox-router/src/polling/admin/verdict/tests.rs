@@ -1,0 +1,228 @@
+use relay::{
+    Case, Code, Name,
+    polling::{PollState, PolledTableReport, ShardSet},
+};
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    monitor::Polled,
+    polling::{
+        admin::memory::Memory,
+        report::WorkerReport,
+        survey::{RowCount, SurveyReport, SurveyedTable, TableSurvey},
+    },
+    status::Word,
+};
+
+/// A worker that holds every shard of one table, in which nothing is pending.
+struct World {
+    worker: WorkerReport,
+    survey: SurveyReport,
+    memory: Memory,
+    now: Instant,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            worker: WorkerReport::first(crate::polling::samples::report()),
+            survey: crate::polling::samples::survey(now),
+            memory: Memory::begin(now),
+            now,
+        }
+    }
+
+    fn state(&mut self, state: PollState, reason: Option<Failure>) {
+        self.worker.poller.state = state;
+        self.worker.poller.reason = reason;
+    }
+
+    fn figures(&mut self) -> &mut TableSurvey {
+        self.survey.tables[0].figures.as_mut().unwrap()
+    }
+
+    fn table(&mut self) -> &mut PolledTableReport {
+        &mut self.worker.poller.tables[0]
+    }
+
+    /// So many seconds pass, in which worker and survey report the same.
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            let facts = Facts::of(&self.worker, &self.survey, &self.memory, self.now);
+            let mut memory = self.memory.clone();
+            memory.observe(&facts, self.now);
+            self.memory = memory;
+            self.now += Duration::from_secs(1);
+            self.worker.at = self.now;
+            let read = Polled { at: self.now, wall: std::time::SystemTime::now() };
+            self.survey.read = Some(read);
+            self.survey.ticked_at = Some(self.now);
+            if let Ok(figures) = &mut self.survey.tables[0].figures
+                && let Some(oldest) = &mut figures.oldest_seconds
+            {
+                *oldest += 1.0;
+            }
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        judge(&Facts::of(&self.worker, &self.survey, &self.memory, self.now))
+    }
+
+    #[track_caller]
+    fn assert(&self, word: Word, sentence: &str) -> Verdict {
+        let verdict = self.verdict();
+        assert_eq!((verdict.word, verdict.sentence.as_str()), (word, sentence));
+        verdict
+    }
+}
+
+#[test]
+fn rows_flow_while_nothing_is_pending_for_long() {
+    let mut world = World::new();
+    let verdict = world.assert(Word::Ok, "rows flow");
+    assert_eq!((verdict.blame, verdict.to_do.len()), (Blame::Nobody, 0));
+    world.figures().pending = RowCount::Exactly(50);
+    world.figures().oldest_seconds = Some(1.0);
+    world.assert(Word::Ok, "rows flow");
+}
+
+#[test]
+fn a_backlog_that_becomes_smaller_says_in_what_time_it_is_delivered() {
+    let mut world = World::new();
+    world.figures().oldest_seconds = Some(300.0);
+    for left in 0..20 {
+        world.figures().pending = RowCount::Exactly(10_000 - left * 100);
+        world.table().published += 100;
+        world.pass(1);
+    }
+    world.figures().pending = RowCount::Exactly(8_000);
+    let verdict = world.verdict();
+    assert_eq!(verdict.word, Word::CatchingUp);
+    let sentence = "8000 rows pending, the oldest for 5 min; nothing is pending in about 81 s at \
+                    this pace";
+    assert_eq!(verdict.sentence, sentence);
+}
+
+#[test]
+fn a_count_that_ended_at_its_bound_says_so() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::AtLeast(100_000);
+    world.figures().oldest_seconds = Some(7_300.0);
+    world.assert(Word::CatchingUp, "at least 100000 rows pending, the oldest for 2 h");
+}
+
+#[test]
+fn whoever_has_the_rows_is_to_blame_when_none_is_published() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::Exactly(7);
+    world.figures().oldest_seconds = Some(20.0);
+    world.worker.poller.unacked = 7;
+    world.pass(30);
+    let verdict = world.verdict();
+    assert_eq!((verdict.word, verdict.blame), (Word::CatchingUp, Blame::Kafka));
+    assert!(verdict.sentence.ends_with("; the worker waits for Kafka"), "{}", verdict.sentence);
+    // Nothing is in flight, and another worker has half of the shards.
+    world.worker.poller.unacked = 0;
+    world.worker.poller.workers = 2;
+    world.table().shards = (0..32).collect();
+    let verdict = world.verdict();
+    assert_eq!(verdict.blame, Blame::Holder);
+    assert!(verdict.sentence.ends_with("; other workers have these rows"), "{}", verdict.sentence);
+    world.table().shards = ShardSet::ALL;
+    world.worker.poller.workers = 1;
+    assert_eq!(world.verdict().blame, Blame::Router);
+    // A lock of somebody else's, as rows that are in work show.
+    world.figures().processing = RowCount::Exactly(7);
+    assert_eq!(world.verdict().blame, Blame::Holder);
+}
+
+#[test]
+fn what_nothing_explains_is_a_stall_after_a_minute() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::Exactly(7);
+    world.figures().oldest_seconds = Some(2.0);
+    world.pass(75);
+    let verdict = world.verdict();
+    assert_eq!(verdict.word, Word::Stalled);
+    assert!(verdict.sentence.contains(", 7 rows pending"), "{}", verdict.sentence);
+    assert_eq!(verdict.to_do[0].hint.as_deref(), Some("outbox-router doctor"));
+    // Another worker publishes: the oldest row is a later one.
+    world.figures().oldest_seconds = Some(1.0);
+    world.pass(1);
+    assert_eq!(world.verdict().word, Word::Ok);
+}
+
+#[test]
+fn rows_behind_one_that_was_given_up_are_no_stall_and_are_told() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::Exactly(3);
+    world.figures().abandoned = RowCount::Exactly(1);
+    world.figures().oldest_seconds = Some(4_000.0);
+    world.pass(200);
+    let verdict = world.assert(Word::Ok, "rows flow; 1 row is given up");
+    let to_do = &verdict.to_do[0];
+    assert_eq!(to_do.hint.as_deref(), Some("outbox-router dead-letters list"));
+}
+
+#[test]
+fn the_state_s_reason_is_the_sentence_and_says_what_to_type() {
+    let mut world = World::new();
+    let missing =
+        Failure::new(Code::TopicMissing, "topic x does not exist").naming(Name::Topic, "x");
+    world.state(PollState::Blocked, Some(missing));
+    let verdict = world.assert(Word::Blocked, "topic x does not exist (K010)");
+    assert_eq!(
+        (verdict.blame, verdict.code, verdict.acts()),
+        (Blame::Kafka, Some("K010"), "kafka")
+    );
+    assert!(verdict.to_do[0].hint.as_deref().unwrap().contains("--create --topic x"));
+
+    let unread = Failure::new(Code::ServerUnreachable, "no answer");
+    world.state(PollState::Starting, Some(unread));
+    assert_eq!(world.assert(Word::Blocked, "no answer (P001)").blame, Blame::Postgres);
+
+    let lease = Failure::new(Code::LeaseTable, "outbox_router.lease is missing");
+    world.state(PollState::Failed, Some(lease));
+    let verdict = world.assert(Word::Failed, "outbox_router.lease is missing (P042)");
+    assert_eq!(verdict.acts(), "person");
+    assert!(verdict.to_do[0].hint.as_deref().unwrap().contains("setup"), "{verdict:?}");
+}
+
+#[test]
+fn a_standby_could_take_over_unless_the_tables_cannot_be_read() {
+    let mut world = World::new();
+    world.state(PollState::Standby, None);
+    world.assert(Word::Standby, "other workers have every shard");
+    world.survey.failure = Some(Failure::new(Code::ServerUnreachable, "no answer"));
+    let verdict = world.verdict();
+    assert!(verdict.sentence.contains("could not take over: no answer (P001)"));
+    assert_eq!(verdict.acts(), "holder");
+}
+
+#[test]
+fn a_task_that_is_mute_is_a_failure_whatever_it_said_last() {
+    let mut world = World::new();
+    world.now += Duration::from_secs(31);
+    let verdict = world.assert(Word::Failed, "the worker task has reported nothing for too long");
+    assert_eq!(verdict.acts(), "person");
+    let mut world = World::new();
+    world.now += Duration::from_secs(121);
+    world.worker.at = world.now;
+    world.assert(Word::Failed, "the survey task has reported nothing for too long");
+}
+
+#[test]
+fn a_table_that_cannot_be_counted_is_told_while_rows_flow() {
+    let mut world = World::new();
+    let denied = Failure::of(Case::PermissionDenied, "role r may not read public.outbox");
+    let name = world.survey.tables[0].name.clone();
+    let uncounted = SurveyedTable { name, figures: Err(denied), holders: Ok(Vec::new()) };
+    world.survey.tables = vec![uncounted];
+    let verdict = world.verdict();
+    assert_eq!(verdict.word, Word::Ok);
+    assert!(verdict.sentence.starts_with("rows flow; pending rows cannot be counted: role r"));
+    assert_eq!(verdict.to_do.len(), 1);
+}

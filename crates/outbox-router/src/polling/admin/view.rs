@@ -1,0 +1,50 @@
+//! What one answer is made from: both reports and the memory at one moment.
+
+use std::time::SystemTime;
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{AdminSettings, Sources, facts::Facts, memory::Memory, verdict};
+use crate::{
+    polling::{report::WorkerReport, survey::SurveyReport},
+    status::Verdict,
+};
+
+/// What one answer is made from.
+pub(super) struct View<'a> {
+    pub(super) settings: &'a AdminSettings,
+    pub(super) worker: WorkerReport,
+    pub(super) survey: SurveyReport,
+    pub(super) memory: Memory,
+    /// When the request came.
+    pub(super) now: Instant,
+}
+
+impl<'a> View<'a> {
+    /// Copies what the tasks have published. The guards of the watch channels are dropped at once:
+    /// writers must not wait for a reader.
+    pub(super) fn of(
+        settings: &'a AdminSettings,
+        sources: &Sources,
+        memory: &watch::Receiver<Memory>,
+    ) -> Self {
+        Self {
+            settings,
+            worker: sources.worker.borrow().clone(),
+            survey: sources.surveyed.borrow().clone(),
+            memory: memory.borrow().clone(),
+            now: Instant::now(),
+        }
+    }
+
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts::of(&self.worker, &self.survey, &self.memory, self.now)
+    }
+
+    /// The verdict on these facts, and since when it holds.
+    pub(super) fn verdict(&self, facts: &Facts<'_>) -> (Verdict, SystemTime) {
+        let verdict = verdict::judge(facts);
+        let since = self.memory.timeline.since(&verdict).unwrap_or_else(SystemTime::now);
+        (verdict, since)
+    }
+}

@@ -1,0 +1,359 @@
+//! Which rows are pending, free, waiting: what marks mean, as conditions.
+//!
+//! Those that an index may have do not depend on the time. A statement repeats them word for word,
+//! so that the server sees that the index has its rows.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::{
+    literals::{list, literal},
+    marks::{Decides, FlagForm, Marks, Nullable},
+};
+use crate::postgres::quote_identifier;
+
+/// The conditions of a table, as this worker asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conditions<'m> {
+    pub(super) marks: &'m Marks,
+    pub(super) worker: Uuid,
+    pub(super) lease: Duration,
+}
+
+/// All of them.
+pub(super) fn and(conditions: &[String]) -> String {
+    if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") }
+}
+
+/// One of them.
+fn or(conditions: &[String]) -> String {
+    format!("({})", conditions.join(" or "))
+}
+
+fn column(alias: &str, name: &str) -> String {
+    format!("{alias}.{}", quote_identifier(name))
+}
+
+/// So many seconds, as an interval.
+pub(super) fn interval(duration: Duration) -> String {
+    format!("make_interval(secs => {})", duration.as_secs_f64())
+}
+
+impl Conditions<'_> {
+    /// The row is neither published nor given up. An index may have this condition.
+    pub(super) fn open(&self, alias: &str) -> Vec<String> {
+        let mut all = self.unmarked(alias);
+        if let Some(words) = self.open_words()
+            && let Some(status) = &self.marks.status
+        {
+            all.push(format!("{} in ({})", column(alias, &status.column), list(words)));
+        }
+        if let Some(abandoned) = &self.marks.abandoned_at {
+            all.push(format!("{} is null", column(alias, abandoned)));
+        }
+        all
+    }
+
+    /// Flag and time say that the row is not published, where they decide.
+    fn unmarked(&self, alias: &str) -> Vec<String> {
+        match (self.marks.decides, &self.marks.flag, &self.marks.time) {
+            (Decides::Flag, Some(flag), _) => {
+                let column = column(alias, &flag.column);
+                vec![match (flag.form, flag.nullable) {
+                    (FlagForm::Boolean, Nullable::No) => format!("not {column}"),
+                    (FlagForm::Boolean, Nullable::Yes) => format!("({column} is not true)"),
+                    (FlagForm::Number, Nullable::No) => format!("{column} = 0"),
+                    (FlagForm::Number, Nullable::Yes) => {
+                        format!("({column} = 0 or {column} is null)")
+                    }
+                }]
+            }
+            (Decides::Time, _, Some(time)) => vec![format!("{} is null", column(alias, time))],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The words of a row that is neither published nor given up.
+    fn open_words(&self) -> Option<Vec<&str>> {
+        let words = &self.marks.status.as_ref()?.words;
+        let failed = words.failed.as_ref().filter(|_| self.marks.available_at.is_some());
+        let processing = words.processing.as_ref().filter(|_| self.marks.claim.is_made());
+        let all = words.pending.iter().chain(failed).chain(processing);
+        Some(all.map(String::as_str).collect())
+    }
+
+    /// The row is open, and nothing says that it is to be read later.
+    pub(super) fn ready(&self, alias: &str) -> Vec<String> {
+        let mut all = self.open(alias);
+        if let Some(available) = &self.marks.available_at {
+            let available = column(alias, available);
+            all.push(format!("({available} is null or {available} <= now())"));
+        }
+        all.extend(self.free(alias));
+        all
+    }
+
+    /// Nobody else has taken the row, or too long ago. What this worker has taken it may take
+    /// again: it reads nothing while it has rows in flight.
+    fn free(&self, alias: &str) -> Option<String> {
+        let claim = &self.marks.claim;
+        let mut any = Vec::new();
+        match (&claim.until, &claim.since) {
+            (Some(until), _) => {
+                let until = column(alias, until);
+                any.push(format!("{until} is null"));
+                any.push(format!("{until} < now()"));
+            }
+            (None, Some(since)) => {
+                let since = column(alias, since);
+                any.push(format!("{since} is null"));
+                any.push(format!("{since} < now() - {}", interval(self.lease)));
+                any.extend(self.is_processing(alias).map(|is| format!("not ({is})")));
+            }
+            (None, None) => return None,
+        }
+        any.extend(self.is_ours(alias));
+        Some(or(&any))
+    }
+
+    fn is_processing(&self, alias: &str) -> Option<String> {
+        let status = self.marks.status.as_ref()?;
+        let word = status.words.processing.as_ref()?;
+        Some(format!("{} = {}", column(alias, &status.column), literal(word)))
+    }
+
+    fn is_ours(&self, alias: &str) -> Option<String> {
+        let by = self.marks.claim.by.as_ref()?;
+        Some(format!("{} = '{}'", column(alias, by), self.worker))
+    }
+
+    /// The row may still be marked by this worker: it is open, and nobody else has taken it.
+    pub(super) fn markable(&self, alias: &str) -> Vec<String> {
+        let mut all = self.open(alias);
+        if let (true, Some(by), Some(ours)) =
+            (self.marks.claim.is_made(), &self.marks.claim.by, self.is_ours(alias))
+        {
+            all.push(format!("({} is null or {ours})", column(alias, by)));
+        }
+        all
+    }
+
+    /// The row may be one for which later rows of its key wait. An index may have this condition;
+    /// `None`: no row of such a table can be.
+    pub(super) fn may_hold(&self, alias: &str) -> Option<String> {
+        let Marks { status, claim, available_at, attempts, .. } = self.marks;
+        let mut any = Vec::new();
+        if let Some(status) = status {
+            let words = &status.words;
+            let failed = words.failed.as_ref().filter(|_| available_at.is_some());
+            let processing = words.processing.as_ref().filter(|_| claim.is_made());
+            let all = failed.into_iter().chain(&words.abandoned).chain(processing);
+            let all: Vec<&str> = all.map(String::as_str).collect();
+            if !all.is_empty() {
+                any.push(format!("{} in ({})", column(alias, &status.column), list(all)));
+            }
+        }
+        let mut open = Vec::new();
+        if let (Some(_), Some(attempts)) = (available_at, attempts) {
+            open.push(format!("{} > 0", column(alias, &attempts.column)));
+        }
+        let by_time = claim.until.as_ref().or(claim.since.as_ref());
+        open.extend(by_time.map(|time| format!("{} is not null", column(alias, time))));
+        if !open.is_empty() {
+            any.push(format!("({} and {})", and(&self.open(alias)), or(&open)));
+        }
+        any.extend(self.is_abandoned_at(alias));
+        (!any.is_empty()).then(|| or(&any))
+    }
+
+    /// Later rows of this row's key wait for it: it is tried again later, or given up, or somebody
+    /// else has taken it. `None`: no row of such a table can be.
+    pub(super) fn holds(&self, alias: &str) -> Option<String> {
+        let may = self.may_hold(alias)?;
+        let any = [self.is_retried(alias), self.is_taken(alias), self.is_abandoned(alias)];
+        let any: Vec<String> = any.into_iter().flatten().collect();
+        (!any.is_empty()).then(|| format!("{may} and {}", or(&any)))
+    }
+
+    /// The row was tried, and waits for another attempt.
+    pub(super) fn is_retried(&self, alias: &str) -> Option<String> {
+        let available = column(alias, self.marks.available_at.as_ref()?);
+        let mut tried = Vec::new();
+        if let Some(status) = &self.marks.status
+            && let Some(failed) = &status.words.failed
+        {
+            tried.push(format!("{} = {}", column(alias, &status.column), literal(failed)));
+        }
+        if let Some(attempts) = &self.marks.attempts {
+            tried.push(format!("{} > 0", column(alias, &attempts.column)));
+        }
+        if tried.is_empty() {
+            return None;
+        }
+        let open = and(&self.open(alias));
+        Some(format!("({open} and {available} > now() and {})", or(&tried)))
+    }
+
+    /// Somebody has taken the row, and not too long ago: not this worker, where that can be told.
+    fn is_taken(&self, alias: &str) -> Option<String> {
+        let free = self.free(alias)?;
+        Some(format!("({} and not coalesce({free}, false))", and(&self.open(alias))))
+    }
+
+    /// Somebody works at the row, this worker or another one.
+    pub(super) fn is_in_work(&self, alias: &str) -> Option<String> {
+        let claim = &self.marks.claim;
+        let open = and(&self.open(alias));
+        if let Some(until) = &claim.until {
+            return Some(format!("{open} and {} >= now()", column(alias, until)));
+        }
+        let since = column(alias, claim.since.as_ref()?);
+        let recent = format!("{open} and {since} >= now() - {}", interval(self.lease));
+        Some(match self.is_processing(alias) {
+            Some(processing) => format!("{recent} and {processing}"),
+            None => recent,
+        })
+    }
+
+    /// The row is marked as published. `None`: such a row is deleted, so there is none.
+    pub(super) fn is_published(&self, alias: &str) -> Option<String> {
+        match (self.marks.decides, &self.marks.status, &self.marks.flag, &self.marks.time) {
+            (Decides::Status, Some(status), ..) => {
+                let word = literal(&status.words.published);
+                Some(format!("{} = {word}", column(alias, &status.column)))
+            }
+            (Decides::Flag, _, Some(flag), _) => {
+                let column = column(alias, &flag.column);
+                Some(match flag.form {
+                    FlagForm::Boolean => column,
+                    FlagForm::Number => format!("{column} = 1"),
+                })
+            }
+            (Decides::Time, _, _, Some(time)) => {
+                Some(format!("{} is not null", column(alias, time)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The row is given up.
+    pub(super) fn is_abandoned(&self, alias: &str) -> Option<String> {
+        let word = self.marks.status.as_ref().and_then(|status| {
+            let word = status.words.abandoned.as_ref()?;
+            Some(format!("{} = {}", column(alias, &status.column), literal(word)))
+        });
+        word.or_else(|| self.is_abandoned_at(alias))
+    }
+
+    fn is_abandoned_at(&self, alias: &str) -> Option<String> {
+        let abandoned = self.marks.abandoned_at.as_ref()?;
+        let mut all = self.unmarked(alias);
+        if let Some(status) = &self.marks.status {
+            // Published by a person after it was given up.
+            let published = literal(&status.words.published);
+            all.push(format!("{} <> {published}", column(alias, &status.column)));
+        }
+        all.push(format!("{} is not null", column(alias, abandoned)));
+        Some(format!("({})", and(&all)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            marks::{Attempts, Claim, Flag, Status},
+            words::Words,
+        },
+        *,
+    };
+
+    fn nothing(decides: Decides) -> Marks {
+        Marks {
+            decides,
+            status: None,
+            flag: None,
+            time: None,
+            abandoned_at: None,
+            claim: Claim::default(),
+            available_at: None,
+            attempts: None,
+            last_error: None,
+        }
+    }
+
+    fn of(marks: &Marks) -> Conditions<'_> {
+        Conditions { marks, worker: Uuid::nil(), lease: Duration::from_secs(10) }
+    }
+
+    #[test]
+    fn a_time_alone_is_all() {
+        let marks = Marks { time: Some("published_at".into()), ..nothing(Decides::Time) };
+        assert_eq!(of(&marks).ready("t"), ["t.\"published_at\" is null"]);
+        assert_eq!(of(&marks).markable("t"), ["t.\"published_at\" is null"]);
+        assert_eq!((of(&marks).may_hold("t"), of(&marks).holds("t")), (None, None));
+    }
+
+    #[test]
+    fn a_flag_that_may_be_null_is_pending_then() {
+        let with = |form, nullable| {
+            let flag = Some(Flag { column: "p".into(), form, nullable });
+            of(&Marks { flag, ..nothing(Decides::Flag) }).open("t").join("")
+        };
+        assert_eq!(with(FlagForm::Boolean, Nullable::No), "not t.\"p\"");
+        assert_eq!(with(FlagForm::Boolean, Nullable::Yes), "(t.\"p\" is not true)");
+        assert_eq!(with(FlagForm::Number, Nullable::No), "t.\"p\" = 0");
+        assert_eq!(with(FlagForm::Number, Nullable::Yes), "(t.\"p\" = 0 or t.\"p\" is null)");
+    }
+
+    fn full() -> Marks {
+        let word = |word: &str| Some(word.to_owned());
+        let words = Words {
+            pending: vec!["PENDING".into()],
+            processing: word("PROCESSING"),
+            published: "PUBLISHED".into(),
+            failed: word("FAILED"),
+            abandoned: word("ABANDONED"),
+        };
+        Marks {
+            status: Some(Status { column: "status".into(), words }),
+            claim: Claim { until: None, since: word("processing_at"), by: None },
+            available_at: word("available_at"),
+            attempts: Some(Attempts { column: "attempts".into(), max: 9 }),
+            ..nothing(Decides::Status)
+        }
+    }
+
+    #[test]
+    fn a_status_is_pending_failed_or_taken() {
+        let marks = full();
+        let open = "t.\"status\" in ('PENDING', 'FAILED', 'PROCESSING')";
+        assert_eq!(of(&marks).open("t"), [open]);
+        assert_eq!(
+            of(&marks).ready("t")[1..],
+            [
+                "(t.\"available_at\" is null or t.\"available_at\" <= now())",
+                "(t.\"processing_at\" is null or \
+                 t.\"processing_at\" < now() - make_interval(secs => 10) or \
+                 not (t.\"status\" = 'PROCESSING'))",
+            ]
+        );
+        let may = of(&marks).may_hold("h").unwrap();
+        assert!(may.starts_with("(h.\"status\" in ('FAILED', 'ABANDONED', 'PROCESSING') or "));
+        assert!(of(&marks).holds("h").unwrap().starts_with(&may));
+        // Without a time of the next attempt, another poller's failed rows are left to it.
+        let marks = Marks { available_at: None, claim: Claim::default(), ..full() };
+        assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING')"]);
+    }
+
+    #[test]
+    fn a_lock_of_this_worker_is_none_for_it() {
+        let claim = Claim { until: Some("u".into()), since: None, by: Some("b".into()) };
+        let marks = Marks { claim, ..full() };
+        let own = format!("t.\"b\" = '{}'", Uuid::nil());
+        let free = format!("(t.\"u\" is null or t.\"u\" < now() or {own})");
+        assert_eq!(of(&marks).ready("t").last(), Some(&free));
+        assert_eq!(of(&marks).markable("t").last(), Some(&format!("(t.\"b\" is null or {own})")));
+    }
+}

@@ -1,0 +1,200 @@
+//! The connection on which tables are described, read and marked.
+
+use relay::{
+    Failure, TableName,
+    polling::{
+        Claimed, Described, FetchRequest, Fetched, More, SettleRequest, Settled, TableIndex,
+        Written,
+    },
+};
+
+use super::{
+    connection::{Answer, Connection, REQUEST_LIMIT, drive, run},
+    facts::Facts,
+    failure::{malformed, of_table},
+    fetch::FetchText,
+    holders::{Holder, holders},
+    removal::{Leaves, Removal},
+    rows,
+    settings::{SqlSettings, TableConfig},
+    settle::SettleText,
+    survey::{TableSurvey, survey},
+    table::{PolledTable, not_described},
+    transaction::BEGINS,
+};
+use crate::monitor::{Connect, SqlSession};
+
+/// The polled tables, on one connection.
+///
+/// It is opened by the first request, and again by the next one after an error and after a request
+/// whose answer was not awaited.
+pub struct Database<C> {
+    connection: Connection<C>,
+    tables: Vec<Entry>,
+    settings: SqlSettings,
+}
+
+struct Entry {
+    config: TableConfig,
+    known: Option<Known>,
+}
+
+/// A table that was described, and its statements.
+struct Known {
+    table: PolledTable,
+    fetch: FetchText,
+    settle: SettleText,
+}
+
+impl<C: Connect> Database<C> {
+    /// Opens no connection yet.
+    pub fn new(connect: C, tables: Vec<TableConfig>, settings: SqlSettings) -> Self {
+        let tables = tables.into_iter().map(|config| Entry { config, known: None });
+        Self { connection: Connection::new(connect), tables: tables.collect(), settings }
+    }
+
+    /// Reads what a table looks like, and how its rows are marked.
+    ///
+    /// # Errors
+    /// The table is missing (P028), cannot be polled (P041) or routed; the role may not read or
+    /// mark it (P002); the connection fails.
+    pub async fn describe(&mut self, table: TableIndex) -> Result<Described, Failure> {
+        let entry = self.tables.get_mut(table.0).ok_or_else(|| not_described(table.0))?;
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let facts =
+            drive(driver, REQUEST_LIMIT, Facts::read(client, &entry.config.outbox.name)).await?;
+        self.connection.keep(session);
+        let table = PolledTable::new(&entry.config, facts, &self.settings)?;
+        let described = table.described();
+        let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
+        entry.known = Some(Known { table, fetch, settle });
+        Ok(described)
+    }
+
+    /// A table that was described.
+    pub fn table(&self, table: TableIndex) -> Option<&PolledTable> {
+        Some(&self.tables.get(table.0)?.known.as_ref()?.table)
+    }
+
+    /// Reads pending rows of a table that was described.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub async fn fetch(&mut self, request: &FetchRequest) -> Result<Fetched, Failure> {
+        let known = known(&self.tables, request.table)?;
+        if request.shards.is_empty() || request.limit == 0 {
+            return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
+        }
+        let statement = (known.fetch.sql(request), known.fetch.claimed);
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let statement = (statement.0.as_str(), statement.1);
+        let read = rows::read(client, &known.table, statement, request.limit);
+        let fetched = drive(driver, REQUEST_LIMIT, read).await?;
+        self.connection.keep(session);
+        Ok(fetched)
+    }
+
+    /// Writes what became of rows, in one transaction.
+    ///
+    /// # Errors
+    /// As [`Self::describe`]. Whether it is committed is then not known.
+    pub async fn settle(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
+        let known = known(&self.tables, request.table)?;
+        let Some(settle) = known.settle.sql(&known.table, request)? else {
+            return Ok(Settled::default());
+        };
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let answers = drive(driver, REQUEST_LIMIT, async {
+            let answers = run(client, &settle.sql).await;
+            answers.map_err(|error| of_table(error, known.table.name()))
+        });
+        let answers = answers.await?;
+        self.connection.keep(session);
+        let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
+        let written = match held.and_then(|row| row.try_get(0).ok().flatten()) {
+            Some("t") => Written::Yes,
+            Some(_) | None => Written::NotOurs,
+        };
+        let published = settle.published.and_then(|place| answers.get(BEGINS + place));
+        let published = published.map_or(0, |answer| answer.count);
+        Ok(Settled { written, published: usize::try_from(published).unwrap_or(usize::MAX) })
+    }
+
+    /// Counts the rows of a table that was described, by their states.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub async fn survey(&mut self, table: TableIndex) -> Result<TableSurvey, Failure> {
+        let known = known(&self.tables, table)?;
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let found = drive(driver, REQUEST_LIMIT, survey(client, &known.table)).await?;
+        self.connection.keep(session);
+        Ok(found)
+    }
+
+    /// Deletes such rows by one statement, and returns how many.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub async fn remove(
+        &mut self,
+        table: TableIndex,
+        removal: &Removal,
+        which: Leaves,
+    ) -> Result<u64, Failure> {
+        let Some(sql) = removal.delete(which) else { return Ok(0) };
+        let answers = self.ask(table, sql).await?;
+        // The limit for locks is a statement of its own.
+        Ok(answers.get(BEGINS + 1).map_or(0, |answer| answer.count))
+    }
+
+    /// Counts such rows, up to a million.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub async fn count(
+        &mut self,
+        table: TableIndex,
+        removal: &Removal,
+        which: Leaves,
+    ) -> Result<u64, Failure> {
+        let Some(sql) = removal.count(which) else { return Ok(0) };
+        let answers = self.ask(table, sql).await?;
+        let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
+        let text = row.and_then(|row| row.try_get(0).ok().flatten());
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| malformed("counts no rows"))
+    }
+
+    async fn ask(&mut self, table: TableIndex, sql: &str) -> Result<Vec<Answer>, Failure> {
+        let known = known(&self.tables, table)?;
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let answers = drive(driver, REQUEST_LIMIT, async {
+            run(client, sql).await.map_err(|error| of_table(error, known.table.name()))
+        });
+        let answers = answers.await?;
+        self.connection.keep(session);
+        Ok(answers)
+    }
+
+    /// Reads which workers hold shards of a table.
+    ///
+    /// # Errors
+    /// The tables of leases are missing, or may not be read (P042); the connection fails.
+    pub async fn holders(&mut self, table: &TableName) -> Result<Vec<Holder>, Failure> {
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let found = drive(driver, REQUEST_LIMIT, holders(client, table)).await?;
+        self.connection.keep(session);
+        Ok(found)
+    }
+}
+
+fn known(tables: &[Entry], table: TableIndex) -> Result<&Known, Failure> {
+    let entry = tables.get(table.0).and_then(|entry| entry.known.as_ref());
+    entry.ok_or_else(|| not_described(table.0))
+}

@@ -1,0 +1,274 @@
+//! What the catalog says of a table, as plain data: read by one statement, as one JSON text.
+
+use relay::{Code, Failure, TableName};
+use serde::Deserialize;
+use tokio_postgres::{Client, types::Type};
+
+use super::{
+    connection::run,
+    failure::{malformed, missing, of_table, standby},
+    literals::literal,
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+};
+use crate::republish::{
+    sql_type::SqlType,
+    table_row::{Column, NamedType, TableRow},
+};
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Facts {
+    pub(super) oid: u32,
+    /// `server_version_num`.
+    pub(super) version: i32,
+    pub(super) role: String,
+    pub(super) encoding: String,
+    /// `standby`, `partitioned`; `usage` and `delete` are privileges; `pending_index`.
+    flags: Vec<String>,
+    pub(super) columns: Vec<ColumnFacts>,
+    /// Unique indexes, the primary key first.
+    pub(super) keys: Vec<KeyFacts>,
+    types: Vec<TypeFacts>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct ColumnFacts {
+    pub(super) name: String,
+    pub(super) oid: u32,
+    pub(super) modifier: i32,
+    /// The type, or that of a domain.
+    pub(super) base: u32,
+    /// The type as a cast names it.
+    pub(super) sql_type: String,
+    pub(super) default: Option<String>,
+    /// The words of an enum.
+    #[serde(default)]
+    pub(super) labels: Option<Vec<String>>,
+    /// The conditions on this column alone.
+    #[serde(default)]
+    pub(super) checks: Option<Vec<String>>,
+    /// `not_null`, `generated`, `identity`; `leads`: an index of all rows begins with it; `select`
+    /// and `update` are privileges.
+    pub(super) flags: Vec<String>,
+}
+
+/// A unique index, with those of its columns that are never NULL.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct KeyFacts {
+    pub(super) width: usize,
+    #[serde(default)]
+    pub(super) columns: Option<Vec<KeyColumn>>,
+}
+
+/// A column of a unique index, and its equality: behind an index of an extension's type is an
+/// operator that `search_path` does not lead to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct KeyColumn {
+    pub(super) name: String,
+    pub(super) schema: String,
+    pub(super) operator: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct TypeFacts {
+    oid: u32,
+    schema: String,
+    name: String,
+}
+
+impl Facts {
+    /// Reads the catalog.
+    ///
+    /// # Errors
+    /// The table does not exist (P028), the server is a standby (P006), the connection breaks.
+    pub(super) async fn read(client: &Client, table: &TableName) -> Result<Self, Failure> {
+        let begin = begin(Access::ReadOnly, Ways::Any);
+        let statement = format!("{begin}{}{COMMIT}", statement(table));
+        let answers = run(client, &statement).await.map_err(|error| of_table(error, table))?;
+        let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
+        let Some(row) = row else { return Err(missing(table)) };
+        let text = row.try_get(0).ok().flatten().unwrap_or_default();
+        let facts: Self = serde_json::from_str(text)
+            .map_err(|error| malformed("describes no table").caused_by(error))?;
+        if facts.is("standby") { Err(standby()) } else { Ok(facts) }
+    }
+
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&ColumnFacts> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The table as a stream shows it: without generated columns.
+    pub(super) fn row(&self, table: &TableName) -> TableRow {
+        let columns = self.columns.iter().filter(|column| !column.is("generated"));
+        TableRow {
+            oid: self.oid,
+            table: table.clone(),
+            columns: columns
+                .map(|column| Column {
+                    name: column.name.clone(),
+                    sql_type: SqlType { oid: column.oid, modifier: column.modifier },
+                    value: None,
+                })
+                .collect(),
+            types: self
+                .types
+                .iter()
+                .map(|named| NamedType {
+                    oid: named.oid,
+                    schema: named.schema.clone(),
+                    name: named.name.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl ColumnFacts {
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
+    }
+
+    /// Whether its type, or that of its domain, is one of these.
+    pub(super) fn is_of(&self, types: &[Type]) -> bool {
+        types.iter().any(|of| of.oid() == self.base)
+    }
+
+    /// Whether its values come from a sequence.
+    pub(super) fn is_sequence(&self) -> bool {
+        let default = self.default.as_deref().unwrap_or_default();
+        self.is_of(&[Type::INT8, Type::INT4, Type::INT2])
+            && (self.is("identity") || default.starts_with("nextval("))
+    }
+}
+
+/// Which server versions have what the statements use.
+pub(super) fn check_version(facts: &Facts) -> Result<(), Failure> {
+    if facts.version >= 130_000 {
+        return Ok(());
+    }
+    let what = format!("this PostgreSQL has the version {}, polling needs 13", facts.version);
+    Err(Failure::new(Code::ServerError, what))
+}
+
+fn statement(table: &TableName) -> String {
+    let (schema, name) = (literal(&table.schema), literal(&table.name));
+    format!(
+        "with recursive t as ( \
+           select c.oid, c.relkind, n.oid as schema from pg_class c \
+           join pg_namespace n on n.oid = c.relnamespace \
+           where n.nspname = {schema} and c.relname = {name} and c.relkind in ('r', 'p')), \
+         base (named, oid) as ( \
+           select distinct a.atttypid, a.atttypid from pg_attribute a join t on a.attrelid = t.oid \
+           where a.attnum > 0 and not a.attisdropped \
+           union all \
+           select base.named, y.typbasetype from base join pg_type y on y.oid = base.oid \
+           where y.typtype = 'd') \
+         select json_build_object('oid', t.oid::int8, \
+           'version', current_setting('server_version_num')::int4, \
+           'role', current_user::text, 'encoding', current_setting('server_encoding'), \
+           'flags', array_remove(array[ \
+             case when pg_is_in_recovery() then 'standby' end, \
+             case when t.relkind = 'p' then 'partitioned' end, \
+             case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
+             case when has_table_privilege(t.oid, 'delete') then 'delete' end, \
+             case when exists (select from pg_index i join pg_class x on x.oid = i.indexrelid \
+               where i.indrelid = t.oid and i.indisvalid \
+               and starts_with(x.relname::text, 'outbox_router_pending')) \
+               then 'pending_index' end], null), \
+           'columns', coalesce(({COLUMNS}), '[]'), \
+           'keys', coalesce(({KEYS}), '[]'), \
+           'types', coalesce((select json_agg(json_build_object('oid', b.named::int8, \
+               'schema', n.nspname::text, 'name', y.typname::text)) \
+             from base b join pg_type y on y.oid = b.oid and y.typtype <> 'd' \
+             join pg_namespace n on n.oid = y.typnamespace where b.named >= 10000), '[]'))::text \
+         from t"
+    )
+}
+
+const COLUMNS: &str = "\
+    select json_agg(json_build_object('name', a.attname::text, 'oid', a.atttypid::int8, \
+        'modifier', a.atttypmod, 'base', y.oid::int8, 'sql_type', format_type(a.atttypid, -1), \
+        'default', pg_get_expr(d.adbin, d.adrelid), \
+        'labels', (select json_agg(e.enumlabel::text order by e.enumsortorder) \
+          from pg_enum e where e.enumtypid = y.oid), \
+        'checks', (select json_agg(pg_get_constraintdef(k.oid)) from pg_constraint k \
+          where k.contype = 'c' and (k.conrelid = t.oid and k.conkey = array[a.attnum] \
+            or k.contypid <> 0 and k.contypid = a.atttypid)), \
+        'flags', array_remove(array[ \
+          case when a.attnotnull then 'not_null' end, \
+          case when a.attgenerated <> '' then 'generated' end, \
+          case when a.attidentity <> '' then 'identity' end, \
+          case when exists (select from pg_index i join pg_class x on x.oid = i.indexrelid \
+            join pg_am m on m.oid = x.relam where i.indrelid = t.oid and i.indisvalid \
+            and i.indpred is null and m.amname = 'btree' and i.indkey[0] = a.attnum) \
+            then 'leads' end, \
+          case when has_column_privilege(t.oid, a.attnum, 'select') then 'select' end, \
+          case when has_column_privilege(t.oid, a.attnum, 'update') then 'update' end], null)) \
+      order by a.attnum) \
+    from pg_attribute a join base b on b.named = a.atttypid \
+    join pg_type y on y.oid = b.oid and y.typtype <> 'd' \
+    left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum \
+    where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped";
+
+const KEYS: &str = "\
+    select json_agg(json_build_object('width', i.indnkeyatts, 'columns', ( \
+        select json_agg(json_build_object('name', a.attname::text, 'schema', n.nspname::text, \
+          'operator', o.oprname::text) order by u.place) \
+        from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as u (attnum, class, place) \
+        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum \
+          and a.attnotnull and a.attgenerated = '' \
+        join pg_opclass c on c.oid = u.class \
+        join pg_am w on w.oid = c.opcmethod and w.amname = 'btree' \
+        join pg_amop m on m.amopfamily = c.opcfamily and m.amopstrategy = 3 \
+          and m.amoplefttype = c.opcintype and m.amoprighttype = c.opcintype \
+        join pg_operator o on o.oid = m.amopopr \
+        join pg_namespace n on n.oid = o.oprnamespace \
+        where u.place <= i.indnkeyatts)) \
+      order by i.indisprimary desc, i.indnkeyatts, i.indexrelid) \
+    from pg_index i where i.indrelid = t.oid and i.indisunique and i.indisvalid \
+      and i.indpred is null and i.indexprs is null";
+
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+
+    /// A column that the role may read and update.
+    pub(in super::super) fn column(name: &str, of: &Type, flags: &[&str]) -> ColumnFacts {
+        let flags = flags.iter().chain(&["select", "update"]).map(|&flag| flag.to_owned());
+        ColumnFacts {
+            name: name.to_owned(),
+            oid: of.oid(),
+            modifier: -1,
+            base: of.oid(),
+            sql_type: of.name().to_owned(),
+            default: None,
+            labels: None,
+            checks: None,
+            flags: flags.collect(),
+        }
+    }
+
+    /// A table whose primary key is its first column.
+    pub(in super::super) fn table(columns: Vec<ColumnFacts>) -> Facts {
+        let key = columns.first().map(|column| KeyColumn {
+            name: column.name.clone(),
+            schema: "pg_catalog".to_owned(),
+            operator: "=".to_owned(),
+        });
+        Facts {
+            oid: 77,
+            version: 150_000,
+            role: "router".to_owned(),
+            encoding: "UTF8".to_owned(),
+            flags: vec!["usage".to_owned(), "delete".to_owned()],
+            columns,
+            keys: vec![KeyFacts { width: 1, columns: Some(key.into_iter().collect()) }],
+            types: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What an error of a statement means: whether a person has to mend something, and what to type.
+
+use relay::{Case, Code, Failure, Name, TableName};
+use tokio_postgres::error::SqlState;
+
+use crate::postgres::{ServerMessage, quote_identifier, quote_table, sql_failure};
+
+/// The table cannot be polled, and why.
+pub(super) fn unfit(table: &TableName, what: &str) -> Failure {
+    Failure::new(Code::Polling, format!("{table} cannot be polled: {what}"))
+        .naming(Name::Table, table)
+        .naming(Name::QuotedTable, quote_table(table))
+}
+
+/// There is no such table.
+pub(super) fn missing(table: &TableName) -> Failure {
+    Failure::new(Code::TableMissing, format!("table {table} does not exist"))
+        .naming(Name::Table, table)
+}
+
+/// The role may not do this to the table.
+pub(super) fn forbidden(table: &TableName, role: &str, lacks: &str, grant: &str) -> Failure {
+    let what = format!("role {role} may not {lacks} {table}: {grant}");
+    Failure::of(Case::PermissionDenied, what).naming(Name::Role, quote_identifier(role))
+}
+
+/// The server is a standby, where nothing can be marked.
+pub(super) fn standby() -> Failure {
+    let what = "this PostgreSQL is a standby server, rows are marked on the primary";
+    Failure::of(Case::Standby, what)
+}
+
+/// The failure of a statement about a polled table.
+pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failure {
+    let Some(server) = error.as_db_error() else { return sql_failure(error) };
+    let said = ServerMessage::from(server);
+    let what = format!("{table}: PostgreSQL said {said}");
+    match *server.code() {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => missing(table),
+        SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_OBJECT => {
+            Failure::new(Code::ColumnMissing, what).naming(Name::Table, table)
+        }
+        // Of the key alone a text is read as JSON here.
+        SqlState::INVALID_TEXT_REPRESENTATION | SqlState::UNTRANSLATABLE_CHARACTER => {
+            let key = "a key in outbox.columns.aggregate_id that reads a text as JSON needs JSON in \
+                       every pending row before PostgreSQL 16: name another column there, or \
+                       correct the row";
+            unfit(table, &format!("PostgreSQL said {said}; {key}"))
+        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
+        SqlState::FEATURE_NOT_SUPPORTED if said.message.contains("during recovery") => standby(),
+        // It passes when the other transaction ends.
+        SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::QUERY_CANCELED
+        | SqlState::T_R_DEADLOCK_DETECTED => Failure::new(Code::ServerUnreachable, what),
+        _ => with_message(sql_failure(error), what),
+    }
+}
+
+/// The failure of a statement about the tables by which workers share their work.
+pub(super) fn of_lease(error: tokio_postgres::Error) -> Failure {
+    let Some(server) = error.as_db_error() else { return sql_failure(error) };
+    let what = format!(
+        "outbox_router.lease and outbox_router.worker: PostgreSQL said {}",
+        ServerMessage::from(server)
+    );
+    match *server.code() {
+        SqlState::UNDEFINED_TABLE
+        | SqlState::INVALID_SCHEMA_NAME
+        | SqlState::INSUFFICIENT_PRIVILEGE
+        // Made by hand, or by another version.
+        | SqlState::UNDEFINED_COLUMN
+        | SqlState::DATATYPE_MISMATCH
+        | SqlState::UNDEFINED_FUNCTION
+        | SqlState::INVALID_COLUMN_REFERENCE
+        | SqlState::NOT_NULL_VIOLATION
+        | SqlState::WRONG_OBJECT_TYPE => Failure::new(Code::LeaseTable, what),
+        SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
+        SqlState::FEATURE_NOT_SUPPORTED if what.contains("during recovery") => standby(),
+        // Two workers made the same shards at once, and one of them comes again.
+        SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED => {
+            Failure::new(Code::ServerUnreachable, what)
+        }
+        _ => with_message(sql_failure(error), what),
+    }
+}
+
+fn with_message(mut failure: Failure, what: String) -> Failure {
+    failure.message = what;
+    failure
+}
+
+/// An answer that no server gives.
+pub(super) fn malformed(what: &str) -> Failure {
+    Failure::new(Code::Protocol, format!("the answer to a statement of the polling source {what}"))
+}

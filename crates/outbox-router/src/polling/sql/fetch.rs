@@ -1,0 +1,247 @@
+//! The statement that reads pending rows, and takes them where the table has columns for that.
+//!
+//! Where rows are taken, a row that another transaction has locked is left out, and with it the
+//! later rows of its key: they must not pass it.
+
+use std::fmt::Write as _;
+
+use relay::polling::{Claimed, FetchRequest, RowKey, ShardSet};
+
+use super::{
+    conditions::{and, interval},
+    key::never_null,
+    literals::{list, literal},
+    order::suffix,
+    settings::RowScope,
+    size::size,
+    table::PolledTable,
+    transaction::{Access, COMMIT, Ways, begin},
+};
+use crate::postgres::quote_identifier;
+
+/// The statement of a table, but for what differs between two requests.
+#[derive(Debug, Clone)]
+pub(super) struct FetchText {
+    /// Up to the conditions of the request.
+    head: String,
+    /// Up to the limit.
+    order: String,
+    tail: String,
+    key: String,
+    shard: String,
+    pub(super) claimed: Claimed,
+}
+
+impl FetchText {
+    pub(super) fn of(table: &PolledTable) -> Self {
+        let claimed = if table.marks.claim.is_made() { Claimed::Yes } else { Claimed::No };
+        let (select, tail) = match claimed {
+            Claimed::Yes => claiming(table),
+            Claimed::No => reading(table),
+        };
+        let ways = if table.facts.is("pending_index") { Ways::Indexes } else { Ways::Any };
+        let mut conditions = table.conditions().ready("t");
+        conditions.extend(table.filter.as_ref().map(|filter| filter.sql("t")));
+        match table.settings.scope {
+            RowScope::All => {}
+            RowScope::Switched => conditions.push(table.is_switched("t")),
+        }
+        if let Some(holds) = table.holds("h") {
+            conditions.push(format!(
+                "{} not in (select {} from {} h where {holds})",
+                table.key.never_null("t"),
+                table.key.never_null("h"),
+                table.quoted()
+            ));
+        }
+        Self {
+            head: format!(
+                "{}{select} from {} t where {}",
+                begin(Access::ReadWrite, ways),
+                table.quoted(),
+                and(&conditions)
+            ),
+            order: format!(" order by {} limit ", table.order_by()),
+            tail: tail + COMMIT,
+            key: table.key.never_null("t"),
+            shard: table.key.shard("t"),
+            claimed,
+        }
+    }
+
+    /// The statements of a request.
+    pub(super) fn sql(&self, request: &FetchRequest) -> String {
+        let Self { head, order, tail, key, shard, .. } = self;
+        let mut sql = String::with_capacity(head.len() + order.len() + tail.len() + 300);
+        sql.push_str(head);
+        if request.shards != ShardSet::ALL {
+            let shards: Vec<String> = request.shards.iter().map(|it| it.to_string()).collect();
+            // Writing into a String cannot fail.
+            write!(sql, " and ({shard}) in ({})", shards.join(", ")).unwrap_or_default();
+        }
+        if !request.passed_over.is_empty() {
+            let keys = request.passed_over.iter().map(RowKey::as_deref).map(never_null);
+            let keys: Vec<String> = keys.map(|key| format!("({})", literal(&key))).collect();
+            write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
+        }
+        write!(sql, "{order}{}{tail}", request.limit).unwrap_or_default();
+        sql
+    }
+}
+
+/// The columns of the row, then its key, its attempts, its time.
+fn row_columns(table: &PolledTable) -> String {
+    let mut all = String::new();
+    for (place, column) in table.row.columns.iter().enumerate() {
+        write!(all, "t.{} as c{place}, ", quote_identifier(&column.name)).unwrap_or_default();
+    }
+    let attempts = table.marks.attempts.as_ref().map_or_else(
+        || "0".to_owned(),
+        |attempts| format!("coalesce(t.{}, 0)", quote_identifier(&attempts.column)),
+    );
+    write!(all, "{} as k, {attempts} as a, {} as w", table.key.sql("t"), table.written_at)
+        .unwrap_or_default();
+    all
+}
+
+/// The names of those columns.
+fn row_names(table: &PolledTable) -> String {
+    let columns = (0..table.row.columns.len()).map(|place| format!("c{place}, "));
+    columns.collect::<String>() + "k, a, w"
+}
+
+/// The columns of the order under other names, and the order by those names.
+fn order_columns(table: &PolledTable) -> (String, String) {
+    let names = table.order.iter().enumerate();
+    let columns = names
+        .clone()
+        .map(|(place, column)| format!("t.{} as o{place}", quote_identifier(&column.name)));
+    let order = names.map(|(place, column)| format!("o{place}{}", suffix(column)));
+    (columns.collect::<Vec<_>>().join(", "), order.collect::<Vec<_>>().join(", "))
+}
+
+/// What stands before FROM, and behind the limit, where rows are only read.
+fn reading(table: &PolledTable) -> (String, String) {
+    let (names, (columns, order)) = (row_names(table), order_columns(table));
+    let select = format!(
+        "select {names}, r from (\
+           select i.*, sum(i.s) over (order by {order} rows unbounded preceding) as r from (\
+             select {}, {columns}, {} as s",
+        row_columns(table),
+        size(&table.facts)
+    );
+    let tail = format!(") i) o where o.r - o.s < {} order by {order}", table.settings.keep_bytes);
+    (select, tail)
+}
+
+/// What stands before FROM, and behind the limit, where rows are taken.
+///
+/// `picked`: which rows, and how many bytes up to each. `locked`: those of them that fit into
+/// memory, locked. `blocked`: the first of each key that somebody else has locked.
+fn claiming(table: &PolledTable) -> (String, String) {
+    let (columns, order) = order_columns(table);
+    let identity = table.identity.iter().enumerate();
+    let identity =
+        identity.map(|(index, column)| format!("t.{} as p{index}", quote_identifier(&column.name)));
+    let select = format!(
+        "with picked as materialized (\
+           select i.*, row_number() over (order by {order}) as n, \
+             sum(i.s) over (order by {order} rows unbounded preceding) as r from (\
+             select {}, {columns}, {} as g, {} as s",
+        identity.collect::<Vec<_>>().join(", "),
+        table.key.never_null("t"),
+        size(&table.facts),
+    );
+    let (bytes, quoted) = (table.settings.keep_bytes, table.quoted());
+    let picked = table.same_row("p", |index| format!("p{index}"));
+    let taken = table.same_row("p", |index| {
+        let place = table.identity.get(index).map_or(0, |column| column.place);
+        format!("c{place}")
+    });
+    let tail = format!(
+        ") i), \
+         locked as materialized (select p.n, p.g, {} from picked p join {quoted} t on {picked} \
+           where p.r - p.s < {bytes} and {} for update of t skip locked), \
+         blocked as materialized (select p.g, min(p.n) as n from picked p \
+           where p.r - p.s < {bytes} and p.n not in (select n from locked) group by p.g), \
+         taken as materialized (select l.* from locked l \
+           where not exists (select from blocked b where b.g = l.g and b.n < l.n)), \
+         claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
+         select {}, (select max(r) from picked), (select count(*) from picked) \
+         from claimed order by n",
+        row_columns(table),
+        and(&table.conditions().ready("t")),
+        claim(table),
+        row_names(table)
+    );
+    (select, tail)
+}
+
+/// What a claim writes.
+fn claim(table: &PolledTable) -> String {
+    let claim = &table.marks.claim;
+    let mut set = Vec::new();
+    if let Some(status) = &table.marks.status
+        && let Some(word) = &status.words.processing
+    {
+        set.push((&status.column, literal(word)));
+    }
+    if let Some(until) = &claim.until {
+        set.push((until, format!("now() + {}", interval(table.settings.lease))));
+    }
+    set.extend(claim.since.as_ref().map(|since| (since, "now()".to_owned())));
+    set.extend(
+        claim.by.as_ref().map(|by| (by, list([table.settings.worker.to_string().as_str()]))),
+    );
+    let set = set.iter().map(|(name, value)| format!("{} = {value}", quote_identifier(name)));
+    set.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::polling::TableIndex;
+
+    use super::{super::table::samples, *};
+
+    fn request(shards: ShardSet, passed_over: Vec<RowKey>) -> FetchRequest {
+        FetchRequest { table: TableIndex(0), shards, limit: 25, passed_over }
+    }
+
+    const KEY: &str = "coalesce('k' || (t.\"aggregate_id\"::text) collate \"C\", 'n')";
+
+    #[test]
+    fn rows_of_a_mark_alone_are_only_read() {
+        let text = FetchText::of(&samples::table(samples::time()));
+        assert_eq!(text.claimed, Claimed::No);
+        let sql = text.sql(&request(ShardSet::ALL, Vec::new()));
+        assert!(sql.contains(
+            " from \"public\".\"outbox\" t where t.\"published_at\" is null \
+             order by t.\"created_at\", t.\"id\" limit 25) i) o where o.r - o.s < 1000 \
+             order by o0, o1; commit"
+        ));
+        assert!(!sql.contains("update") && !sql.contains("sha256") && !sql.contains("values"));
+    }
+
+    #[test]
+    fn a_part_of_the_keys_is_read() {
+        let text = FetchText::of(&samples::table(samples::time()));
+        let shards = [3, 9].into_iter().collect();
+        let sql = text.sql(&request(shards, vec![None, Some("it's".into())]));
+        assert!(sql.contains(&format!("and {KEY} not in (values ('n'), ('kit''s')) order by")));
+        assert!(sql.contains("'UTF8')), 0) & 63) in (3, 9)"), "{sql}");
+    }
+
+    #[test]
+    fn rows_with_a_state_are_taken_and_those_behind_waiting_ones_left() {
+        let text = FetchText::of(&samples::table(samples::states()));
+        assert_eq!(text.claimed, Claimed::Yes);
+        let sql = text.sql(&request(ShardSet::ALL, Vec::new()));
+        assert!(sql.contains("for update of t skip locked"));
+        assert!(sql.contains(
+            "update \"public\".\"outbox\" t set \"status\" = 'PROCESSING', \
+             \"locked_until\" = now() + make_interval(secs => 10), \
+             \"locked_by\" = '00000000-0000-0000-0000-000000000000' from taken p"
+        ));
+        assert!(sql.contains(&format!("and {KEY} not in (select coalesce('k' || (h.")));
+    }
+}

@@ -1,0 +1,96 @@
+//! `outbox.where` in SQL: the rows that the core would take, by the text that a stream shows of the
+//! column.
+
+use relay::{Failure, FilterKind, RowFilter, TableName};
+use tokio_postgres::types::Type;
+
+use super::{facts::Facts, failure::unfit, literals::list};
+use crate::postgres::quote_identifier;
+
+/// Types whose cast to text gives what the server shows of a value. Others are written by their
+/// output function: a boolean is `t` there, and as a text `true`.
+const SHOWN_BY_CAST: [Type; 10] = [
+    Type::TEXT,
+    Type::VARCHAR,
+    Type::UUID,
+    Type::INT2,
+    Type::INT4,
+    Type::INT8,
+    Type::NUMERIC,
+    Type::JSON,
+    Type::JSONB,
+    Type::BYTEA,
+];
+
+/// The condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Filter {
+    rule: RowFilter,
+    shown: Shown,
+}
+
+/// What gives the text of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    ByCast,
+    ByOutput,
+}
+
+impl Filter {
+    /// # Errors
+    /// The table has no such column (P041).
+    pub(super) fn of(table: &TableName, facts: &Facts, rule: &RowFilter) -> Result<Self, Failure> {
+        let column = facts.column(&rule.column).ok_or_else(|| {
+            unfit(table, &format!("outbox.where names a column {} that it has not", rule.column))
+        })?;
+        let by_cast = column.is_of(&SHOWN_BY_CAST) || column.labels.is_some();
+        let shown = if by_cast { Shown::ByCast } else { Shown::ByOutput };
+        Ok(Self { rule: rule.clone(), shown })
+    }
+
+    /// Of a row that the statement calls `alias`.
+    pub(super) fn sql(&self, alias: &str) -> String {
+        let name = format!("{alias}.{}", quote_identifier(&self.rule.column));
+        let text = match self.shown {
+            Shown::ByCast => format!("{name}::text"),
+            Shown::ByOutput => {
+                format!("case when {name} is not null then format('%s', {name}) end")
+            }
+        };
+        let values = list(self.rule.values.iter().map(String::as_str));
+        // As for the core, NULL is in no list, and in none of the others.
+        match (self.rule.kind, self.rule.values.is_empty()) {
+            (FilterKind::In, true) => "false".to_owned(),
+            (FilterKind::In, false) => format!("({text}) collate \"C\" in ({values})"),
+            (FilterKind::NotIn, true) => format!("({text}) is not null"),
+            (FilterKind::NotIn, false) => format!("({text}) collate \"C\" not in ({values})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::facts::samples, *};
+
+    #[test]
+    fn null_is_in_neither_list() {
+        let facts = samples::table(vec![
+            samples::column("kind", &Type::TEXT, &[]),
+            samples::column("flag", &Type::BOOL, &[]),
+        ]);
+        let table = TableName { schema: "public".into(), name: "outbox".into() };
+        let of = |column: &str, kind, values: &[&str]| {
+            let values = values.iter().map(|&value| value.to_owned()).collect();
+            let rule = RowFilter { column: column.into(), values, kind };
+            Filter::of(&table, &facts, &rule).map(|filter| filter.sql("t"))
+        };
+        let kind = "(t.\"kind\"::text) collate \"C\"";
+        let is = |kind, values| of("kind", kind, values).unwrap();
+        assert_eq!(is(FilterKind::In, &["a", "b'"]), format!("{kind} in ('a', 'b''')"));
+        assert_eq!(is(FilterKind::NotIn, &["a"]), format!("{kind} not in ('a')"));
+        assert_eq!(is(FilterKind::In, &[]), "false");
+        assert_eq!(is(FilterKind::NotIn, &[]), "(t.\"kind\"::text) is not null");
+        assert!(of("flag", FilterKind::In, &["t"]).unwrap().contains("format('%s', t.\"flag\")"));
+        assert!(of("other", FilterKind::In, &["t"]).is_err());
+    }
+}

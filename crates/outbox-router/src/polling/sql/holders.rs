@@ -1,0 +1,57 @@
+//! Which workers hold shards of a table, for people: this decides nothing.
+
+use relay::{Failure, TableName};
+use tokio_postgres::Client;
+
+use super::{
+    connection::run,
+    failure::of_lease,
+    literals::literal,
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+};
+use crate::postgres::{quote_table, sql_failure};
+
+/// A worker that holds shards of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holder {
+    /// Which one: another at each start of a process.
+    pub worker: String,
+    /// `name` of its configuration; empty where it is not known.
+    pub name: String,
+    /// How many shards it holds.
+    pub shards: u32,
+    /// For how many seconds its lease lasts; less than zero: it ended so long ago.
+    pub lasts_seconds: f64,
+}
+
+/// Reads who holds shards of a table, the one with the most first.
+///
+/// # Errors
+/// The tables of leases are missing, or may not be read (P042); the connection breaks.
+pub(super) async fn holders(client: &Client, table: &TableName) -> Result<Vec<Holder>, Failure> {
+    let answers = run(client, &statement(table)).await.map_err(of_lease)?;
+    let rows = answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows);
+    let holder = |row: &tokio_postgres::SimpleQueryRow| {
+        let text = |place| row.try_get(place).map_err(sql_failure);
+        Ok(Holder {
+            worker: text(0)?.unwrap_or_default().to_owned(),
+            name: text(1)?.unwrap_or_default().to_owned(),
+            shards: text(2)?.and_then(|shards| shards.parse().ok()).unwrap_or(0),
+            lasts_seconds: text(3)?.and_then(|seconds| seconds.parse().ok()).unwrap_or(0.0),
+        })
+    };
+    rows.map(holder).collect()
+}
+
+fn statement(table: &TableName) -> String {
+    format!(
+        "{}select l.holder, coalesce(max(w.name), ''), count(*), \
+         extract(epoch from max(l.expires_at) - clock_timestamp()) \
+         from outbox_router.lease l \
+         left join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
+         where l.relation = to_regclass({}) and l.holder is not null \
+         group by l.holder order by count(*) desc, l.holder{COMMIT}",
+        begin(Access::ReadOnly, Ways::Any),
+        literal(&quote_table(table)),
+    )
+}

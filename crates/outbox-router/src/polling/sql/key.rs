@@ -1,0 +1,232 @@
+//! The key of a row in SQL: what stands for the record's key, as the text by which rows belong
+//! together.
+//!
+//! It is not the record's key. Two rows with one record key have one key here, which is all that
+//! the order needs; the reverse is not always true, because SQL writes some values in another way.
+
+use relay::{Failure, JsonPointer, TableName, Template, TemplatePart};
+use tokio_postgres::types::Type;
+
+use super::{
+    facts::{ColumnFacts, Facts},
+    failure::unfit,
+    literals::{array, literal},
+};
+use crate::postgres::quote_identifier;
+
+/// The key of a row, as an expression of its columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// The first that is not NULL.
+    First(Vec<Value>),
+}
+
+/// A column, or a value within it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Value {
+    column: String,
+    within: Option<Within>,
+}
+
+/// A value within a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Within {
+    /// Its path, as a literal.
+    path: String,
+    form: JsonForm,
+}
+
+/// How a column holds JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JsonForm {
+    Json,
+    /// A text that is JSON in every row, or an error.
+    Text,
+    /// A text that need not be JSON, where the server can tell.
+    AnyText,
+}
+
+/// The first version with `pg_input_is_valid`.
+const TELLS_JSON: i32 = 160_000;
+
+impl Key {
+    /// Of a column's name, or a template, as the mapping of the table has it.
+    ///
+    /// # Errors
+    /// SQL has no expression for it.
+    pub(super) fn of(table: &TableName, facts: &Facts, source: &str) -> Result<Self, Failure> {
+        if !Template::is_one(source) {
+            let column = facts.column(source).map(|column| column.name.clone());
+            let column = column.ok_or_else(|| unfit(table, &format!("no column {source}")))?;
+            return Ok(Self { parts: vec![Part::First(vec![Value { column, within: None }])] });
+        }
+        let template = Template::parse(source)
+            .map_err(|error| unfit(table, &format!("the key {source}: {error}")))?;
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => Ok(Part::Text(text.clone())),
+            TemplatePart::Placeholder(alternatives) => {
+                let found = alternatives.iter().filter_map(|alternative| {
+                    let column = facts.column(&alternative.column)?;
+                    Some(value(table, facts.version, column, alternative.pointer.as_ref()))
+                });
+                Ok(Part::First(found.collect::<Result<_, Failure>>()?))
+            }
+        };
+        Ok(Self { parts: template.parts().iter().map(part).collect::<Result<_, Failure>>()? })
+    }
+
+    /// The key, of a row that the statement calls `alias`. Equal keys are equal bytes, whatever the
+    /// column's collation holds for equal.
+    pub(super) fn sql(&self, alias: &str) -> String {
+        let parts: Vec<String> = self.parts.iter().map(|part| part.sql(alias)).collect();
+        let all = if parts.is_empty() { "''::text".to_owned() } else { parts.join(" || ") };
+        format!("({all}) collate \"C\"")
+    }
+
+    /// The key as a text that is never NULL.
+    pub(super) fn never_null(&self, alias: &str) -> String {
+        format!("coalesce('k' || {}, 'n')", self.sql(alias))
+    }
+
+    /// The shard of a row's key.
+    pub(super) fn shard(&self, alias: &str) -> String {
+        let key = self.sql(alias);
+        format!("get_byte(sha256(convert_to(coalesce({key}, ''), 'UTF8')), 0) & 63")
+    }
+}
+
+/// A key as [`Key::never_null`] has it.
+pub(super) fn never_null(key: Option<&str>) -> String {
+    key.map_or_else(|| "n".to_owned(), |key| format!("k{key}"))
+}
+
+impl Part {
+    fn sql(&self, alias: &str) -> String {
+        match self {
+            Self::Text(text) => format!("{}::text", literal(text)),
+            Self::First(values) => match values.as_slice() {
+                [one] => one.sql(alias),
+                several => {
+                    let several: Vec<String> =
+                        several.iter().map(|value| value.sql(alias)).collect();
+                    format!("coalesce({})", several.join(", "))
+                }
+            },
+        }
+    }
+}
+
+impl Value {
+    fn sql(&self, alias: &str) -> String {
+        let column = format!("{alias}.{}", quote_identifier(&self.column));
+        let Some(Within { path, form }) = &self.within else { return format!("{column}::text") };
+        match form {
+            JsonForm::Json => format!("({column} #>> {path}::text[])"),
+            JsonForm::Text => format!("({column}::text::json #>> {path}::text[])"),
+            JsonForm::AnyText => format!(
+                "(case when pg_input_is_valid({column}::text, 'json') \
+                 then {column}::text::json #>> {path}::text[] end)"
+            ),
+        }
+    }
+}
+
+fn value(
+    table: &TableName,
+    version: i32,
+    column: &ColumnFacts,
+    pointer: Option<&JsonPointer>,
+) -> Result<Value, Failure> {
+    let name = column.name.clone();
+    let Some(pointer) = pointer else { return Ok(Value { column: name, within: None }) };
+    let form = if column.is_of(&[Type::JSON, Type::JSONB]) {
+        JsonForm::Json
+    } else if !column.is_of(&[Type::TEXT, Type::VARCHAR]) {
+        let what = format!(
+            "its key reads column {name} as JSON, whose type is {}: it must be json, jsonb or text",
+            column.sql_type
+        );
+        return Err(unfit(table, &what));
+    } else if version >= TELLS_JSON {
+        JsonForm::AnyText
+    } else {
+        JsonForm::Text
+    };
+    let tokens: Vec<&str> = pointer.tokens().collect();
+    if let Some(token) = tokens.iter().find(|token| is_other_index(token)) {
+        let what = format!(
+            "its key names {token} within column {name}, which SQL takes for another place of an \
+             array"
+        );
+        return Err(unfit(table, &what));
+    }
+    Ok(Value { column: name, within: Some(Within { path: array(tokens), form }) })
+}
+
+/// Whether SQL takes a name for an index that JSON Pointer has not: `01`, `-1`, ` 1`.
+fn is_other_index(token: &str) -> bool {
+    token.trim().parse::<i64>().is_ok_and(|index| index < 0 || index.to_string() != token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::facts::samples, *};
+
+    fn facts() -> Facts {
+        samples::table(vec![
+            samples::column("id", &Type::UUID, &[]),
+            samples::column("it's \"k\"", &Type::BYTEA, &[]),
+            samples::column("doc", &Type::JSONB, &[]),
+            samples::column("headers", &Type::TEXT, &[]),
+        ])
+    }
+
+    fn sql_of(facts: &Facts, source: &str) -> Result<String, Failure> {
+        let table = TableName { schema: "public".into(), name: "outbox".into() };
+        Key::of(&table, facts, source).map(|key| key.sql("t"))
+    }
+
+    #[test]
+    fn a_column_is_its_text() {
+        let sql = sql_of(&facts(), "it's \"k\"").unwrap();
+        assert_eq!(sql, r#"(t."it's ""k"""::text) collate "C""#);
+        assert!(sql_of(&facts(), "other").is_err());
+    }
+
+    #[test]
+    fn a_template_is_an_expression_of_the_columns_that_the_table_has() {
+        let sql = |source| sql_of(&facts(), source).unwrap();
+        assert_eq!(
+            sql("a'${other|id}-${doc#/a~1b/0|id}"),
+            "('a'''::text || t.\"id\"::text || '-'::text || \
+             coalesce((t.\"doc\" #>> '{\"a/b\",\"0\"}'::text[]), t.\"id\"::text)) collate \"C\""
+        );
+        assert_eq!(
+            sql("${headers#/k}"),
+            "((t.\"headers\"::text::json #>> '{\"k\"}'::text[])) collate \"C\""
+        );
+        let mut newer = facts();
+        newer.version = 160_000;
+        assert!(sql_of(&newer, "${headers#/k}").unwrap().contains("pg_input_is_valid"));
+    }
+
+    #[test]
+    fn what_sql_means_in_another_way_is_refused() {
+        for source in ["${id#/a}", "${doc#/01}", "${doc#/-1}", "${doc#/a/ 1}", "${doc#/+1}"] {
+            let failure = sql_of(&facts(), source).unwrap_err();
+            assert_eq!(failure.code, relay::Code::Polling, "{source}");
+        }
+        assert!(sql_of(&facts(), "${doc#/a1/1}").is_ok());
+    }
+
+    #[test]
+    fn null_is_no_text_that_a_key_can_have() {
+        assert_eq!((never_null(None), never_null(Some("n"))), ("n".to_owned(), "kn".to_owned()));
+    }
+}

@@ -1,0 +1,250 @@
+//! Who works at which keys: the shards of each table, in `outbox_router.lease`, and the workers
+//! that share it, in `outbox_router.worker`. All times are those of the server.
+
+use std::time::Duration;
+
+use relay::{
+    Failure, TableName,
+    polling::{LeaseRequest, Leases, SHARDS, ShardSet, Share},
+};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{
+    conditions::interval,
+    connection::{Answer, Connection, drive, run},
+    failure::{malformed, missing, of_lease},
+    fence::is_still,
+    literals::literal,
+    oids::oids,
+    switch,
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+};
+use crate::monitor::{Connect, SqlSession};
+
+/// For how long a worker that is not heard of is remembered.
+const REMEMBERED: Duration = Duration::from_secs(3_600);
+
+/// The leases of one worker, on a connection of their own: they are renewed while rows are read.
+pub struct LeaseTable<C> {
+    connection: Connection<C>,
+    tables: Vec<TableName>,
+    worker: Worker,
+}
+
+/// This worker.
+struct Worker {
+    id: Uuid,
+    name: String,
+    lease: Duration,
+    /// How many requests it has made. The server carries out none after a later one: what was
+    /// given up, since no answer came, may still be under way.
+    requests: u64,
+}
+
+impl<C: Connect> LeaseTable<C> {
+    /// Opens no connection yet.
+    pub const fn new(
+        connect: C,
+        tables: Vec<TableName>,
+        worker: Uuid,
+        name: String,
+        lease: Duration,
+    ) -> Self {
+        let worker = Worker { id: worker, name, lease, requests: 0 };
+        Self { connection: Connection::new(connect), tables, worker }
+    }
+
+    /// Renews what this worker holds, takes what is free, and gives back what is more than wanted;
+    /// or gives back everything. After an error what is held may be less than before, and not more.
+    ///
+    /// # Errors
+    /// The tables are missing, or may not be used (P042); a polled table is missing (P028); the
+    /// connection fails.
+    pub async fn answer(&mut self, request: &LeaseRequest) -> Result<Leases, Failure> {
+        self.worker.requests += 1;
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        // An answer that comes later than this is of no use.
+        let limit = self.worker.lease.max(Duration::from_secs(1));
+        let answer = answer(client, &self.tables, &self.worker, request);
+        let leases = drive(driver, limit, answer).await?;
+        self.connection.keep(session);
+        Ok(leases)
+    }
+}
+
+async fn answer(
+    client: &Client,
+    tables: &[TableName],
+    worker: &Worker,
+    request: &LeaseRequest,
+) -> Result<Leases, Failure> {
+    let oids = oids(client, tables).await?;
+    let held = Vec::with_capacity(tables.len());
+    let mut leases = Leases { held, workers: 0, share: Share::Equal };
+    for (place, table) in tables.iter().enumerate() {
+        let oid = oids.get(table);
+        let Granted { held, workers, share } = match (request, oid) {
+            (LeaseRequest::Hold { wanted }, Some(oid)) => {
+                let wanted = wanted.get(place).copied().unwrap_or(0).min(SHARDS);
+                hold(client, (table, *oid), worker, wanted).await?
+            }
+            (LeaseRequest::Hold { .. }, None) => return Err(missing(table)),
+            (LeaseRequest::Release, Some(oid)) => release(client, *oid, worker).await?,
+            // Nobody can hold a shard of what is gone.
+            (LeaseRequest::Release, None) => Granted::nothing(0),
+        };
+        if share == Share::None {
+            leases.share = Share::None;
+        }
+        leases.held.push(held);
+        leases.workers = leases.workers.max(workers);
+    }
+    Ok(leases)
+}
+
+/// What a worker is granted of one table.
+struct Granted {
+    held: ShardSet,
+    workers: u32,
+    share: Share,
+}
+
+impl Granted {
+    const fn nothing(workers: u32) -> Self {
+        Self { held: ShardSet::NONE, workers, share: Share::Equal }
+    }
+}
+
+async fn hold(
+    client: &Client,
+    (table, oid): (&TableName, u32),
+    worker: &Worker,
+    wanted: u32,
+) -> Result<Granted, Failure> {
+    let answers = run(client, &hold_sql(oid, worker, wanted)).await.map_err(of_lease)?;
+    let answer = |place: usize| answers.get(BEGINS + place);
+    let closed = answer(0).and_then(|answer| answer.rows.first());
+    let closed = closed.map(|row| switch::closed(row, table, worker.id)).transpose()?;
+    let rows = answer(4).into_iter().flat_map(|answer| &answer.rows);
+    let shard = |row: &tokio_postgres::SimpleQueryRow| {
+        let shard = row.try_get(0).ok().flatten()?;
+        shard.parse::<u32>().ok()
+    };
+    let held: ShardSet = rows.filter_map(shard).collect();
+    let workers = workers(answer(5))?;
+    Ok(match closed {
+        None => Granted { held, workers, share: Share::Equal },
+        // Nobody else may take what this worker does not.
+        Some(switch::Closed::ByThisWorker) => Granted { held, workers: 1, share: Share::Equal },
+        Some(switch::Closed::ByAnother) => Granted { held, workers, share: Share::None },
+    })
+}
+
+async fn release(client: &Client, oid: u32, worker: &Worker) -> Result<Granted, Failure> {
+    let answers = run(client, &release_sql(oid, worker)).await.map_err(of_lease)?;
+    Ok(Granted::nothing(workers(answers.get(BEGINS + 2))?))
+}
+
+fn workers(answer: Option<&Answer>) -> Result<u32, Failure> {
+    let row = answer.and_then(|answer| answer.rows.first());
+    let count = row.and_then(|row| row.try_get(0).ok().flatten());
+    let count = count.and_then(|count| count.parse().ok());
+    count.ok_or_else(|| malformed("does not count the workers"))
+}
+
+fn count_workers(oid: u32) -> String {
+    format!(
+        "select count(*) from outbox_router.worker where relation = {oid} and seen_until > now()"
+    )
+}
+
+/// Notes this worker, and that it makes this request; the row is locked until the end. `until` says
+/// for how long it counts as a worker.
+fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
+    let Worker { id, name, requests, .. } = worker;
+    let name = literal(name);
+    format!(
+        "insert into outbox_router.worker as w (relation, holder, name, seen_until, request) \
+           values ({oid}, '{id}', {name}, {until}, {requests}) on conflict (relation, holder) \
+           do update set name = excluded.name, seen_until = excluded.seen_until, \
+             request = excluded.request where w.request < excluded.request"
+    )
+}
+
+/// The condition that this worker has made no later request.
+fn is_latest(oid: u32, worker: &Worker) -> String {
+    let Worker { id, requests, .. } = worker;
+    format!(
+        "exists (select from outbox_router.worker where relation = {oid} and holder = '{id}' \
+           and request = {requests})"
+    )
+}
+
+/// Gives back all shards. The worker stays noted for a while, and with it the number of the
+/// request, which an earlier one must find.
+fn release_sql(oid: u32, worker: &Worker) -> String {
+    format!(
+        "{}{}; \
+         update outbox_router.lease set holder = null, expires_at = null \
+           where relation = {oid} and holder = '{}' and {}; \
+         {}{COMMIT}",
+        begin(Access::ReadWrite, Ways::Any),
+        note_sql(oid, worker, "now()"),
+        worker.id,
+        is_latest(oid, worker),
+        count_workers(oid)
+    )
+}
+
+/// Makes the shards of a table that is new, notes this worker, forgets those that are long gone,
+/// and renews, takes and gives back shards.
+///
+/// `mine` and `free` lock what they find and leave out what another worker has locked, so that
+/// nobody waits, and nobody gets what another is about to get. A lease of one's own that has ended
+/// is renewed: nobody else has had it in between.
+///
+/// Nothing is renewed, taken or given back after a later request of this worker.
+///
+/// While the table is handed over, nobody takes anything but who hands it over. Reading that comes
+/// first, and locks the table that says so until the end: so whoever says it waits for everybody
+/// who has not read it.
+fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
+    let Worker { id, lease, .. } = worker;
+    let until = format!("now() + {}", interval(*lease));
+    let (last, state) = (SHARDS - 1, switch::state_sql(oid));
+    let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
+    format!(
+        "{}{state}; insert into outbox_router.lease (relation, shard) \
+           select {oid}, s from generate_series(0, {last}) s \
+           where (select count(*) from outbox_router.lease where relation = {oid}) < {SHARDS} \
+           on conflict do nothing; \
+         {}; \
+         delete from outbox_router.worker where (relation, holder) in ( \
+           select relation, holder from outbox_router.worker where relation = {oid} \
+             and seen_until < now() - {} for update skip locked); \
+         with mine as materialized ( \
+             select shard, row_number() over () as n from ( \
+               select shard from outbox_router.lease where relation = {oid} and holder = '{id}' \
+                 and {is_latest} order by shard for update skip locked) m), \
+           free as materialized ( \
+             select shard from outbox_router.lease \
+             where relation = {oid} and holder is distinct from '{id}' and {is_latest} \
+               and (holder is null or ((expires_at is null or expires_at < now()) and {})) \
+             order by shard limit case when {closed} then 0 \
+               else greatest({wanted} - (select count(*) from mine), 0) end \
+             for update skip locked), \
+           given as (update outbox_router.lease l set holder = null, expires_at = null \
+             from mine where l.relation = {oid} and l.shard = mine.shard and mine.n > {wanted}) \
+         update outbox_router.lease l set holder = '{id}', expires_at = {until} \
+           from (select shard from mine where n <= {wanted} union all select shard from free) k \
+           where l.relation = {oid} and l.shard = k.shard returning l.shard; \
+         {}{COMMIT}",
+        begin(Access::ReadWrite, Ways::Any),
+        note_sql(oid, worker, &until),
+        interval(REMEMBERED),
+        is_still(oid, "holder"),
+        count_workers(oid)
+    )
+}

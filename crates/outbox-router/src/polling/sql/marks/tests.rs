@@ -1,0 +1,150 @@
+use super::{super::facts::samples, *};
+
+fn columns(list: &[(&str, Type, &[&str])]) -> Facts {
+    let id = samples::column("id", &Type::UUID, &["not_null"]);
+    let others = list.iter().map(|(name, of, flags)| samples::column(name, of, flags));
+    samples::table([id].into_iter().chain(others).collect())
+}
+
+fn with_default(mut facts: Facts, name: &str, default: &str) -> Facts {
+    for column in facts.columns.iter_mut().filter(|column| column.name == name) {
+        column.default = Some(default.to_owned());
+    }
+    facts
+}
+
+fn of(facts: &Facts, config: &MarkConfig) -> Result<Marks, Failure> {
+    let table = TableName { schema: "public".into(), name: "outbox".into() };
+    marks(&table, facts, config, "default")
+}
+
+fn found(facts: &Facts) -> Marks {
+    of(facts, &MarkConfig::default()).unwrap()
+}
+
+fn how(how: MarkHow, column: Option<&str>) -> MarkConfig {
+    MarkConfig { how, column: column.map(str::to_owned), ..MarkConfig::default() }
+}
+
+const NOT_NULL: &[&str] = &["not_null"];
+
+#[test]
+fn a_time_that_is_null_marks_a_pending_row() {
+    let marks = found(&columns(&[("published_at", Type::TIMESTAMPTZ, &[])]));
+    assert_eq!((marks.decides, marks.time.as_deref()), (Decides::Time, Some("published_at")));
+    assert!(!marks.claim.is_made() && !marks.keeps_waits() && !marks.records_abandoned());
+    for unsuitable in [
+        columns(&[("published_at", Type::TIMESTAMPTZ, NOT_NULL)]),
+        columns(&[("published_at", Type::TEXT, &[])]),
+        columns(&[("published_at", Type::TIMESTAMPTZ, &["generated"])]),
+        with_default(columns(&[("published_at", Type::TIMESTAMPTZ, &[])]), "published_at", "now()"),
+        columns(&[]),
+    ] {
+        let failure = of(&unsuitable, &MarkConfig::default()).unwrap_err();
+        assert_eq!(failure.code, relay::Code::Polling);
+        assert!(failure.message.contains("add column published_at"), "{failure}");
+    }
+}
+
+#[test]
+fn a_flag_decides_before_a_time() {
+    let both =
+        columns(&[("published", Type::BOOL, NOT_NULL), ("published_at", Type::TIMESTAMP, &[])]);
+    let marks = found(&both);
+    let flag = |form, nullable| Flag { column: "published".into(), form, nullable };
+    assert_eq!(marks.decides, Decides::Flag);
+    assert_eq!(marks.flag, Some(flag(FlagForm::Boolean, Nullable::No)));
+    assert_eq!(marks.time.as_deref(), Some("published_at"));
+    let eventuate = found(&columns(&[("published", Type::INT2, &[])]));
+    assert_eq!(eventuate.flag, Some(flag(FlagForm::Number, Nullable::Yes)));
+    let marks = of(&both, &how(MarkHow::Timestamp, None)).unwrap();
+    assert_eq!((marks.decides, marks.flag), (Decides::Time, None));
+}
+
+#[test]
+fn a_status_decides_before_all() {
+    let facts = columns(&[
+        ("status", Type::TEXT, NOT_NULL),
+        ("published_at", Type::TIMESTAMPTZ, &[]),
+        ("processing_at", Type::TIMESTAMPTZ, &[]),
+        ("last_error", Type::TEXT, &[]),
+        ("attempts", Type::INT4, NOT_NULL),
+        ("available_at", Type::TIMESTAMPTZ, NOT_NULL),
+    ]);
+    let facts = with_default(facts, "status", "'PENDING'::text");
+    let marks = found(&facts);
+    assert_eq!((marks.decides, marks.time.as_deref()), (Decides::Status, Some("published_at")));
+    assert_eq!(marks.status.as_ref().unwrap().words.published, "PUBLISHED");
+    assert_eq!(marks.claim.since.as_deref(), Some("processing_at"));
+    assert!(marks.claim.is_made() && marks.keeps_waits() && marks.records_abandoned());
+    assert_eq!(marks.last_error.unwrap().max, 2_000);
+    // A status that is something else is left alone.
+    let other = with_default(facts, "status", "'DRAFT'::text");
+    assert_eq!(found(&other).decides, Decides::Time);
+    assert!(of(&other, &how(MarkHow::Status, None)).is_err());
+    let named = MarkConfig { pending: vec!["DRAFT".into()], ..how(MarkHow::Status, None) };
+    assert_eq!(of(&other, &named).unwrap().decides, Decides::Status);
+}
+
+#[test]
+fn a_lock_is_a_claim_and_a_worker_is_named_where_it_fits() {
+    let by = |of: Type, modifier: i32| {
+        let mut facts = columns(&[
+            ("published_at", Type::TIMESTAMPTZ, &[]),
+            ("locked_by", of, &[]),
+            ("locked_until", Type::TIMESTAMPTZ, &[]),
+        ]);
+        facts.columns[2].modifier = modifier;
+        found(&facts).claim.by
+    };
+    assert_eq!(by(Type::TEXT, -1).as_deref(), Some("locked_by"));
+    assert_eq!(by(Type::UUID, -1).as_deref(), Some("locked_by"));
+    assert_eq!(by(Type::VARCHAR, 40).as_deref(), Some("locked_by"));
+    assert_eq!(by(Type::VARCHAR, 39), None);
+    assert_eq!(by(Type::INT4, -1), None);
+    // Without a state or a holder, the time of processing is no claim.
+    let time = columns(&[
+        ("published_at", Type::TIMESTAMPTZ, &[]),
+        ("processing_at", Type::TIMESTAMPTZ, &[]),
+    ]);
+    assert!(!found(&time).claim.is_made());
+}
+
+#[test]
+fn what_the_role_may_not_write_is_not_used_or_refused() {
+    let mut facts = columns(&[
+        ("published_at", Type::TIMESTAMPTZ, &[]),
+        ("locked_until", Type::TIMESTAMPTZ, &[]),
+    ]);
+    facts.columns[2].flags.retain(|flag| flag != "update");
+    assert!(!found(&facts).claim.is_made());
+    facts.columns[1].flags.retain(|flag| flag != "update");
+    let failure = of(&facts, &MarkConfig::default()).unwrap_err();
+    let grant = "grant update (\"published_at\") on \"public\".\"outbox\" to \"router\"";
+    assert!(failure.message.contains(grant), "{failure}");
+    assert_eq!(failure.case, Some(relay::Case::PermissionDenied));
+}
+
+#[test]
+fn a_deleted_row_needs_no_mark() {
+    let marks = of(&columns(&[]), &how(MarkHow::Delete, None)).unwrap();
+    assert_eq!(marks.decides, Decides::Presence);
+    let named = how(MarkHow::Timestamp, Some("gone"));
+    let facts = columns(&[("gone", Type::TIMESTAMPTZ, &[]), ("sent", Type::BOOL, &[])]);
+    assert_eq!(of(&facts, &named).unwrap().time.as_deref(), Some("gone"));
+    assert!(of(&facts, &how(MarkHow::Timestamp, Some("none"))).is_err());
+    assert!(of(&facts, &how(MarkHow::Flag, Some("gone"))).is_err());
+}
+
+#[test]
+fn an_error_is_cut_to_its_column() {
+    let mut facts = columns(&[
+        ("published_at", Type::TIMESTAMPTZ, &[]),
+        ("error_message", Type::VARCHAR, &[]),
+        ("retry_count", Type::INT2, &[]),
+    ]);
+    facts.columns[2].modifier = 104;
+    let marks = found(&facts);
+    assert_eq!(marks.last_error, Some(LastError { column: "error_message".into(), max: 100 }));
+    assert_eq!(marks.attempts.unwrap().max, 32_767);
+}

@@ -1,0 +1,59 @@
+//! The polling source's SQL: what a table looks like, its pending rows, their marks, who works at
+//! which keys, and what `setup` makes.
+//!
+//! Everything works through a pooler in transaction mode, but for [`Listener`]: each request is one
+//! string of statements that begins and ends its transaction (`transaction`), with values as
+//! literals (`literals`).
+//!
+//! In reading order: `settings` (what is configured), `facts` (what the catalog says), `marks` and
+//! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
+//! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
+//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
+//! [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and what is
+//! decided about them); `removal` (rows that nobody needs any more), `upkeep` (what `doctor` asks
+//! for).
+
+mod conditions;
+mod connection;
+mod database;
+mod decisions;
+mod facts;
+mod failure;
+mod fence;
+mod fetch;
+mod filter;
+mod holders;
+mod key;
+mod lease;
+mod listen;
+mod literals;
+mod marks;
+mod oids;
+mod order;
+mod removal;
+mod rows;
+mod settings;
+mod settle;
+pub mod setup;
+mod size;
+mod stuck;
+mod survey;
+pub mod switch;
+mod table;
+mod transaction;
+mod upkeep;
+mod words;
+
+pub use database::Database;
+pub use decisions::{Dropped, drop_rows, requeue};
+pub use holders::Holder;
+pub use lease::LeaseTable;
+pub use listen::Listener;
+pub use removal::{Leaves, Removal, RemovalRules, Scan};
+pub use settings::{
+    Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, TableConfig,
+};
+pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
+pub use survey::{RowCount, TableSurvey, survey};
+pub use table::PolledTable;
+pub use upkeep::{LeaseTables, PendingIndex, UpkeepFacts, leases, upkeep};

@@ -1,0 +1,111 @@
+//! Rows as they are read: from the values of a statement to what the core takes.
+
+use std::{future::poll_fn, pin::pin};
+
+use futures_core::Stream as _;
+use relay::{
+    Failure, PgTimestamp,
+    polling::{Claimed, Fetched, More, PendingRow, RowId},
+};
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+
+use super::{
+    failure::{malformed, of_table},
+    table::PolledTable,
+    transaction::BEGINS,
+};
+use crate::postgres::sql_failure;
+
+/// Reads the rows of a statement of [`super::fetch`] as they arrive: each is in memory once.
+pub(super) async fn read(
+    client: &Client,
+    table: &PolledTable,
+    (sql, claimed): (&str, Claimed),
+    limit: usize,
+) -> Result<Fetched, Failure> {
+    let stream = client.simple_query_raw(sql).await;
+    let mut stream = pin!(stream.map_err(|error| of_table(error, &table.name))?);
+    let (mut rows, mut answers, mut more) = (Vec::new(), 0, More::No);
+    while let Some(message) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        let message = message.map_err(|error| of_table(error, &table.name))?;
+        if let SimpleQueryMessage::CommandComplete(_) = message {
+            answers += 1;
+        } else if let SimpleQueryMessage::Row(row) = message
+            && answers == BEGINS
+        {
+            rows.push(pending(&row, table)?);
+            more = left(&row, table, claimed, limit)?;
+        }
+    }
+    if claimed == Claimed::No && rows.len() >= limit {
+        more = More::Maybe;
+    }
+    Ok(Fetched { rows, more, claimed })
+}
+
+/// Whether rows are left that were not read, as each row says it: by the bytes up to it; where rows
+/// are taken, by the bytes and the number of those that could be.
+fn left(
+    row: &SimpleQueryRow,
+    table: &PolledTable,
+    claimed: Claimed,
+    limit: usize,
+) -> Result<More, Failure> {
+    let place = table.row.columns.len() + 3;
+    let is_full = number::<usize>(row, place)? >= table.settings.keep_bytes;
+    let is_limited = match claimed {
+        Claimed::Yes => number::<usize>(row, place + 1)? >= limit,
+        Claimed::No => false,
+    };
+    Ok(if is_full || is_limited { More::Maybe } else { More::No })
+}
+
+fn pending(row: &SimpleQueryRow, table: &PolledTable) -> Result<PendingRow, Failure> {
+    let columns = table.row.columns.len();
+    let id = table.identity.iter().map(|column| match value(row, column.place)? {
+        Some(text) => Ok(Box::from(text)),
+        None => Err(malformed("has a row without an identity")),
+    });
+    Ok(PendingRow {
+        id: RowId(id.collect::<Result<_, Failure>>()?),
+        key: value(row, columns)?.map(Box::from),
+        insert: insert(row, table.row.oid, columns)?,
+        attempts: number(row, columns + 1)?,
+        at: PgTimestamp::from_unix_micros(number(row, columns + 2)?),
+    })
+}
+
+/// The Insert message that a walsender would send of the row.
+fn insert(row: &SimpleQueryRow, relation: u32, columns: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = 8;
+    for place in 0..columns {
+        bytes += 5 + value(row, place)?.map_or(0, str::len);
+    }
+    let mut message = Vec::with_capacity(bytes);
+    message.push(b'I');
+    message.extend(relation.to_be_bytes());
+    message.push(b'N');
+    // No table of PostgreSQL has more than 1,600 columns.
+    message.extend(u16::try_from(columns).unwrap_or(u16::MAX).to_be_bytes());
+    for place in 0..columns {
+        match value(row, place)? {
+            None => message.push(b'n'),
+            Some(text) => {
+                message.push(b't');
+                // No value of PostgreSQL is larger than 1 GiB.
+                message.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+                message.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+    Ok(message)
+}
+
+fn value(row: &SimpleQueryRow, place: usize) -> Result<Option<&str>, Failure> {
+    row.try_get(place).map_err(sql_failure)
+}
+
+fn number<T: std::str::FromStr>(row: &SimpleQueryRow, place: usize) -> Result<T, Failure> {
+    let text = value(row, place)?.ok_or_else(|| malformed("has a NULL where a number must be"))?;
+    text.parse().map_err(|_| malformed("has no number where one must be"))
+}

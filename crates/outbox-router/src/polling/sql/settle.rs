@@ -1,0 +1,388 @@
+//! The statements that write what became of rows. Rows are found by their identity, all of one kind
+//! in one statement; a row that somebody else has marked or taken meanwhile stays as it is.
+//!
+//! What became of rows is written only while this worker has their shards (`fence`); what it gives
+//! back, it gives back in any case.
+
+use relay::{
+    Failure,
+    polling::{FailedRow, RowId, RowOutcome, SettleRequest},
+};
+
+use super::{
+    conditions::and,
+    failure::unfit,
+    fence::Fence,
+    literals::{array, literal, numbers},
+    marks::{Decides, FlagForm},
+    table::PolledTable,
+    transaction::{Access, COMMIT, Ways, begin},
+};
+use crate::postgres::quote_identifier;
+
+/// The statements of a table, but for the rows of a request.
+#[derive(Debug, Clone)]
+pub(super) struct SettleText {
+    begin: String,
+    published: Change,
+    retried: Change,
+    abandoned: Change,
+    released: Change,
+    types: Vec<String>,
+    error: usize,
+    encoding: Encoding,
+}
+
+/// A statement around the arrays of its rows; `None`: there is nothing to write.
+#[derive(Debug, Clone)]
+struct Change(Option<(String, String)>);
+
+/// What the database can store of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    /// Every character.
+    Any,
+    /// ASCII for certain.
+    Narrow,
+}
+
+/// Statements, and what they concern.
+pub(super) struct SettleSql {
+    pub(super) sql: String,
+    /// Which of them says whether the shards are this worker's.
+    pub(super) fence: usize,
+    /// Which of them marks rows as published.
+    pub(super) published: Option<usize>,
+}
+
+impl SettleText {
+    pub(super) fn of(table: &PolledTable) -> Self {
+        let of = |set: Vec<(String, String)>, arrays: &str| Change::update(table, &set, arrays);
+        Self {
+            begin: begin(Access::ReadWrite, Ways::Indexes),
+            published: match table.marks.decides {
+                Decides::Presence => Change::delete(table),
+                Decides::Status | Decides::Flag | Decides::Time => of(published(table), ""),
+            },
+            retried: of(retried(table), ", a, e, d"),
+            abandoned: of(abandoned(table), ", a, e"),
+            released: of(released(table), ""),
+            types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
+            error: table.marks.last_error.as_ref().map_or(0, |error| error.max),
+            encoding: match table.facts.encoding.as_str() {
+                // SQL_ASCII stores the bytes as they come.
+                "UTF8" | "SQL_ASCII" => Encoding::Any,
+                _ => Encoding::Narrow,
+            },
+        }
+    }
+
+    /// The statements of a request; `None` where there is nothing to write.
+    ///
+    /// # Errors
+    /// A row is given up, and the table has no column to record that (P041).
+    pub(super) fn sql(
+        &self,
+        table: &PolledTable,
+        request: &SettleRequest,
+    ) -> Result<Option<SettleSql>, Failure> {
+        let is_abandoned = |row: &&FailedRow| row.outcome == RowOutcome::Abandon;
+        let (abandoned, retried): (Vec<_>, Vec<_>) = request.failed.iter().partition(is_abandoned);
+        if !abandoned.is_empty() && !table.marks.records_abandoned() {
+            return Err(unfit(
+                table.name(),
+                "it has no column in which an abandoned row is recorded",
+            ));
+        }
+        let fence = Fence { relation: table.facts.oid, worker: table.settings.worker };
+        let held = fence.holds(request.shards);
+        let mut statements = Vec::new();
+        let ids = |rows: &[RowId]| self.ids(rows.iter());
+        statements.extend(self.published.sql(&request.published, ids));
+        let published = (!statements.is_empty()).then_some(Fence::STATEMENTS);
+        statements.extend(self.retried.sql(&retried, |rows| {
+            let delays = rows.iter().map(|row| match row.outcome {
+                RowOutcome::Retry(after) => after.as_secs_f64(),
+                RowOutcome::Abandon => 0.0,
+            });
+            format!("{}, {}::float8[]", self.failed(rows), numbers(delays))
+        }));
+        statements.extend(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
+        statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
+        statements.extend(self.released.sql(&request.released, ids));
+        if statements.is_empty() {
+            return Ok(None);
+        }
+        let (begin, lock) = (&self.begin, fence.lock());
+        let sql = format!("{begin}{lock}; select {held}; {}{COMMIT}", statements.join("; "));
+        Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published }))
+    }
+
+    fn ids<'r>(&self, rows: impl Iterator<Item = &'r RowId> + Clone) -> String {
+        identities(self.types.iter().map(String::as_str), rows)
+    }
+
+    fn failed(&self, rows: &[&FailedRow]) -> String {
+        let attempts = numbers(rows.iter().map(|row| row.attempts));
+        let errors: Vec<String> = rows.iter().map(|row| self.error_text(&row.error)).collect();
+        let errors = array(errors.iter().map(String::as_str));
+        let ids = self.ids(rows.iter().map(|row| &row.id));
+        format!("{ids}, {attempts}::int8[], {errors}::text[]")
+    }
+
+    /// An error as its column can have it.
+    fn error_text(&self, error: &Failure) -> String {
+        let text = format!("{error:#}");
+        let storable = text.chars().map(|character| match (character, self.encoding) {
+            ('\0', _) => '?',
+            (other, Encoding::Narrow) if !other.is_ascii() => '?',
+            (other, _) => other,
+        });
+        storable.take(self.error).collect()
+    }
+}
+
+impl Change {
+    fn update(table: &PolledTable, set: &[(String, String)], arrays: &str) -> Self {
+        if set.is_empty() {
+            return Self(None);
+        }
+        let set: Vec<String> = set
+            .iter()
+            .map(|(name, value)| format!("{} = {value}", quote_identifier(name)))
+            .collect();
+        let head = format!("update {} t set {} from unnest(", table.quoted(), set.join(", "));
+        Self(Some((head, Self::tail(table, arrays))))
+    }
+
+    fn delete(table: &PolledTable) -> Self {
+        let head = format!("delete from {} t using unnest(", table.quoted());
+        Self(Some((head, Self::tail(table, ""))))
+    }
+
+    fn tail(table: &PolledTable, arrays: &str) -> String {
+        let names: Vec<String> =
+            (0..table.identity.len()).map(|index| format!("k{index}")).collect();
+        let mut conditions = vec![table.same_row("x", |index| format!("k{index}"))];
+        conditions.extend(table.conditions().markable("t"));
+        format!(") as x ({}{arrays}) where {}", names.join(", "), and(&conditions))
+    }
+
+    fn sql<R>(&self, rows: &[R], arrays: impl FnOnce(&[R]) -> String) -> Option<String> {
+        let (head, tail) = self.0.as_ref()?;
+        (!rows.is_empty()).then(|| format!("{head}{}{tail}", arrays(rows)))
+    }
+}
+
+/// The identities of rows, one array for each of their columns, which have these types.
+pub(super) fn identities<'t, 'r>(
+    types: impl Iterator<Item = &'t str>,
+    rows: impl Iterator<Item = &'r RowId> + Clone,
+) -> String {
+    let arrays = types.enumerate().map(|(place, sql_type)| {
+        let texts = rows.clone().filter_map(|row| row.0.get(place)).map(|text| &**text);
+        format!("{}::{sql_type}[]", array(texts))
+    });
+    arrays.collect::<Vec<_>>().join(", ")
+}
+
+/// Columns, and what they become.
+pub(super) type Set = Vec<(String, String)>;
+
+fn null() -> String {
+    "null".to_owned()
+}
+
+/// Nobody has the row any more.
+pub(super) fn unlock(table: &PolledTable) -> Set {
+    let claim = &table.marks.claim;
+    if !claim.is_made() {
+        return Vec::new();
+    }
+    let columns = claim.until.iter().chain(&claim.by);
+    columns.map(|column| (column.clone(), null())).collect()
+}
+
+/// The row is published, and nobody has it any more.
+pub(super) fn published(table: &PolledTable) -> Set {
+    let marks = &table.marks;
+    let mut set = Vec::new();
+    if let Some(status) = &marks.status {
+        set.push((status.column.clone(), literal(&status.words.published)));
+    }
+    if let Some(flag) = &marks.flag {
+        let value = match flag.form {
+            FlagForm::Boolean => "true",
+            FlagForm::Number => "1",
+        };
+        set.push((flag.column.clone(), value.to_owned()));
+    }
+    set.extend(marks.time.iter().map(|time| (time.clone(), "now()".to_owned())));
+    set.extend(unlock(table));
+    set
+}
+
+/// `a`, `e`: the attempts and the error of each row.
+fn failed(table: &PolledTable) -> Set {
+    let marks = &table.marks;
+    let mut set = unlock(table);
+    if let Some(attempts) = &marks.attempts {
+        set.push((attempts.column.clone(), format!("least(x.a, {})", attempts.max)));
+    }
+    if let Some(error) = &marks.last_error {
+        set.push((error.column.clone(), "x.e".to_owned()));
+    }
+    set
+}
+
+/// The row's claim began, and is over.
+pub(super) fn forget_claim(table: &PolledTable) -> Option<(String, String)> {
+    let claim = &table.marks.claim;
+    claim.since.as_ref().filter(|_| claim.is_made()).map(|since| (since.clone(), null()))
+}
+
+/// `d`: the time to the next attempt of each row, in seconds.
+fn retried(table: &PolledTable) -> Set {
+    let marks = &table.marks;
+    let mut set = failed(table);
+    let next = marks.available_at.as_ref();
+    set.extend(next.map(|next| (next.clone(), "now() + make_interval(secs => x.d)".to_owned())));
+    if let Some(status) = &marks.status {
+        let words = &status.words;
+        let failed = words.failed.as_ref().filter(|_| next.is_some());
+        let takes = words.processing.as_ref().filter(|_| marks.claim.is_made());
+        // Without a time of the next attempt the row is pending, and this worker passes it over.
+        if let Some(word) = failed.or(words.pending.first().filter(|_| takes.is_some())) {
+            set.push((status.column.clone(), literal(word)));
+        }
+    }
+    set.extend(forget_claim(table));
+    set
+}
+
+fn abandoned(table: &PolledTable) -> Set {
+    let marks = &table.marks;
+    let mut set = failed(table);
+    if let Some(status) = &marks.status {
+        let words = &status.words;
+        let takes = words.processing.as_ref().filter(|_| marks.claim.is_made());
+        if let Some(word) =
+            words.abandoned.as_ref().or(words.pending.first().filter(|_| takes.is_some()))
+        {
+            set.push((status.column.clone(), literal(word)));
+        }
+    }
+    set.extend(marks.abandoned_at.iter().map(|at| (at.clone(), "now()".to_owned())));
+    set
+}
+
+fn released(table: &PolledTable) -> Set {
+    if !table.marks.claim.is_made() {
+        return Vec::new();
+    }
+    let mut set = unlock(table);
+    if let Some(status) = &table.marks.status
+        && status.words.processing.is_some()
+        && let Some(word) = status.words.pending.first()
+    {
+        set.push((status.column.clone(), literal(word)));
+    }
+    set.extend(forget_claim(table));
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use relay::{
+        Code,
+        polling::{ShardSet, TableIndex},
+    };
+
+    use super::{
+        super::{
+            settings::{MarkConfig, MarkHow},
+            table::samples,
+        },
+        *,
+    };
+
+    fn id(text: &str) -> RowId {
+        RowId(Box::new([text.into()]))
+    }
+
+    fn failed(outcome: RowOutcome) -> FailedRow {
+        let error = Failure::new(Code::NotJson, "it's");
+        FailedRow { id: id("3"), attempts: 2, error, outcome }
+    }
+
+    fn request() -> SettleRequest {
+        let published = vec![id("1"), id("2")];
+        let (table, shards) = (TableIndex(0), ShardSet::NONE);
+        SettleRequest { table, shards, published, failed: vec![], released: vec![id("9")] }
+    }
+
+    fn sql(table: &PolledTable, request: &SettleRequest) -> String {
+        SettleText::of(table).sql(table, request).unwrap().unwrap().sql
+    }
+
+    const FOUND: &str = "as x (k0) where t.\"id\" operator(\"pg_catalog\".=) x.k0 and ";
+
+    #[test]
+    fn rows_are_found_by_their_identity_and_marked_while_they_are_pending() {
+        let sql = sql(&samples::table(samples::time()), &request());
+        let expected = format!(
+            "update \"public\".\"outbox\" t set \"published_at\" = now() \
+             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and true; \
+             commit"
+        );
+        assert!(sql.ends_with(&expected), "{sql}");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_and_an_abandoned_row_is_refused() {
+        let table = samples::table(samples::time());
+        let retry = failed(RowOutcome::Retry(Duration::from_secs(1)));
+        let mut request =
+            SettleRequest { published: vec![], failed: vec![retry], released: vec![], ..request() };
+        let text = SettleText::of(&table);
+        assert!(text.sql(&table, &request).unwrap().is_none());
+        request.failed = vec![failed(RowOutcome::Abandon)];
+        let Err(failure) = text.sql(&table, &request) else { panic!("it has no column") };
+        assert_eq!(failure.code, Code::Polling);
+    }
+
+    #[test]
+    fn each_outcome_has_its_statement() {
+        let table = samples::table(samples::states());
+        let retry = failed(RowOutcome::Retry(Duration::from_millis(1_500)));
+        let request =
+            SettleRequest { failed: vec![retry, failed(RowOutcome::Abandon)], ..request() };
+        let sql = sql(&table, &request);
+        let unlock = "\"locked_until\" = null, \"locked_by\" = null";
+        let because = "\"attempts\" = least(x.a, 32767), \"last_error\" = x.e";
+        for expected in [
+            format!("set \"status\" = 'PUBLISHED', {unlock} from"),
+            format!(
+                "set {unlock}, {because}, \"available_at\" = now() + make_interval(secs => x.d), \
+                 \"status\" = 'FAILED' from unnest('{{\"3\"}}'::int8[], '{{2}}'::int8[], \
+                 '{{\"R014: it''s\"}}'::text[], '{{1.5}}'::float8[]) as x (k0, a, e, d) where"
+            ),
+            format!("set {unlock}, {because}, \"status\" = 'ABANDONED' from"),
+            format!("set {unlock}, \"status\" = 'PENDING' from unnest('{{\"9\"}}'::int8[])"),
+        ] {
+            assert!(sql.contains(&expected), "{expected}\n{sql}");
+        }
+        assert_eq!(sql.matches("(t.\"locked_by\" is null or t.\"locked_by\" = '").count(), 4);
+    }
+
+    #[test]
+    fn a_published_row_may_be_deleted() {
+        let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
+        let table = samples::table_of(Vec::new(), mark).unwrap();
+        let sql = sql(&table, &request());
+        assert!(sql.contains("; delete from \"public\".\"outbox\" t using unnest("), "{sql}");
+        assert!(sql.ends_with("x.k0 and true; commit"), "{sql}");
+    }
+}

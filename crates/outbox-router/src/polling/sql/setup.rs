@@ -1,0 +1,257 @@
+//! What `setup` makes for the polling source. Every statement may be run again.
+
+use relay::TableName;
+
+use super::{conditions::and, order::suffix, table::PolledTable};
+use crate::{
+    held::schema::Statement,
+    postgres::{quote_identifier, quote_literal, quote_table},
+};
+
+/// Begins the names of indexes by which pending rows are found; [`super::facts`] looks for it.
+const PENDING_INDEX: &str = "outbox_router_pending";
+
+/// Begins the names of indexes by which rows are found that others wait for.
+const WAITING_INDEX: &str = "outbox_router_waiting";
+
+/// The trigger that announces new rows.
+const TRIGGER: &str = "outbox_router_notify";
+
+/// Names of PostgreSQL have no more bytes.
+const NAME_BYTES: usize = 63;
+
+const LEASE: &str = "\
+create table if not exists \"outbox_router\".\"lease\" (
+    \"relation\"   oid     not null,
+    \"shard\"      integer not null check (\"shard\" between 0 and 63),
+    \"holder\"     uuid,
+    \"expires_at\" timestamptz,
+    primary key (\"relation\", \"shard\")
+)";
+
+const WORKER: &str = "\
+create table if not exists \"outbox_router\".\"worker\" (
+    \"relation\"   oid         not null,
+    \"holder\"     uuid        not null,
+    \"name\"       text        not null,
+    \"seen_until\" timestamptz not null,
+    \"request\"    bigint      not null,
+    primary key (\"relation\", \"holder\")
+)";
+
+/// See [`super::switch`].
+const SWITCH: &str = "\
+create table if not exists \"outbox_router\".\"switch\" (
+    \"relation\"         oid         primary key,
+    \"state\"            text        not null
+                       check (\"state\" in ('closing', 'sent', 'stream', 'marked')),
+    \"holder\"           uuid,
+    \"by\"               text        not null,
+    \"since\"            timestamptz not null default now(),
+    \"made_publication\" boolean     not null default false
+)";
+
+/// The tables by which workers share their work. Without a role, nothing is granted.
+pub fn lease_statements(role: Option<&str>) -> Vec<Statement> {
+    let of = |purpose, sql: &str| Statement { purpose, sql: sql.to_owned() };
+    let mut statements = vec![
+        of("the schema of the router's tables", "create schema if not exists \"outbox_router\""),
+        of("which worker has which keys of a polled table", LEASE),
+        of("which workers there are", WORKER),
+        of("which polled tables are handed to the stream", SWITCH),
+    ];
+    if let Some(role) = role.map(quote_identifier) {
+        statements.push(Statement {
+            purpose: "the router finds the tables",
+            sql: format!("grant usage on schema \"outbox_router\" to {role}"),
+        });
+        statements.push(Statement {
+            purpose: "the router takes and gives back keys",
+            sql: format!(
+                "grant select, insert, update, delete on table \"outbox_router\".\"lease\", \
+                 \"outbox_router\".\"worker\" to {role}"
+            ),
+        });
+        statements.push(Statement {
+            purpose: "the router reads which tables are handed to the stream",
+            sql: format!("grant select on table \"outbox_router\".\"switch\" to {role}"),
+        });
+    }
+    statements
+}
+
+/// What the router's role needs on a polled table.
+pub fn grant_statements(table: &TableName, role: &str, deletes: Deletes) -> Vec<Statement> {
+    let (role, quoted) = (quote_identifier(role), quote_table(table));
+    let privileges = match deletes {
+        Deletes::Yes => "select, update, delete",
+        Deletes::No => "select, update",
+    };
+    vec![
+        Statement {
+            purpose: "the router finds the table",
+            sql: format!("grant usage on schema {} to {role}", quote_identifier(&table.schema)),
+        },
+        Statement {
+            purpose: "the router reads rows and marks them",
+            sql: format!("grant {privileges} on table {quoted} to {role}"),
+        },
+    ]
+}
+
+/// Whether published rows are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletes {
+    /// They are.
+    Yes,
+    /// They are marked.
+    No,
+}
+
+/// The indexes by which a table's pending rows are found, and the rows that others wait for. They
+/// are built while the table is written to, outside of a transaction; on a partitioned table that
+/// is not possible, and writers wait.
+pub fn index_statements(table: &PolledTable) -> Vec<Statement> {
+    let concurrently = if table.facts.is("partitioned") { "" } else { " concurrently" };
+    let (quoted, conditions) = (table.quoted(), table.conditions());
+    let index = |purpose, name: &str, columns: &str, condition: &str| Statement {
+        purpose,
+        sql: format!(
+            "create index{concurrently} if not exists {} on {quoted} ({columns}) where {condition}",
+            quote_identifier(&index_name(name, table.name()))
+        ),
+    };
+    let order = table
+        .order
+        .iter()
+        .map(|column| format!("{}{}", quote_identifier(&column.name), suffix(column)));
+    let order: Vec<String> = order.collect();
+    let alias = quote_identifier(&table.name().name);
+    let open = and(&conditions.open(&alias));
+    let mut statements = vec![index(
+        "finds pending rows in their order, however many are published",
+        PENDING_INDEX,
+        &order.join(", "),
+        &open,
+    )];
+    if let (Some(may_hold), Some(first)) = (conditions.may_hold(&alias), table.identity.first()) {
+        let first = quote_identifier(&first.name);
+        statements.push(index(
+            "finds rows that later rows of their keys wait for",
+            WAITING_INDEX,
+            &first,
+            &may_hold,
+        ));
+    }
+    statements
+}
+
+/// What undoes [`setup`](self) for a table; the table and its rows stay. The indexes are dropped
+/// outside of a transaction, while the table is written to.
+pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement> {
+    let quoted = quote_table(table);
+    let concurrently = match kind {
+        Partitions::None => " concurrently",
+        Partitions::Some => "",
+    };
+    let drop_index = |purpose, of: &str| Statement {
+        purpose,
+        sql: format!(
+            "drop index{concurrently} if exists {}.{}",
+            quote_identifier(&table.schema),
+            quote_identifier(&index_name(of, table))
+        ),
+    };
+    let relation = format!("to_regclass({})", quote_literal(&quoted));
+    let delete = |purpose, of: &str| Statement {
+        purpose,
+        sql: format!("delete from \"outbox_router\".\"{of}\" where \"relation\" = {relation}"),
+    };
+    vec![
+        Statement {
+            purpose: "announces the new rows of the table",
+            sql: format!("drop trigger if exists {} on {quoted}", quote_identifier(TRIGGER)),
+        },
+        drop_index("finds pending rows", PENDING_INDEX),
+        drop_index("finds rows that others wait for", WAITING_INDEX),
+        delete("which worker has which keys", "lease"),
+        delete("which workers there are", "worker"),
+    ]
+}
+
+/// Whether a table has partitions: then its indexes are dropped while writers wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partitions {
+    /// It has none.
+    None,
+    /// It has some.
+    Some,
+}
+
+/// An index has a name in its schema, where several tables may be polled.
+fn index_name(of: &str, table: &TableName) -> String {
+    let name = format!("{of}_{}", table.name);
+    let mut end = name.len().min(NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or(of).to_owned()
+}
+
+/// Announces new rows of a table, so that a router that waits reads them at once. A commit with an
+/// announcement waits for other such commits.
+pub fn notify_statements(table: &TableName) -> Vec<Statement> {
+    let function = "\
+create or replace function \"outbox_router\".\"notify\"() returns trigger
+    language plpgsql as $$
+begin
+    perform pg_catalog.pg_notify('outbox_router_' || tg_relid, '');
+    return null;
+end $$";
+    let (quoted, trigger) = (quote_table(table), quote_identifier(TRIGGER));
+    let make = format!(
+        "begin if not exists (select from pg_catalog.pg_trigger where tgrelid = {}::regclass \
+         and tgname = '{TRIGGER}') then create trigger {trigger} after insert on {quoted} \
+         for each statement execute function \"outbox_router\".\"notify\"(); end if; end",
+        quote_literal(&quoted)
+    );
+    let of = |purpose, sql: &str| Statement { purpose, sql: sql.to_owned() };
+    vec![
+        of("the schema of the router's tables", "create schema if not exists \"outbox_router\""),
+        of("announces new rows", function),
+        Statement {
+            purpose: "announces the new rows of the table",
+            sql: format!("do {}", quote_literal(&make)),
+        },
+    ]
+}
+
+/// The channel on which a table's new rows are announced.
+pub(super) fn channel(oid: u32) -> String {
+    format!("outbox_router_{oid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> TableName {
+        TableName { schema: "public".into(), name: name.into() }
+    }
+
+    #[test]
+    fn names_cannot_leave_their_quotes() {
+        let grants = lease_statements(Some("r\"; drop table x"));
+        assert!(grants.iter().any(|it| it.sql.ends_with("to \"r\"\"; drop table x\"")));
+        let trigger = notify_statements(&table("it's \"x\"")).pop().unwrap().sql;
+        assert!(trigger.contains("''\"public\".\"it''''s \"\"x\"\"\"''::regclass"), "{trigger}");
+        assert!(lease_statements(None).iter().all(|it| it.sql.starts_with("create ")));
+    }
+
+    #[test]
+    fn a_name_of_an_index_is_cut_between_characters() {
+        assert_eq!(index_name(PENDING_INDEX, &table("outbox")), "outbox_router_pending_outbox");
+        let long = index_name(PENDING_INDEX, &table(&"ü".repeat(31)));
+        assert_eq!((long.len(), long.chars().count()), (62, 22 + 20));
+    }
+}

@@ -1,0 +1,74 @@
+//! How many bytes a row has, as an expression: before it is read, so that no batch exceeds its
+//! limit. Nothing is decompressed for it but large values whose size cannot be told otherwise.
+
+use tokio_postgres::types::Type;
+
+use super::facts::{ColumnFacts, Facts};
+use crate::postgres::quote_identifier;
+
+/// Types whose texts are short: 40 bytes or less.
+const SHORT: [Type; 11] = [
+    Type::BOOL,
+    Type::INT2,
+    Type::INT4,
+    Type::INT8,
+    Type::FLOAT4,
+    Type::FLOAT8,
+    Type::UUID,
+    Type::DATE,
+    Type::TIME,
+    Type::TIMESTAMP,
+    Type::TIMESTAMPTZ,
+];
+
+/// Larger values of other types may be compressed, and are measured as texts.
+const MEASURED_FROM: usize = 1_000;
+
+/// What a row takes beside the texts of its columns, here and in the core.
+const OVERHEAD: usize = 200;
+
+/// The size of a row `t`.
+pub(super) fn size(facts: &Facts) -> String {
+    let columns: Vec<&ColumnFacts> =
+        facts.columns.iter().filter(|column| !column.is("generated")).collect();
+    let fixed = OVERHEAD + 40 * columns.len();
+    let mut sum = format!("{fixed}::int8");
+    for column in columns.iter().filter(|column| !column.is_of(&SHORT)) {
+        let name = format!("t.{}", quote_identifier(&column.name));
+        sum.push_str(&if column.is_of(&[Type::TEXT, Type::VARCHAR, Type::BPCHAR]) {
+            format!(" + coalesce(octet_length({name}), 0)")
+        } else if column.is_of(&[Type::BYTEA]) {
+            // As a text it has two digits for each byte.
+            format!(" + coalesce(2 * octet_length({name})::int8, 0)")
+        } else {
+            format!(
+                " + coalesce(case when pg_column_size({name}) > {MEASURED_FROM} \
+                 then octet_length({name}::text) else pg_column_size({name}) end, 0)"
+            )
+        });
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::facts::samples, *};
+
+    #[test]
+    fn only_large_values_of_unknown_size_are_measured() {
+        let facts = samples::table(vec![
+            samples::column("id", &Type::UUID, &[]),
+            samples::column("a", &Type::TEXT, &[]),
+            samples::column("b", &Type::BYTEA, &[]),
+            samples::column("c", &Type::JSONB, &[]),
+            samples::column("d", &Type::JSONB, &["generated"]),
+        ]);
+        assert_eq!(
+            size(&facts),
+            "360::int8 + coalesce(octet_length(t.\"a\"), 0) \
+             + coalesce(2 * octet_length(t.\"b\")::int8, 0) \
+             + coalesce(case when pg_column_size(t.\"c\") > 1000 \
+             then octet_length(t.\"c\"::text) else pg_column_size(t.\"c\") end, 0)"
+        );
+    }
+}

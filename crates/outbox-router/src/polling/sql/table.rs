@@ -1,0 +1,371 @@
+//! A table as it is polled: what the statements about it are made of.
+
+use relay::{
+    Code, DryFrame, DryRun, EpochUnit, Failure, HoldKeys, Outboxes, PgTimestamp, Role, TableName,
+    polling::{Described, WaitsKept},
+    source::{Oid, TableOids},
+};
+use tokio_postgres::Client;
+
+use super::{
+    conditions::Conditions,
+    facts::{Facts, KeyFacts, check_version},
+    failure::{forbidden, unfit},
+    filter::Filter,
+    key::Key,
+    marks::{Marks, marks},
+    order::{self, suffix},
+    settings::{OrderColumn, SqlSettings, TableConfig},
+};
+use crate::{
+    created_at,
+    postgres::{quote_identifier, quote_table},
+    republish::{messages, table_row::TableRow},
+};
+
+/// A table that was described.
+#[derive(Debug, Clone)]
+pub struct PolledTable {
+    pub(super) name: TableName,
+    pub(super) facts: Facts,
+    /// As a stream shows it.
+    pub(super) row: TableRow,
+    pub(super) identity: Vec<IdentityColumn>,
+    pub(super) key: Key,
+    pub(super) marks: Marks,
+    pub(super) order: Vec<OrderColumn>,
+    /// When a row was written, as an expression of a row `t`.
+    pub(super) written_at: String,
+    /// The column of that time, if the table has one.
+    pub(super) time: Option<String>,
+    /// The column of the event's id, if the table has one.
+    pub(super) id: Option<String>,
+    /// What a time counts that is a number.
+    pub(super) unit: EpochUnit,
+    /// `outbox.where`.
+    pub(super) filter: Option<Filter>,
+    pub(super) settings: SqlSettings,
+}
+
+/// A column by which a row is found again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IdentityColumn {
+    pub(super) name: String,
+    /// Its place in the row as a stream shows it.
+    pub(super) place: usize,
+    /// The type as a cast names it.
+    pub(super) sql_type: String,
+    /// The equality of its index.
+    operator: String,
+}
+
+impl PolledTable {
+    /// Reads what a table looks like, for a command that has a connection of its own.
+    ///
+    /// # Errors
+    /// As [`super::Database::describe`].
+    pub async fn read(
+        client: &Client,
+        config: &TableConfig,
+        settings: &SqlSettings,
+    ) -> Result<Self, Failure> {
+        let facts = Facts::read(client, &config.outbox.name).await?;
+        Self::new(config, facts, settings)
+    }
+
+    /// Finds out how a table is polled.
+    ///
+    /// # Errors
+    /// It cannot be polled (P041), its rows cannot be routed, or the role may not read or mark them
+    /// (P002).
+    pub(super) fn new(
+        config: &TableConfig,
+        facts: Facts,
+        settings: &SqlSettings,
+    ) -> Result<Self, Failure> {
+        let name = config.outbox.name.clone();
+        check_version(&facts)?;
+        check_select(&name, &facts)?;
+        let row = facts.row(&name);
+        let mapped = Mapped::of(config, &row)?;
+        let key = Key::of(&name, &facts, &mapped.key)?;
+        let identity = identity(&name, &facts, &row)?;
+        let marks = marks(&name, &facts, &config.mark, mapped.preset)?;
+        if settings.on_error.has_dead_letters() && !marks.records_abandoned() {
+            let what = format!(
+                "[on_error] makes dead letters, and it has no column in which a row that is given \
+                 up is recorded: alter table {} add column abandoned_at timestamptz",
+                quote_table(&name)
+            );
+            return Err(unfit(&name, &what));
+        }
+        let time = order::time_column(&facts, mapped.times.iter().map(String::as_str));
+        let unit = config.outbox.timestamp_unit;
+        let names: Vec<String> = identity.iter().map(|column| column.name.clone()).collect();
+        let time_name = time.map(|column| column.name.as_str());
+        let order = order::order(&name, &facts, &config.order_by, &names, time_name)?;
+        let filter = config.outbox.filter.as_ref();
+        Ok(Self {
+            written_at: order::written_at(time, unit, "t"),
+            time: time.map(|column| column.name.clone()),
+            unit,
+            id: mapped.id.filter(|name| facts.column(name).is_some()),
+            filter: filter.map(|rule| Filter::of(&name, &facts, rule)).transpose()?,
+            name,
+            row,
+            identity,
+            key,
+            marks,
+            order,
+            settings: settings.clone(),
+            facts,
+        })
+    }
+
+    /// What the core needs of it.
+    pub fn described(&self) -> Described {
+        let types = messages::types(&self.row);
+        Described {
+            messages: types.chain([messages::relation(&self.row)]).collect(),
+            waits: if self.marks.keeps_waits() { WaitsKept::InTable } else { WaitsKept::InMemory },
+        }
+    }
+
+    /// That a row of `alias` is marked as published; published rows may be none at all.
+    pub fn published(&self, alias: &str) -> String {
+        self.conditions().is_published(alias).unwrap_or_else(|| "false".to_owned())
+    }
+
+    /// Which table it is, also after it was renamed.
+    pub fn oid(&self) -> u32 {
+        self.facts.oid
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    pub(super) fn conditions(&self) -> Conditions<'_> {
+        Conditions { marks: &self.marks, worker: self.settings.worker, lease: self.settings.lease }
+    }
+
+    /// The rows that later rows of their keys wait for, where they do.
+    pub(super) fn holds(&self, alias: &str) -> Option<String> {
+        let holds = match self.settings.hold_keys {
+            HoldKeys::Yes => self.conditions().holds(alias)?,
+            HoldKeys::No => return None,
+        };
+        // What is no event holds none.
+        Some(match &self.filter {
+            Some(filter) => format!("{holds} and {}", filter.sql(alias)),
+            None => holds,
+        })
+    }
+
+    pub(super) fn quoted(&self) -> String {
+        quote_table(&self.name)
+    }
+
+    /// That a row `t` has the identity that `other` shows in columns whose names `names` gives.
+    pub(super) fn same_row(&self, other: &str, name: impl Fn(usize) -> String) -> String {
+        let equal = self.identity.iter().enumerate().map(|(index, column)| {
+            let own = quote_identifier(&column.name);
+            format!("t.{own} {} {other}.{}", column.operator, name(index))
+        });
+        equal.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// The columns of the identity of a row `t`, as texts.
+    pub(super) fn identity_texts(&self) -> String {
+        let columns = self.identity.iter();
+        let texts = columns.map(|column| format!("t.{}::text", quote_identifier(&column.name)));
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The event's id of a row `t`, else its identity, as a text: what people call it.
+    pub(super) fn name_of_row(&self) -> String {
+        match &self.id {
+            Some(id) => format!("t.{}::text", quote_identifier(id)),
+            None => format!("concat_ws(',', {})", self.identity_texts()),
+        }
+    }
+
+    /// `outbox.where`, of rows `alias`, to be appended to a condition.
+    pub(super) fn and_filter(&self, alias: &str) -> String {
+        let filter = self.filter.as_ref();
+        filter.map_or_else(String::new, |filter| format!(" and {}", filter.sql(alias)))
+    }
+
+    /// The order, of rows `t`.
+    pub(super) fn order_by(&self) -> String {
+        let columns = self
+            .order
+            .iter()
+            .map(|column| format!("t.{}{}", quote_identifier(&column.name), suffix(column)));
+        columns.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What the core makes of a table's columns.
+struct Mapped {
+    preset: &'static str,
+    /// The column of the record's key, or its template.
+    key: String,
+    /// The column of the event's id.
+    id: Option<String>,
+    /// Names of the column that says when a row was written.
+    times: Vec<String>,
+}
+
+impl Mapped {
+    /// Asks the core, which refuses a table whose rows it cannot route.
+    fn of(config: &TableConfig, row: &TableRow) -> Result<Self, Failure> {
+        let outboxes = Outboxes { tables: vec![config.outbox.clone()] };
+        let mut run = DryRun::new(outboxes, TableOids::default(), usize::MAX);
+        let begin = [messages::begin(PgTimestamp::from_micros(0))].into_iter();
+        for message in begin.chain(messages::types(row)).chain([messages::relation(row)]) {
+            run.frame(&messages::wal(&message), |_| ())?;
+        }
+        if let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) {
+            let key = mapping.column(Role::AggregateId).unwrap_or_default().to_owned();
+            let times = created_at::names(mapping).map(str::to_owned).collect();
+            let id = mapping.column(Role::Id).map(str::to_owned);
+            return Ok(Self { preset: mapping.preset().name, key, id, times });
+        }
+        // It says why when it is asked for a row.
+        match run.frame(&messages::wal(&messages::insert(row)), |_| ())? {
+            DryFrame::Refused(failure, _) => Err(*failure),
+            DryFrame::Event
+            | DryFrame::FilteredOut
+            | DryFrame::LookUpTopic(..)
+            | DryFrame::Passed(_)
+            | DryFrame::Other => {
+                Err(unfit(&config.outbox.name, "the core knows no mapping of its columns"))
+            }
+        }
+    }
+}
+
+fn check_select(name: &TableName, facts: &Facts) -> Result<(), Failure> {
+    let role = quote_identifier(&facts.role);
+    if !facts.is("usage") {
+        let schema = quote_identifier(&name.schema);
+        let grant = format!("grant usage on schema {schema} to {role}");
+        return Err(forbidden(name, &facts.role, "use the schema of", &grant));
+    }
+    if facts.columns.iter().all(|column| column.is("select") || column.is("generated")) {
+        return Ok(());
+    }
+    let grant = format!("grant select on {} to {role}", quote_table(name));
+    Err(forbidden(name, &facts.role, "read", &grant))
+}
+
+/// The primary key, or another unique index whose columns are never NULL.
+fn identity(
+    name: &TableName,
+    facts: &Facts,
+    row: &TableRow,
+) -> Result<Vec<IdentityColumn>, Failure> {
+    let of = |key: &KeyFacts| -> Option<Vec<IdentityColumn>> {
+        let columns = key.columns.as_ref().filter(|columns| columns.len() == key.width)?;
+        let columns = columns.iter().map(|column| {
+            let place = row.columns.iter().position(|known| known.name == column.name)?;
+            Some(IdentityColumn {
+                name: column.name.clone(),
+                place,
+                sql_type: facts.column(&column.name)?.sql_type.clone(),
+                operator: format!(
+                    "operator({}.{})",
+                    quote_identifier(&column.schema),
+                    column.operator
+                ),
+            })
+        });
+        columns.collect()
+    };
+    facts.keys.iter().find_map(of).ok_or_else(|| {
+        let what = format!(
+            "it has no primary key, by which a row is found again: alter table {} add primary key \
+             (…)",
+            quote_table(name)
+        );
+        unfit(name, &what)
+    })
+}
+
+/// A table that was not described before it was read.
+pub(super) fn not_described(table: usize) -> Failure {
+    let what = format!("the table with the number {table} was not described");
+    Failure::new(Code::Polling, what)
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    use std::time::Duration;
+
+    use relay::{ErrorPolicy, OutboxTable};
+    use tokio_postgres::types::Type;
+    use uuid::Uuid;
+
+    use super::{
+        super::{
+            facts::{ColumnFacts, samples},
+            settings::{MarkConfig, RowScope},
+        },
+        *,
+    };
+
+    /// A table of the preset `default`, with these columns.
+    pub(in super::super) fn table(more: Vec<ColumnFacts>) -> PolledTable {
+        table_of(more, MarkConfig::default()).unwrap()
+    }
+
+    pub(in super::super) fn table_of(
+        more: Vec<ColumnFacts>,
+        mark: MarkConfig,
+    ) -> Result<PolledTable, Failure> {
+        let column = |name: &str, of: &Type| samples::column(name, of, &[]);
+        let own = vec![
+            column("id", &Type::INT8),
+            column("aggregate_type", &Type::TEXT),
+            column("aggregate_id", &Type::TEXT),
+            column("event_type", &Type::TEXT),
+            column("payload", &Type::JSONB),
+            column("created_at", &Type::TIMESTAMPTZ),
+        ];
+        let facts = samples::table(own.into_iter().chain(more).collect());
+        let name = TableName { schema: "public".into(), name: "outbox".into() };
+        let outbox = OutboxTable::with_defaults(name);
+        let config = TableConfig { outbox, order_by: Vec::new(), mark };
+        let settings = SqlSettings {
+            worker: Uuid::nil(),
+            name: "w".into(),
+            lease: Duration::from_secs(10),
+            hold_keys: HoldKeys::Yes,
+            keep_bytes: 1_000,
+            on_error: ErrorPolicy::default(),
+            scope: RowScope::All,
+        };
+        PolledTable::new(&config, facts, &settings)
+    }
+
+    /// The columns of a table whose rows are taken and tried again.
+    pub(in super::super) fn states() -> Vec<ColumnFacts> {
+        let mut status = samples::column("status", &Type::TEXT, &[]);
+        status.default = Some("'PENDING'::text".into());
+        vec![
+            status,
+            samples::column("attempts", &Type::INT2, &[]),
+            samples::column("available_at", &Type::TIMESTAMPTZ, &[]),
+            samples::column("last_error", &Type::TEXT, &[]),
+            samples::column("locked_by", &Type::TEXT, &[]),
+            samples::column("locked_until", &Type::TIMESTAMPTZ, &[]),
+        ]
+    }
+
+    /// The column of a table whose rows are only marked.
+    pub(in super::super) fn time() -> Vec<ColumnFacts> {
+        vec![samples::column("published_at", &Type::TIMESTAMPTZ, &[])]
+    }
+}

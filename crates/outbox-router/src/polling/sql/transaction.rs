@@ -1,0 +1,94 @@
+//! What every transaction begins with. Nothing of a session outlives it, because behind a pooler
+//! each transaction may run in another one; so names of tables are qualified, and the settings that
+//! a statement relies on are set in its own transaction.
+
+use crate::postgres::VALUE_FORMS;
+
+/// What a transaction may do. A standby refuses to begin one that writes, so that pending rows are
+/// never read where marks arrive late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// Whether the way through a table is prescribed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ways {
+    /// The server chooses.
+    Any,
+    /// Through indexes alone, whatever the server knows of the table's size.
+    Indexes,
+}
+
+/// How long one statement may run on the server: one that is given up ends by itself.
+const STATEMENT_LIMIT: &str = "60s";
+
+/// How long a statement waits for a lock, such as that of a migration.
+const LOCK_LIMIT: &str = "10s";
+
+/// A policy that hides rows from this role ends the statement instead: a hidden row would never be
+/// published. To compile statements of small, known shape takes longer than to run them.
+const PLAIN: [(&str, &str); 5] = [
+    ("row_security", "off"),
+    ("search_path", "pg_catalog"),
+    ("statement_timeout", STATEMENT_LIMIT),
+    ("lock_timeout", LOCK_LIMIT),
+    ("jit", "off"),
+];
+
+/// A queue's statistics are wrong most of the time: it was empty when it was analysed, or full. The
+/// keys that wait are looked up in memory, however many the server takes them for.
+const INDEXES: [(&str, &str); 6] = [
+    ("work_mem", "64MB"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_sort", "off"),
+];
+
+/// A mark that is committed must outlive a crash, or more rows are published again than one batch
+/// has; a lease must, or two workers have one key. A stricter setting of the server stays.
+const DURABLE: &str = "pg_catalog.set_config('synchronous_commit', \
+    case pg_catalog.current_setting('synchronous_commit') when 'off' then 'local' \
+    else pg_catalog.current_setting('synchronous_commit') end, true)";
+
+/// How many statements [`begin`] has: the answers of what follows it come behind theirs.
+pub(super) const BEGINS: usize = 2;
+
+/// The statements that begin a transaction.
+pub(super) fn begin(access: Access, ways: Ways) -> String {
+    let (access, durable) = match access {
+        Access::ReadOnly => ("read only", None),
+        Access::ReadWrite => ("read write", Some(DURABLE.to_owned())),
+    };
+    let ways = match ways {
+        Ways::Any => &[][..],
+        Ways::Indexes => &INDEXES,
+    };
+    let settings = PLAIN.iter().chain(&VALUE_FORMS).chain(ways);
+    let settings: Vec<String> = settings
+        .map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"))
+        .chain(durable)
+        .collect();
+    format!("begin isolation level read committed, {access}; select {}; ", settings.join(", "))
+}
+
+/// What ends it.
+pub(super) const COMMIT: &str = "; commit";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_end_with_the_transaction() {
+        let text = begin(Access::ReadWrite, Ways::Indexes);
+        assert!(text.starts_with("begin isolation level read committed, read write; select "));
+        assert_eq!(text.matches("set_config(").count(), 5 + 5 + 6 + 1);
+        assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
+        assert_eq!(text.matches(';').count(), BEGINS);
+        assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
+    }
+}

@@ -1,0 +1,142 @@
+//! What stands beside the rows of a polled table: indexes, trigger, dead rows, and who polls it;
+//! and whether the tables of leases can be used. For people: this decides nothing.
+
+use relay::{Code, Failure};
+use tokio_postgres::{Client, SimpleQueryRow};
+
+use super::{
+    connection::run,
+    failure::{malformed, of_table},
+    setup::index_statements,
+    table::PolledTable,
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+};
+use crate::postgres::sql_failure;
+
+/// The index by which pending rows are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PendingIndex {
+    /// It is there.
+    Valid,
+    /// It is there, and of no use, since its making was interrupted; as an SQL identifier.
+    Invalid(String),
+    /// It is not there.
+    Missing,
+}
+
+/// See the module's header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpkeepFacts {
+    /// The index by which pending rows are found.
+    pub index: PendingIndex,
+    /// What makes it.
+    pub index_statement: Option<String>,
+    /// Whether a trigger announces new rows.
+    pub has_trigger: bool,
+    /// Rows that nobody sees any more, as far as the statistics know.
+    pub dead: u64,
+    /// The others.
+    pub live: u64,
+    /// The names of the configurations whose workers are alive.
+    pub pipelines: Vec<String>,
+}
+
+/// Whether the tables of leases can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseTables {
+    /// They can.
+    Usable,
+    /// They cannot: then nobody is known to poll a table.
+    Unusable,
+}
+
+/// Reads it.
+///
+/// # Errors
+/// The catalog cannot be read, or the connection breaks.
+pub async fn upkeep(
+    client: &Client,
+    table: &PolledTable,
+    leases: LeaseTables,
+) -> Result<UpkeepFacts, Failure> {
+    let oid = table.facts.oid;
+    let pipelines = if leases == LeaseTables::Usable {
+        format!(
+            "select distinct w.name from outbox_router.worker w \
+             where w.relation = {oid} and w.seen_until > now() order by 1"
+        )
+    } else {
+        "select null::text where false".to_owned()
+    };
+    // Of a table without partitions the tree is empty.
+    let tree = format!(
+        "from (select {oid}::oid as relid \
+         union select relid from pg_partition_tree({oid}::oid::regclass)) tree"
+    );
+    let sql = format!(
+        "{}select \
+           (select i.indisvalid::text || quote_ident(n.nspname) || '.' || quote_ident(x.relname) \
+             from pg_index i join pg_class x on x.oid = i.indexrelid \
+             join pg_namespace n on n.oid = x.relnamespace \
+             where i.indrelid = {oid} and starts_with(x.relname::text, 'outbox_router_pending') \
+             order by i.indisvalid desc limit 1), \
+           exists (select from pg_trigger where tgrelid = {oid} \
+             and tgname = 'outbox_router_notify' and tgenabled <> 'D'), \
+           (select coalesce(sum(pg_stat_get_dead_tuples(relid)), 0) from tree), \
+           (select coalesce(sum(pg_stat_get_live_tuples(relid)), 0) from tree) \
+         from (select 1) one; {pipelines}{COMMIT}",
+        begin(Access::ReadOnly, Ways::Any),
+    )
+    .replace("from tree", &tree);
+    let answers = run(client, &sql).await.map_err(|error| of_table(error, table.name()))?;
+    let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
+    let row = row.ok_or_else(|| malformed("says nothing of a table"))?;
+    let names = answers.get(BEGINS + 1).into_iter().flat_map(|answer| &answer.rows);
+    let index = match text(row, 0)? {
+        None => PendingIndex::Missing,
+        Some(index) => match index.strip_prefix("false") {
+            Some(name) => PendingIndex::Invalid(name.to_owned()),
+            None => PendingIndex::Valid,
+        },
+    };
+    let number = |place| text(row, place).map(|it| it.and_then(|it| it.parse().ok()).unwrap_or(0));
+    Ok(UpkeepFacts {
+        index,
+        index_statement: index_statements(table).into_iter().next().map(|made| made.sql),
+        has_trigger: text(row, 1)? == Some("t"),
+        dead: number(2)?,
+        live: number(3)?,
+        pipelines: names
+            .filter_map(|row| text(row, 0).transpose())
+            .map(|name| name.map(str::to_owned))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn text(row: &SimpleQueryRow, place: usize) -> Result<Option<&str>, Failure> {
+    row.try_get(place).map_err(sql_failure)
+}
+
+/// Why the tables of leases cannot be used, if they cannot.
+///
+/// # Errors
+/// The connection breaks.
+pub async fn leases(client: &Client) -> Result<Option<Failure>, Failure> {
+    let sql = format!(
+        "{}select t.name, case when to_regclass(t.name) is null then 'does not exist' \
+           else 'may not be used by ' || current_user end \
+         from (values ('outbox_router.lease'), ('outbox_router.worker')) t (name) \
+         where to_regclass(t.name) is null \
+           or not has_schema_privilege(to_regnamespace('outbox_router')::oid, 'usage') \
+           or not (has_table_privilege(to_regclass(t.name), 'select') \
+             and has_table_privilege(to_regclass(t.name), 'insert') \
+             and has_table_privilege(to_regclass(t.name), 'update') \
+             and has_table_privilege(to_regclass(t.name), 'delete')){COMMIT}",
+        begin(Access::ReadOnly, Ways::Any),
+    );
+    let answers = run(client, &sql).await.map_err(sql_failure)?;
+    let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
+    let Some(row) = row else { return Ok(None) };
+    let (name, why) = (text(row, 0)?.unwrap_or_default(), text(row, 1)?.unwrap_or_default());
+    Ok(Some(Failure::new(Code::LeaseTable, format!("table {name} {why}"))))
+}

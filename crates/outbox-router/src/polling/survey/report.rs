@@ -1,0 +1,89 @@
+//! What a survey has found.
+
+use relay::{Failure, TableName};
+use tokio::time::Instant;
+
+use crate::{
+    monitor::Polled,
+    polling::sql::{Holder, RowCount, TableSurvey},
+};
+
+/// What the survey publishes. Before its first reading it is empty.
+#[derive(Debug, Clone, Default)]
+pub struct SurveyReport {
+    /// The tables, in the order of the configuration, as they were read last.
+    pub tables: Vec<SurveyedTable>,
+    /// When they were read.
+    pub read: Option<Polled>,
+    /// Why the last attempt gave nothing.
+    pub failure: Option<Failure>,
+    /// When the survey last tried: one that hangs does not.
+    pub ticked_at: Option<Instant>,
+}
+
+/// One table.
+#[derive(Debug, Clone)]
+pub struct SurveyedTable {
+    /// Its name.
+    pub name: TableName,
+    /// How many rows wait for what, or why they could not be counted.
+    pub figures: Result<TableSurvey, Failure>,
+    /// Who holds shards of it, or why that could not be read.
+    pub holders: Result<Vec<Holder>, Failure>,
+}
+
+impl RowCount {
+    /// What was counted.
+    pub const fn rows(self) -> u64 {
+        match self {
+            Self::Exactly(rows) | Self::AtLeast(rows) => rows,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let rows = self.rows().saturating_add(other.rows());
+        match (self, other) {
+            (Self::Exactly(_), Self::Exactly(_)) => Self::Exactly(rows),
+            (Self::Exactly(_) | Self::AtLeast(_), Self::Exactly(_) | Self::AtLeast(_)) => {
+                Self::AtLeast(rows)
+            }
+        }
+    }
+}
+
+impl Holder {
+    /// Whether its lease has not ended.
+    pub fn is_live(&self) -> bool {
+        self.lasts_seconds > 0.0
+    }
+}
+
+/// What the tables have together; `None` where none could be counted.
+pub(crate) fn sum(tables: &[SurveyedTable]) -> Option<TableSurvey> {
+    let figures = tables.iter().filter_map(|table| table.figures.as_ref().ok());
+    figures.copied().reduce(|sum, next| TableSurvey {
+        pending: sum.pending.plus(next.pending),
+        oldest_seconds: match (sum.oldest_seconds, next.oldest_seconds) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
+        },
+        failed: sum.failed.plus(next.failed),
+        abandoned: sum.abandoned.plus(next.abandoned),
+        processing: sum.processing.plus(next.processing),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_exact_where_both_parts_are() {
+        use RowCount::{AtLeast, Exactly};
+        assert_eq!(Exactly(2).plus(Exactly(3)), Exactly(5));
+        assert_eq!(Exactly(2).plus(AtLeast(3)), AtLeast(5));
+        assert_eq!(AtLeast(2).plus(Exactly(3)), AtLeast(5));
+    }
+}

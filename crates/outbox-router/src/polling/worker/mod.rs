@@ -1,0 +1,280 @@
+//! The shell around the polling core: it turns answers of PostgreSQL, delivery reports and timers
+//! into [`PollInput`]s, and carries [`PollAction`]s out.
+//!
+//! One task owns all state and waits in one place ([`Worker::next_event`]). PostgreSQL is asked
+//! over two connections: one reads rows and marks them, the other renews leases, so that a long
+//! statement delays no lease. A third listens for NOTIFY, where that is wanted.
+
+mod caller;
+mod clock;
+mod kafka;
+
+use std::time::Duration;
+
+use relay::{
+    ExitReason, Failure,
+    polling::{
+        Described, FetchRequest, Fetched, LeaseRequest, Leases, PollAction, PollInput, Poller,
+        Produced, SettleRequest, Settled, TableIndex,
+    },
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+
+pub(crate) use self::clock::LeaseClock;
+use self::{
+    caller::Caller,
+    kafka::{Done, Producer},
+};
+use super::{
+    report::WorkerReport,
+    sql::{Database, LeaseTable, Listener},
+};
+use crate::{condition_log::ConditionLog, kafka::KafkaSettings, monitor::Connect, shell::Running};
+
+/// The longest time between two reports to the rest of the process.
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+/// The shortest.
+const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest that a statement on rows may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// The longest that closing the producer may take.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Everything that [`Worker::new`] takes.
+pub(crate) struct WorkerParts<C: Connect> {
+    pub(crate) poller: Poller,
+    /// The clock that the core was started with.
+    pub(crate) clock: LeaseClock,
+    pub(crate) database: Database<C>,
+    pub(crate) leases: LeaseTable<C>,
+    /// For how long a lease lasts.
+    pub(crate) lease: Duration,
+    /// `None` where NOTIFY is not listened for.
+    pub(crate) listener: Option<Listener>,
+    pub(crate) kafka: KafkaSettings,
+    pub(crate) reports: watch::Sender<WorkerReport>,
+    pub(crate) shutdown: watch::Receiver<Running>,
+}
+
+/// See the module's header.
+pub(crate) struct Worker<C: Connect> {
+    poller: Poller,
+    clock: LeaseClock,
+    database: Caller<Database<C>, Answer>,
+    leases: Caller<LeaseTable<C>, Result<Leases, Failure>>,
+    lease: Duration,
+    listener: Option<Listener>,
+    producer: Producer,
+    reports: watch::Sender<WorkerReport>,
+    reported_at: Instant,
+    shutdown: watch::Receiver<Running>,
+    running: Running,
+    log: ConditionLog,
+    produced: Produced,
+    outcome: Option<ExitReason>,
+}
+
+/// What the connection for rows is asked.
+enum Request {
+    Describe(TableIndex),
+    Fetch(FetchRequest),
+    Settle(SettleRequest),
+}
+
+/// What the connection for rows has answered.
+enum Answer {
+    Described(TableIndex, Result<Described, Failure>),
+    Fetched(Result<Fetched, Failure>),
+    Settled(Result<Settled, Failure>),
+}
+
+/// What the task waits for.
+enum Event {
+    /// Acknowledgements, or a deadline.
+    Due,
+    Kafka(Done),
+    Database(Answer),
+    Leased(Result<Leases, Failure>),
+    Notified(TableIndex),
+    Shutdown,
+}
+
+impl<C: Connect + Send + Sync + 'static> Worker<C> {
+    /// Takes the parts; nothing is started before [`Worker::run`].
+    pub(crate) fn new(parts: WorkerParts<C>) -> Self {
+        Self {
+            poller: parts.poller,
+            clock: parts.clock,
+            database: Caller::Idle(parts.database),
+            leases: Caller::Idle(parts.leases),
+            lease: parts.lease,
+            listener: parts.listener,
+            producer: Producer::new(parts.kafka),
+            reports: parts.reports,
+            reported_at: Instant::now(),
+            shutdown: parts.shutdown,
+            running: Running::On,
+            log: ConditionLog::default(),
+            produced: Produced::AllForNow,
+            outcome: None,
+        }
+    }
+
+    /// Runs until the core exits, and returns its outcome.
+    pub(crate) async fn run(mut self) -> ExitReason {
+        loop {
+            self.act();
+            if let Some(outcome) = self.outcome {
+                self.report();
+                self.producer.close(CLOSE_WITHIN).await;
+                return outcome;
+            }
+            self.report_if_due();
+            let event = self.next_event().await;
+            self.apply(event);
+        }
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.poller.next_action() {
+            self.carry_out(action);
+        }
+    }
+
+    fn carry_out(&mut self, action: PollAction) {
+        match action {
+            PollAction::Describe(table) => self.ask(Request::Describe(table)),
+            PollAction::Fetch(request) => self.ask(Request::Fetch(request)),
+            PollAction::Settle(request) => self.ask(Request::Settle(request)),
+            PollAction::Lease(request) => self.ask_lease(request),
+            PollAction::ReplaceSink { wait } => self.producer.replace(wait),
+            PollAction::LookUpTopic(id, name) => self.producer.look_up(id, name),
+            PollAction::Exit(outcome) => self.outcome = Some(outcome),
+        }
+    }
+
+    /// The core asks for one thing at a time.
+    fn ask(&mut self, request: Request) {
+        let begun = self.database.call(async move |mut database| {
+            let answer = answer(&mut database, request).await;
+            (database, answer)
+        });
+        debug_assert!(begun, "one request at a time");
+    }
+
+    fn ask_lease(&mut self, request: LeaseRequest) {
+        // A later answer would come when the core relies on it no more.
+        let limit = self.lease / 3;
+        let begun = self.leases.call(async move |mut leases| {
+            let answer = match timeout(limit, leases.answer(&request)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(unanswered("the renewal of its leases", limit)),
+            };
+            (leases, answer)
+        });
+        debug_assert!(begun, "one request at a time");
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let wake_at = self.wake_at();
+        let runs = self.running == Running::On;
+        let has_rows = self.produced == Produced::More;
+        let Self { database, leases, listener, producer, shutdown, .. } = self;
+        tokio::select! {
+            biased;
+            // 1. Acknowledgements, and what Kafka was asked.
+            event = producer.acks_or_job() => event.map_or(Event::Due, Event::Kafka),
+            // 2. The request to stop.
+            _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
+            // 3. Leases, without which nothing may be produced.
+            answer = leases.answer() => Event::Leased(answer),
+            // 4. Rows and marks.
+            answer = database.answer() => Event::Database(answer),
+            // 5. Rows that the last pass has left.
+            () = std::future::ready(()), if has_rows => Event::Due,
+            // 6. News of rows.
+            table = notified(listener) => Event::Notified(table),
+            // 7. Deadlines.
+            () = sleep_until(wake_at) => Event::Due,
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Due => {}
+            Event::Kafka(done) => self.producer.finished(done, &mut self.poller, &self.clock),
+            Event::Database(Answer::Described(table, answer)) => {
+                self.input(PollInput::Described(table, answer));
+            }
+            Event::Database(Answer::Fetched(answer)) => self.input(PollInput::Fetched(answer)),
+            Event::Database(Answer::Settled(answer)) => self.input(PollInput::Settled(answer)),
+            Event::Leased(answer) => self.input(PollInput::Leased(answer)),
+            Event::Notified(table) => self.input(PollInput::Notified(table)),
+            Event::Shutdown => {
+                self.running = Running::Stopping;
+                self.input(PollInput::Shutdown);
+            }
+        }
+        self.producer.collect(&mut self.poller, &self.clock);
+        // A producer that is to be replaced takes nothing more.
+        self.act();
+        self.produced = self.producer.produce(&mut self.poller, &self.clock);
+        self.producer.check(&mut self.poller, &self.clock);
+    }
+
+    fn input(&mut self, input: PollInput<'_>) {
+        self.poller.handle(input, self.clock.now());
+    }
+
+    fn wake_at(&self) -> Instant {
+        let core = self.poller.deadline(self.clock.now().at).map(|due| self.clock.instant(due));
+        let report = self.reported_at + REPORT_INTERVAL;
+        [core, self.producer.check_at()].into_iter().flatten().fold(report, Instant::min)
+    }
+
+    fn report_if_due(&mut self) {
+        if self.reported_at.elapsed() >= MIN_REPORT_INTERVAL {
+            self.report();
+        }
+    }
+
+    fn report(&mut self) {
+        let poller = self.poller.report(self.clock.now().at);
+        self.log.announce(poller.state.as_str(), poller.reason.as_ref());
+        self.reported_at = Instant::now();
+        self.reports.send_replace(WorkerReport { poller, at: self.reported_at });
+    }
+}
+
+async fn answer<C: Connect>(database: &mut Database<C>, request: Request) -> Answer {
+    match request {
+        Request::Describe(table) => {
+            Answer::Described(table, within(database.describe(table)).await)
+        }
+        Request::Fetch(request) => Answer::Fetched(within(database.fetch(&request)).await),
+        Request::Settle(request) => Answer::Settled(within(database.settle(&request)).await),
+    }
+}
+
+async fn notified(listener: &mut Option<Listener>) -> TableIndex {
+    match listener {
+        Some(listener) => listener.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn within<T>(answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    match timeout(ANSWER_WITHIN, answer).await {
+        Ok(answer) => answer,
+        Err(_) => Err(unanswered("a statement on the polled table", ANSWER_WITHIN)),
+    }
+}
+
+fn unanswered(what: &str, limit: Duration) -> Failure {
+    let seconds = limit.as_secs_f32();
+    let what = format!("PostgreSQL did not answer {what} within {seconds} s");
+    Failure::new(relay::Code::ServerUnreachable, what)
+}

@@ -1,0 +1,253 @@
+//! Which rows the slot holds, from a temporary copy of it: what their tables find them again by,
+//! and nothing else of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use pgoutput::{Frame, Message, Relation, TupleData};
+use relay::{Code, Failure, Lsn, TableName, source::Oid};
+
+use super::{command_stream::CommandFrame, connect::Source, slot_copy::SlotCopy};
+
+/// How long one wait for bytes lasts.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// See the module's header.
+pub(crate) struct SlotRows {
+    copy: SlotCopy,
+    /// Whose rows are looked for, each with the columns of its identity.
+    tables: Vec<(TableName, Vec<String>)>,
+    /// Where the identity stands in the rows of a relation.
+    known: HashMap<Oid, Known>,
+    /// Where the commit record of the transaction begins that is being sent.
+    open: Option<Lsn>,
+}
+
+struct Known {
+    table: usize,
+    places: Vec<usize>,
+}
+
+/// A row of the slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RowOfSlot {
+    /// The place of its table among those that are looked for.
+    pub(crate) table: usize,
+    pub(crate) id: Vec<String>,
+    /// Where the commit record of its transaction begins.
+    pub(crate) commit_at: Lsn,
+}
+
+/// What a frame says.
+enum Step {
+    Row(RowOfSlot),
+    /// Everything that was committed before this position was sent.
+    Passed(Lsn),
+    Other,
+}
+
+impl Source {
+    /// Copies the slot, and reads the rows of these tables from the copy.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
+    pub(crate) async fn slot_rows(
+        &self,
+        tables: Vec<(TableName, Vec<String>)>,
+    ) -> Result<SlotRows, Failure> {
+        let (copy, _) = self.copy_slot().await?;
+        Ok(SlotRows { copy, tables, known: HashMap::new(), open: None })
+    }
+}
+
+impl SlotRows {
+    /// The next row that was committed before `until`; `None`: there is no other.
+    ///
+    /// # Errors
+    /// The connection breaks; a row is larger than `limits.row_bytes` (R005); a relation lacks a
+    /// column of its identity.
+    pub(crate) async fn next(&mut self, until: Lsn) -> Result<Option<RowOfSlot>, Failure> {
+        loop {
+            let Self { copy, tables, known, open } = &mut *self;
+            let step = match copy.stream.peek()? {
+                None => {
+                    copy.stream.fill(WAIT).await?;
+                    continue;
+                }
+                Some(CommandFrame::Whole(payload)) => {
+                    Reading { tables, known, open }.frame(payload)?
+                }
+                Some(CommandFrame::Oversized { announced, prefix }) => {
+                    oversized(announced, prefix)?
+                }
+            };
+            copy.stream.consume();
+            match step {
+                Step::Row(row) if row.commit_at < until => return Ok(Some(row)),
+                Step::Row(_) => return Ok(None),
+                Step::Passed(position) => {
+                    copy.stream.pass(position);
+                    if position >= until {
+                        return Ok(None);
+                    }
+                }
+                Step::Other => {}
+            }
+        }
+    }
+}
+
+/// What a frame changes.
+struct Reading<'r> {
+    tables: &'r [(TableName, Vec<String>)],
+    known: &'r mut HashMap<Oid, Known>,
+    open: &'r mut Option<Lsn>,
+}
+
+impl Reading<'_> {
+    fn frame(self, payload: &[u8]) -> Result<Step, Failure> {
+        let data = match Frame::parse(payload)? {
+            // While a transaction is being sent, it says nothing about that one.
+            Frame::Keepalive(_) if self.open.is_some() => return Ok(Step::Other),
+            Frame::Keepalive(keepalive) => return Ok(Step::Passed(keepalive.wal_end)),
+            Frame::XLogData(data) => data.data,
+        };
+        match Message::parse(data)? {
+            Message::Begin(begin) => *self.open = Some(begin.final_lsn),
+            Message::Commit(commit) => {
+                *self.open = None;
+                return Ok(Step::Passed(commit.end_lsn));
+            }
+            Message::Relation(relation) => {
+                let known = describe(self.tables, &relation)?;
+                match known {
+                    Some(known) => self.known.insert(relation.id, known),
+                    None => self.known.remove(&relation.id),
+                };
+            }
+            Message::Insert(insert) => {
+                let Some(known) = self.known.get(&insert.relation) else { return Ok(Step::Other) };
+                let columns: Vec<TupleData<'_>> = insert.tuple.iter().collect();
+                let text = |place: &usize| match columns.get(*place) {
+                    Some(TupleData::Text(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+                    _ => Err(Failure::new(Code::Protocol, "a row without its identity")),
+                };
+                let id = known.places.iter().map(text).collect::<Result<_, _>>()?;
+                let (table, commit_at) = (known.table, self.open.unwrap_or(Lsn::ZERO));
+                return Ok(Step::Row(RowOfSlot { table, id, commit_at }));
+            }
+            Message::Origin(_)
+            | Message::Type(_)
+            | Message::Update(_)
+            | Message::Delete(_)
+            | Message::Truncate(_)
+            | Message::Logical(_)
+            | Message::StreamAbort(_) => {}
+        }
+        Ok(Step::Other)
+    }
+}
+
+/// Where the identity stands; `None`: the rows of this relation are not looked for.
+fn describe(
+    tables: &[(TableName, Vec<String>)],
+    relation: &Relation<'_>,
+) -> Result<Option<Known>, Failure> {
+    let is_it = |(name, _): &(TableName, Vec<String>)| {
+        name.schema.as_bytes() == relation.namespace && name.name.as_bytes() == relation.name
+    };
+    let Some(table) = tables.iter().position(is_it) else { return Ok(None) };
+    let identity = tables.get(table).map(|(_, columns)| columns.as_slice()).unwrap_or_default();
+    let place = |column: &String| {
+        relation.columns().position(|known| known.name == column.as_bytes()).ok_or_else(|| {
+            let what = format!("the slot has rows without the column {column}");
+            Failure::new(Code::ColumnMissing, what)
+        })
+    };
+    let places = identity.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Some(Known { table, places }))
+}
+
+/// Only an INSERT says which row it is.
+fn oversized(announced: usize, prefix: &[u8]) -> Result<Step, Failure> {
+    match Frame::parse(prefix)? {
+        Frame::XLogData(data) if data.data.first() == Some(&b'I') => {
+            let what = format!(
+                "the slot has a row of {announced} bytes, more than limits.row_bytes allows to read"
+            );
+            Err(Failure::new(Code::RowTooLarge, what))
+        }
+        Frame::XLogData(_) | Frame::Keepalive(_) => Ok(Step::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wal(parts: &[&[u8]]) -> Vec<u8> {
+        [b"w", [0; 24].as_slice(), &parts.concat()].concat()
+    }
+
+    fn keepalive(at: u64) -> Vec<u8> {
+        [b"k", at.to_be_bytes().as_slice(), &[0; 9]].concat()
+    }
+
+    fn begin(at: u64) -> Vec<u8> {
+        wal(&[b"B", &at.to_be_bytes(), &[0; 12]])
+    }
+
+    fn commit(at: u64) -> Vec<u8> {
+        wal(&[b"C\0", &at.to_be_bytes(), &(at + 1).to_be_bytes(), &[0; 8]])
+    }
+
+    fn relation(name: &[u8]) -> Vec<u8> {
+        let column = [0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff];
+        let head = [b"R\0\0\0\x07public\0", name, b"\0d\0\x02"].concat();
+        wal(&[&head, b"\0payload\0", &column, b"\x01id\0", &column])
+    }
+
+    fn insert() -> Vec<u8> {
+        wal(&[b"I\0\0\0\x07N\0\x02t\0\0\0\x01xt\0\0\0\x0242"])
+    }
+
+    fn steps(frames: &[Vec<u8>]) -> Vec<String> {
+        let name = TableName { schema: "public".into(), name: "outbox".into() };
+        let tables = [(name, vec!["id".to_owned()])];
+        let (mut known, mut open) = (HashMap::new(), None);
+        let steps = frames.iter().map(|frame| {
+            let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
+            match reading.frame(frame).unwrap() {
+                Step::Row(row) => format!("{} at {}", row.id.join(" "), row.commit_at),
+                Step::Passed(position) => format!("passed {position}"),
+                Step::Other => "other".to_owned(),
+            }
+        });
+        steps.collect()
+    }
+
+    #[test]
+    fn a_row_is_told_by_its_identity_and_its_commit() {
+        let frames = [begin(16), relation(b"outbox"), insert(), commit(16)];
+        assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "passed 0/11"]);
+        let frames = [begin(16), relation(b"other"), insert()];
+        assert_eq!(steps(&frames), ["other", "other", "other"]);
+    }
+
+    /// The transaction may be committed before a position that the server names meanwhile.
+    #[test]
+    fn a_keepalive_within_a_transaction_ends_nothing() {
+        let frames = [keepalive(8), begin(16), keepalive(32), commit(16), keepalive(32)];
+        let expected = ["passed 0/8", "other", "other", "passed 0/11", "passed 0/20"];
+        assert_eq!(steps(&frames), expected);
+    }
+
+    #[test]
+    fn a_relation_without_the_identity_is_refused() {
+        let name = TableName { schema: "public".into(), name: "outbox".into() };
+        let tables = [(name, vec!["number".to_owned()])];
+        let (mut known, mut open) = (HashMap::new(), None);
+        let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
+        let failure = reading.frame(&relation(b"outbox")).err().unwrap();
+        assert_eq!(failure.code, Code::ColumnMissing);
+    }
+}

@@ -1,0 +1,112 @@
+//! Faults of polled tables, on a server without a slot.
+
+use testbed::{
+    kafka::{KafkaCluster, KafkaOptions},
+    postgres::{DATABASE, DatabaseSession, PgBouncer, PostgresOptions, PostgresServer},
+};
+
+use super::{found::Found, ledger::Ledger, pair::TOPIC, place::Place};
+
+/// What is planted here.
+pub(super) const CODES: &[&str] =
+    &["D050", "D051", "D052", "D053", "D054", "D055", "D056", "D057", "P038", "P041", "P042"];
+
+const TABLE: &str = "\
+    create table outbox (id uuid primary key default gen_random_uuid(), \
+      aggregate_type text not null default 'order', aggregate_id text not null default 'a', \
+      event_type text not null default 'E', payload jsonb default '{}', \
+      created_at timestamptz not null default now(), published_at timestamptz, \
+      abandoned_at timestamptz); \
+    create index on outbox (created_at)";
+
+const NOTIFY: &str = "\
+    create trigger outbox_router_notify after insert on outbox \
+      for each statement execute function suppress_redundant_updates_trigger()";
+
+const SOURCE: [&str; 2] = ["postgres.source=polling", "outbox.0.table=public.outbox"];
+
+struct Polled<'l> {
+    server: PostgresServer,
+    session: DatabaseSession,
+    place: Place<'l>,
+}
+
+impl Polled<'_> {
+    async fn sql(&self, text: &str) {
+        self.session.batch_execute(text).await.expect("SQL");
+    }
+
+    /// Plants a fault, expects its code alone, mends it, and expects nothing.
+    async fn fault(&self, code: &str, plant: &str, mend: &str, words: &[&str]) -> Found {
+        self.sql(plant).await;
+        let found = self.place.expect(code, words).await;
+        self.sql(mend).await;
+        self.place.expect_nothing(mend, words).await;
+        found
+    }
+}
+
+#[tokio::test]
+pub(super) async fn each_fault_of_a_polled_table_is_named_by_its_code_alone() {
+    let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("Kafka");
+    kafka.create_topic(TOPIC, 1, &[]).await.expect("a topic");
+    let ledger = Ledger::default();
+    let options = PostgresOptions::version(15).set("autovacuum", "off").set("wal_level", "replica");
+    let server = PostgresServer::start(options).await.expect("a server");
+    let session = server.connect().await.expect("a session");
+    session.batch_execute(TABLE).await.expect("a table");
+    let place = Place::new(&ledger, &server.address(), DATABASE, &kafka.bootstrap()).with(&SOURCE);
+    place.set_up().await;
+    let polled = Polled { server, session, place };
+    let found = polled.place.expect("D051", &[]).await;
+    let not_run = found.part("not_run").as_u64().expect("a number");
+    assert!(not_run > 20, "what is about a slot is not run: {found:?}");
+    tables(&polled).await;
+    rows(&polled).await;
+    notifications(&polled).await;
+    ledger.assert_proved(CODES);
+}
+
+async fn tables(polled: &Polled<'_>) {
+    polled.sql("drop index outbox_router_pending_outbox").await;
+    let found = polled.place.expect("D050", &[]).await;
+    let remedy = found.remedy("D050");
+    polled.sql(remedy.split_once(": ").expect("a statement").1).await;
+    let column = "alter table outbox rename column published_at to at_last";
+    let back = "alter table outbox rename column at_last to published_at";
+    polled.fault("P041", column, back, &[]).await;
+    let rename = "alter table outbox_router.lease rename to other";
+    polled.fault("P042", rename, "alter table outbox_router.other rename to lease", &[]).await;
+    let revoke = "revoke update on outbox_router.worker from router";
+    polled.fault("P042", revoke, "grant update on outbox_router.worker to router", &[]).await;
+    let words = ["--set", "retention.mode=delete"];
+    let grant = "grant delete on outbox to router";
+    let found = polled.fault("P038", "", grant, &words).await;
+    assert!(found.remedy("P038").contains("grant delete on \"public\".\"outbox\""), "{found:?}");
+    let workers = "insert into outbox_router.worker \
+        select 'outbox'::regclass, gen_random_uuid(), name, now() + interval '1 hour', 1 \
+        from unnest(array['orders', 'orders', 'bills']) name";
+    let found = polled.fault("D054", workers, "delete from outbox_router.worker", &[]).await;
+    assert!(found.finding("D054").to_string().contains("bills and orders"), "{found:?}");
+}
+
+async fn rows(polled: &Polled<'_>) {
+    let clean = "delete from outbox";
+    polled.fault("D055", "insert into outbox (abandoned_at) values (now())", clean, &[]).await;
+    let old = "insert into outbox (created_at) values (now() - interval '1 hour')";
+    polled.fault("D057", old, clean, &[]).await;
+    let marks = "insert into outbox (published_at) select now() from generate_series(1, 60000); \
+                 update outbox set published_at = now(); select pg_stat_force_next_flush()";
+    let clean = "truncate outbox; select pg_stat_force_next_flush()";
+    polled.fault("D056", marks, clean, &[]).await;
+}
+
+async fn notifications(polled: &Polled<'_>) {
+    let words = ["--set", "polling.notify=false"];
+    polled.fault("D052", NOTIFY, "drop trigger outbox_router_notify on outbox", &words).await;
+    polled.sql(NOTIFY).await;
+    polled.place.expect_nothing("a trigger is there", &[]).await;
+    let pooler = PgBouncer::start(polled.server.port(), "router").await.expect("a pooler");
+    let pooled = polled.place.by(&format!("127.0.0.1:{}", pooler.port()), "");
+    pooled.expect("D053", &[]).await;
+}

@@ -1,0 +1,343 @@
+//! Commands with `postgres.source = "polling"`: `dead-letters` and `cleanup`, by the marks of the
+//! tables.
+
+use outbox_router::cli::{Audience, Exit};
+use serde_json::Value;
+
+use crate::server::{CommandOutput, Server, run_line};
+
+/// A table whose rows have states: one is given up, one waits for another attempt, each with a
+/// pending row of its key behind it; one is published, and one is pending.
+const STATES: &str = "\
+    create table outbox (id bigint primary key, aggregate_type text not null default 'order', \
+      aggregate_id text, event_type text not null default 'E', payload jsonb default '{}', \
+      created_at timestamptz not null default '2026-01-01', status text not null default 'PENDING', \
+      attempts int not null default 0, last_error text, \
+      available_at timestamptz not null default '2026-01-01', \
+      locked_until timestamptz, locked_by text); \
+    insert into outbox (id, aggregate_id, status, attempts, last_error, available_at) values \
+      (1, 'a', 'ABANDONED', 5, 'R009: headers are no object', '2026-01-02'), \
+      (2, 'a', 'PENDING', 0, null, '2026-01-01'), \
+      (3, 'b', 'FAILED', 1, 'K003: no answer', '2100-01-01'), \
+      (4, 'b', 'PENDING', 0, null, '2026-01-01'), \
+      (5, 'c', 'PUBLISHED', 0, null, '2026-01-01'), \
+      (6, 'it''s', 'ABANDONED', 5, 'R014: no JSON', '2026-01-02'), \
+      (7, 'd', 'PENDING', 0, null, '2026-01-01');";
+
+/// A table whose rows have times.
+const TIMES: &str = "\
+    create table outbox (id uuid primary key default gen_random_uuid(), n int, \
+      aggregate_type text not null default 'order', aggregate_id text default 'a', \
+      event_type text not null default 'E', payload jsonb default '{}', \
+      created_at timestamptz not null default now(), published_at timestamptz, \
+      abandoned_at timestamptz, attempts int not null default 0);";
+
+fn json(output: &CommandOutput) -> Value {
+    serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+struct Polled {
+    server: Server,
+    config: tempfile::NamedTempFile,
+    user: &'static str,
+}
+
+impl Polled {
+    fn new(table: &str, more: &str) -> Self {
+        let server = Server::start();
+        server.sql(table);
+        let config = tempfile::NamedTempFile::new().expect("a file");
+        let text = format!(
+            "name = \"orders\"\n[postgres]\nsource = \"polling\"\n[kafka]\nstate_topic = \"\"\n\
+             [[outbox]]\ntable = \"public.outbox\"\n{more}"
+        );
+        std::fs::write(config.path(), text).expect("written");
+        Self { server, config, user: "postgres" }
+    }
+
+    /// Types a command; words are separated by one space.
+    async fn type_line(&self, line: &str, answer: &str) -> CommandOutput {
+        let file = self.config.path().to_str().expect("UTF-8");
+        let url = format!("postgres.url={}", self.server.url(self.user));
+        let head = ["--config", file, "--set", &url];
+        let line: Vec<String> =
+            head.into_iter().chain(line.split(' ')).map(str::to_owned).collect();
+        run_line(Audience::Person, &line, answer).await
+    }
+
+    fn states(&self) -> String {
+        self.server.sql(
+            "select string_agg(id || ' ' || status || ' ' || attempts, ', ' order by id) \
+             from outbox",
+        )
+    }
+}
+
+const UNTOUCHED: &str = "1 ABANDONED 5, 2 PENDING 0, 3 FAILED 1, 4 PENDING 0, 5 PUBLISHED 0, \
+                         6 ABANDONED 5, 7 PENDING 0";
+
+#[tokio::test]
+async fn rows_that_are_given_up_are_listed_with_what_waits_behind_them() {
+    let polled = Polled::new(STATES, "");
+    let list = polled.type_line("dead-letters list", "").await;
+    assert_eq!((list.exit, list.err.as_str()), (Exit::Failure, ""), "{list:?}");
+    let expected = "\
+table          id  key   attempts  behind  since                         last error
+public.outbox  1   a     5         1       written 2026-01-01T00:00:00Z  R009: headers are no object
+public.outbox  6   it's  5         0       written 2026-01-01T00:00:00Z  R014: no JSON
+
+2 rows given up, 1 row of their keys behind them
+next: outbox-router dead-letters show --id 1
+";
+    assert_eq!(list.out, expected);
+    let waiting = polled.type_line("dead-letters list --waiting --json", "").await;
+    assert_eq!(waiting.exit, Exit::Done, "{waiting:?}");
+    let waiting = json(&waiting);
+    assert_eq!(waiting["rows"][0]["id"], "3");
+    assert_eq!(waiting["rows"][0]["available_at"], "2100-01-01T00:00:00Z");
+    assert_eq!((&waiting["rows"][0]["behind"], &waiting["rows"][1]), (&1.into(), &Value::Null));
+    for (selected, ids) in [
+        ("--limit 1", &["1"][..]),
+        ("--code r014", &["6"]),
+        ("--key it's", &["6"]),
+        ("--key-hex 61", &["1"]),
+        ("--id 1 --id 6", &["1", "6"]),
+        ("--id 3", &[]),
+        ("--since 2026-01-02", &[]),
+    ] {
+        let list = polled.type_line(&format!("dead-letters list --json {selected}"), "").await;
+        let document = json(&list);
+        let found: Vec<&str> = document["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .filter_map(|it| it["id"].as_str())
+            .collect();
+        assert_eq!(found, ids, "{selected}");
+        assert_eq!(document["cut"], selected.contains("limit"), "{selected}");
+    }
+    assert_eq!(polled.states(), UNTOUCHED);
+}
+
+#[tokio::test]
+async fn a_row_is_shown_with_its_columns_and_what_to_type() {
+    let polled = Polled::new(STATES, "");
+    let show = polled.type_line("dead-letters show --id 1", "").await;
+    assert_eq!(show.exit, Exit::Done, "{show:?}");
+    for line in [
+        "key        a\n",
+        "behind     1 pending rows of its key\n",
+        "why        R009: headers are no object\n",
+        "columns    id  1\n",
+        "outbox-router dead-letters requeue --id 1\n",
+    ] {
+        assert!(show.out.contains(line), "{line}{}", show.out);
+    }
+    let show = polled.type_line("dead-letters show --key b --json", "").await;
+    assert_eq!(json(&show)["state"], "waiting for another attempt");
+    let show = polled.type_line("dead-letters show --id 5", "").await;
+    assert_eq!(show.exit, Exit::Failure);
+}
+
+#[tokio::test]
+async fn a_requeued_row_is_as_if_it_had_never_been_tried() {
+    let polled = Polled::new(STATES, "");
+    let line = "dead-letters requeue --id 1 --id 3 --id 9";
+    let dry = polled.type_line(&format!("{line} --dry-run"), "").await;
+    assert!(dry.out.contains("requeue 1 row; behind: 1 row") && dry.out.contains("nothing was"));
+    assert!(dry.err.contains("left out: 3 waits for another attempt"), "{}", dry.err);
+    assert!(dry.err.contains("left out: 9 is no row of the polled tables"), "{}", dry.err);
+    let no = polled.type_line(line, "outbox_router\n").await;
+    assert_eq!(no.exit, Exit::Failure, "the word is another one: {no:?}");
+    assert!(no.out.contains("type orders, the configuration's name, to requeue them"), "{no:?}");
+    assert_eq!(polled.states(), UNTOUCHED);
+    let done =
+        polled.type_line("dead-letters requeue --id 1 --by Ann --reason mended", "orders\n").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    assert!(done.out.contains("requeued 1 row, by Ann: mended"), "{done:?}");
+    assert!(polled.states().starts_with("1 PENDING 0, 2 PENDING 0, 3 FAILED 1, "));
+    let row =
+        "select last_error, available_at > now() - interval '1 minute' from outbox where id = 1";
+    assert_eq!(polled.server.sql(row), "R009: headers are no object|t");
+    let all = json(&polled.type_line("dead-letters requeue --all --yes --json", "").await);
+    assert_eq!((&all["changed"], &all["events"][0]["id"]), (&1.into(), &"6".into()));
+    let none = polled.type_line("dead-letters requeue --all --yes", "").await;
+    assert_eq!(none.exit, Exit::Failure);
+    assert!(none.err.contains("no row that is given up is selected"), "{none:?}");
+}
+
+#[tokio::test]
+async fn a_dropped_row_counts_as_published_and_says_who_has_dropped_it() {
+    let polled = Polled::new(STATES, "");
+    let drop = polled.type_line("dead-letters drop --id 1 --by Ann --reason sent --yes", "").await;
+    assert_eq!(drop.exit, Exit::Done, "{drop:?}");
+    assert!(drop.out.contains("their last error says who has dropped them"), "{drop:?}");
+    assert_eq!(
+        polled.server.sql("select status, attempts, last_error from outbox where id = 1"),
+        "PUBLISHED|5|dropped by Ann: sent"
+    );
+    for (line, why) in [
+        ("dead-letters drop --all --with-behind --yes", "--with-behind has no meaning"),
+        ("dead-letters adopt --yes", "dead-letters adopt has no meaning"),
+    ] {
+        let refused = polled.type_line(line, "").await;
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.err.contains(why), "{refused:?}");
+    }
+    let deleting = Polled::new(STATES, "mark.how = \"delete\"\n");
+    let drop = deleting.type_line("dead-letters drop --id 1 --yes", "").await;
+    assert!(drop.out.contains("They are deleted."), "{drop:?}");
+    assert!(deleting.states().starts_with("2 PENDING 0, "));
+}
+
+#[tokio::test]
+async fn a_row_that_is_given_up_by_a_time_is_requeued_and_dropped() {
+    let polled = Polled::new(TIMES, "");
+    let insert = "insert into outbox (n, abandoned_at, attempts) \
+                  values (1, '2026-01-03', 5), (2, '2026-01-04', 5), (3, null, 0)";
+    polled.server.sql(insert);
+    let list = json(&polled.type_line("dead-letters list --json --since 2026-01-04", "").await);
+    assert_eq!(list["rows"][0]["abandoned_at"], "2026-01-04T00:00:00Z");
+    assert_eq!((&list["rows"][0]["behind"], &list["rows"][0]["code"]), (&1.into(), &Value::Null));
+    let id = polled.server.sql("select id from outbox where n = 1");
+    let done = polled.type_line(&format!("dead-letters requeue --id {id} --yes"), "").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    let done = polled.type_line("dead-letters drop --all --yes", "").await;
+    assert!(done.out.contains("no column of the table says that they were dropped"), "{done:?}");
+    let rows = "select string_agg(concat_ws(' ', n, published_at is not null, attempts), ', ' \
+                order by n) from outbox";
+    assert_eq!(polled.server.sql(rows), "1 f 0, 2 t 5, 3 f 0");
+    let none = polled.type_line("dead-letters list --waiting", "").await;
+    assert!(none.out.contains("public.outbox cannot record such a row"), "{none:?}");
+}
+
+#[tokio::test]
+async fn cleanup_removes_published_and_abandoned_rows_and_never_a_pending_one() {
+    const SECTION: &str = "[retention]\nmode = \"delete\"\nkeep = \"1d\"\nabandoned_keep = \"2d\"\n\
+                           batch = 2\npause = \"0s\"\n";
+    const LEFT: &str = "select string_agg(n::text, ' ' order by n) from outbox";
+    let mut polled = Polled::new(TIMES, SECTION);
+    polled.server.sql(
+        "insert into outbox (n, created_at, published_at) select n, now() - interval '9 days', \
+           now() - interval '3 days' from generate_series(1, 5) n; \
+         insert into outbox (n, created_at, published_at) values \
+           (6, now() - interval '9 days', now() - interval '1 hour'); \
+         insert into outbox (n, created_at) values (7, now() - interval '9 days'); \
+         insert into outbox (n, created_at, abandoned_at) values \
+           (8, now() - interval '9 days', now() - interval '3 days'), \
+           (9, now() - interval '9 days', now() - interval '1 day'); \
+         create role limited login; grant select, update on outbox to limited",
+    );
+    let refused = polled.type_line("cleanup --yes", "").await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    assert!(
+        refused.err.contains("create index concurrently on \"public\".\"outbox\" (\"created_at\")"),
+        "{refused:?}"
+    );
+    polled.server.sql("create index on outbox (created_at)");
+    polled.user = "limited";
+    let refused = polled.type_line("cleanup --yes", "").await;
+    assert!(
+        refused.err.contains("grant delete on \"public\".\"outbox\" to \"limited\""),
+        "{refused:?}"
+    );
+    polled.user = "postgres";
+    let dry = polled.type_line("cleanup --dry-run", "").await;
+    assert!(
+        dry.out.contains("public.outbox: 5 published rows to delete, and 1 that were given up"),
+        "{dry:?}"
+    );
+    assert_eq!(polled.server.sql(LEFT), "1 2 3 4 5 6 7 8 9");
+    let no = polled.type_line("cleanup", "no\n").await;
+    assert_eq!((no.exit, polled.server.sql(LEFT).as_str()), (Exit::Failure, "1 2 3 4 5 6 7 8 9"));
+    let locked = polled.server.transaction("holder", "select from outbox where n = 5 for update");
+    let done = json(&polled.type_line("cleanup --yes --json", "").await);
+    assert_eq!(
+        (&done["tables"][0]["removed"], &done["tables"][0]["abandoned_removed"]),
+        (&4.into(), &1.into())
+    );
+    assert_eq!(polled.server.sql(LEFT), "5 6 7 9", "a locked row is left");
+    polled.server.end_transaction("holder");
+    std::mem::drop(locked);
+    let done = polled.type_line("cleanup", "orders\n").await;
+    assert!(done.out.contains("public.outbox: 1 published rows deleted, and 0"), "{done:?}");
+    assert_eq!(polled.server.sql(LEFT), "6 7 9");
+}
+
+#[tokio::test]
+async fn rows_of_states_leave_by_their_own_time_with_and_without_an_index() {
+    const SECTION: &str =
+        "[retention]\nmode = \"delete\"\nkeep = \"1d\"\nabandoned_keep = \"2d\"\n";
+    let polled = Polled::new(STATES, SECTION);
+    let done = polled.type_line("cleanup --yes --slow", "").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    assert_eq!(polled.states(), "2 PENDING 0, 3 FAILED 1, 4 PENDING 0, 7 PENDING 0");
+}
+
+const MADE: &str = "select string_agg(relname, ' ' order by relname) from pg_class \
+                    where relname like 'outbox\\_router\\_%'";
+
+#[tokio::test]
+async fn teardown_drops_what_setup_has_made_and_leaves_the_rows() {
+    let polled = Polled::new(STATES, "");
+    let made = polled.type_line("setup --apply --notify", "").await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let indexes = "outbox_router_pending_outbox outbox_router_waiting_outbox";
+    assert_eq!(polled.server.sql(MADE), indexes);
+    let print = polled.type_line("teardown", "").await;
+    let drop = "drop index concurrently if exists \"public\".\"outbox_router_pending_outbox\";";
+    assert!(print.out.contains(drop), "{print:?}");
+    assert_eq!(polled.server.sql(MADE), indexes);
+    polled.server.sql(
+        "insert into outbox_router.worker \
+         values ('outbox'::regclass, gen_random_uuid(), 'orders', now() + interval '1 hour', 1)",
+    );
+    let refused = polled.type_line("teardown --apply --yes", "").await;
+    assert_eq!(refused.exit, Exit::Failure);
+    assert!(refused.err.contains("a worker of orders polls public.outbox"), "{refused:?}");
+    polled.server.sql("update outbox_router.worker set seen_until = now()");
+    let no = polled.type_line("teardown --apply", "no\n").await;
+    assert_eq!((no.exit, polled.server.sql(MADE).as_str()), (Exit::Failure, indexes));
+    let done = polled.type_line("teardown --apply", "orders\n").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    assert_eq!(polled.server.sql(MADE), "");
+    let left = "select (select count(*) from pg_trigger where not tgisinternal) \
+                + (select count(*) from outbox_router.worker)";
+    assert_eq!(polled.server.sql(left), "0");
+    assert_eq!(polled.states(), UNTOUCHED);
+    let again = polled.type_line("teardown --apply --yes", "").await;
+    assert_eq!(again.exit, Exit::Done, "{again:?}");
+}
+
+#[tokio::test]
+async fn replay_leaves_rows_to_the_router_that_are_not_published() {
+    let polled = Polled::new(STATES, "");
+    let replay = polled.type_line("replay --id 1 --id 2 --yes", "").await;
+    assert_eq!(replay.exit, Exit::Failure, "{replay:?}");
+    let note = "note: 2 more rows are left out, since they are not marked as published";
+    assert!(replay.out.contains(note), "{replay:?}");
+    assert!(replay.err.contains("nothing was sent: no row is selected"), "{replay:?}");
+}
+
+#[tokio::test]
+async fn what_has_no_meaning_where_rows_are_polled_is_refused() {
+    let polled = Polled::new(TIMES, "");
+    let tap = polled.type_line("tap", "").await;
+    assert_eq!(tap.exit, Exit::Usage, "{tap:?}");
+    let stream = ["dead-letters list --waiting", "dead-letters list --limit 1"];
+    for line in stream {
+        let line = format!("{line} --set postgres.source=stream");
+        let refused = polled.type_line(&line, "").await;
+        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    }
+    let name = polled.config.path().to_str().expect("UTF-8").to_owned();
+    for mode in ["archive", "drop_partitions"] {
+        let mode = format!("retention.mode={mode}");
+        let line = ["outbox-router", "--config", &name, "cleanup", "--set", &mode];
+        let cli = outbox_router::cli::Cli::read(line).expect("a command line");
+        let environment = outbox_router::config::Environment::default();
+        let refused = outbox_router::cli::load_config(&cli, &environment);
+        let refused = refused.expect_err("it has no meaning").to_string();
+        assert!(refused.contains("has no meaning with postgres.source = \"polling\""), "{refused}");
+    }
+}

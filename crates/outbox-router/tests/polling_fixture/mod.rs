@@ -1,0 +1,138 @@
+//! A worker at work behind a real admin endpoint.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
+
+use outbox_router::{
+    monitor::Polled,
+    polling::{
+        admin::{AdminSettings, Sources, serve},
+        report::WorkerReport,
+        survey::{Holder, RowCount, SurveyReport, SurveyedTable, TableSurvey},
+    },
+};
+use relay::{
+    Code, Latencies, OtherTopics, TableName, TopicName, TopicTotals,
+    polling::{PollState, PolledTableReport, PollerReport},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+    time::Instant,
+};
+
+/// The endpoint, and both ends of what it shows.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) worker: watch::Sender<WorkerReport>,
+    pub(crate) surveyed: watch::Sender<SurveyReport>,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Starts an endpoint that shows [`report`] and [`survey`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no app.rs; the task ends with the endpoint"
+)]
+pub(crate) async fn start() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let settings = AdminSettings { name: "shop".to_owned(), hosts: vec!["admin".to_owned()] };
+    let (worker, worker_seen) = watch::channel(WorkerReport::first(report()));
+    let (surveyed, survey_seen) = watch::channel(survey());
+    let sources = Sources { worker: worker_seen, surveyed: survey_seen };
+    let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
+    Endpoint { address, worker, surveyed, server }
+}
+
+pub(crate) fn name() -> TableName {
+    TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
+}
+
+/// One of two workers, which has delivered some rows.
+pub(crate) fn report() -> PollerReport {
+    let mut buckets = [0; 19];
+    (buckets[0], buckets[4], buckets[18]) = (7, 2, 1);
+    let latencies = Latencies { buckets, sum_micros: 400_020_000 };
+    PollerReport {
+        state: PollState::Polling,
+        reason: None,
+        tables: vec![PolledTableReport {
+            name: name(),
+            shards: (0..32).collect(),
+            batches: 40,
+            fetched: 120,
+            published: 100,
+            failed: 5,
+            abandoned: 2,
+            waiting: 1,
+            failure: None,
+        }],
+        topics: vec![TopicTotals {
+            name: TopicName::new("outbox.event.order").unwrap(),
+            acked: 10,
+            latencies: latencies.clone(),
+        }],
+        other_topics: OtherTopics::default(),
+        unacked: 4,
+        workers: 2,
+        claims_lost: 1,
+        errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
+        reconnects: 3,
+        batch_times: latencies,
+    }
+}
+
+/// Some rows are pending, and the other worker holds the other shards.
+pub(crate) fn survey() -> SurveyReport {
+    let now = Instant::now();
+    let holder = |worker: &str, lasts_seconds| Holder {
+        worker: worker.to_owned(),
+        name: "shop".to_owned(),
+        shards: 32,
+        lasts_seconds,
+    };
+    let figures = TableSurvey {
+        pending: RowCount::Exactly(25),
+        oldest_seconds: Some(1.5),
+        failed: RowCount::Exactly(1),
+        abandoned: RowCount::Exactly(2),
+        processing: RowCount::Exactly(4),
+    };
+    let holders = vec![holder("aaaa", 8.0), holder("bbbb", -3.0)];
+    SurveyReport {
+        tables: vec![SurveyedTable { name: name(), figures: Ok(figures), holders: Ok(holders) }],
+        read: Some(Polled { at: now, wall: SystemTime::now() }),
+        failure: None,
+        ticked_at: Some(now),
+    }
+}
+
+impl Endpoint {
+    /// Status code, head and body of one request.
+    pub(crate) async fn ask(&self, method: &str, path: &str, host: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // Ends because every answer closes its connection.
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (code, head.to_lowercase(), body.to_owned())
+    }
+
+    /// The body of a successful GET.
+    pub(crate) async fn get(&self, path: &str) -> String {
+        let (code, _, body) = self.ask("GET", path, "admin").await;
+        assert_eq!(code, 200, "{body}");
+        body
+    }
+}

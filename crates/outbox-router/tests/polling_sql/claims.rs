@@ -1,0 +1,227 @@
+//! Rows that are taken when they are read, as the owners of such tables expect.
+
+use std::time::Duration;
+
+use relay::polling::{Claimed, RowOutcome, SettleRequest, WaitsKept};
+
+use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, keys, nothing, polling};
+
+/// The table of the preset `ordering_key`, with its states in capitals.
+const STATES: &str = ", status text not null default 'PENDING', published_at timestamptz, \
+    processing_at timestamptz, last_error varchar(12), attempts int not null default 0, \
+    available_at timestamptz not null default now()";
+
+const LOCKS: &str = ", status text not null default 'pending', locked_by text, \
+    locked_until timestamptz";
+
+const STATE: &str = "select string_agg(concat_ws(',', status, attempts, last_error, \
+    case when available_at > now() then 'later' end, \
+    case when processing_at is not null then 'since' end, \
+    case when published_at is not null then 'at' end), ' ' order by id) from outbox";
+
+async fn insert(fixture: &Fixture, keys: &[&str]) {
+    for key in keys {
+        fixture.run(&format!("insert into outbox (aggregate_id) values ('{key}')")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_row_is_pending_then_processing_then_published() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    insert(&fixture, &["a", "b", "a"]).await;
+    let mut worker = fixture.worker(polling().with_letters()).await;
+    assert_eq!(worker.database.describe(TABLE).await.unwrap().waits, WaitsKept::InTable);
+    let fetched = worker.fetch(10).await;
+    assert_eq!((fetched.claimed, keys(&fetched.rows).len()), (Claimed::Yes, 3));
+    assert_eq!(
+        fixture.value(STATE).await,
+        "PROCESSING,0,since PROCESSING,0,since PROCESSING,0,since"
+    );
+    // The message shows the row as it was written.
+    let shown = String::from_utf8_lossy(&fetched.rows[0].insert).into_owned();
+    assert!(shown.contains("PENDING") && !shown.contains("PROCESSING"), "{shown}");
+    assert!(worker.fetch(10).await.rows.is_empty(), "taken a moment ago");
+    assert_eq!(worker.publish(&fetched.rows[..1]).await, 1);
+    let released = fetched.rows[1..].iter().map(|row| row.id.clone()).collect();
+    worker.settle(SettleRequest { released, ..nothing() }).await;
+    assert_eq!(fixture.value(STATE).await, "PUBLISHED,0,since,at PENDING,0 PENDING,0");
+    assert_eq!(ids(&worker.fetch(1).await.rows), ["2"]);
+}
+
+#[tokio::test]
+async fn a_row_that_failed_holds_its_key_and_is_tried_again_or_given_up() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    insert(&fixture, &["a", "b", "a", "b"]).await;
+    let mut worker = fixture.worker(polling().with_letters()).await;
+    let fetched = worker.fetch(2).await;
+    let retry = failed(&fetched.rows[0], 1, RowOutcome::Retry(Duration::from_millis(400)));
+    let abandon = failed(&fetched.rows[1], 5, RowOutcome::Abandon);
+    worker.settle(SettleRequest { failed: vec![retry, abandon], ..nothing() }).await;
+    assert_eq!(
+        fixture.value(STATE).await,
+        "FAILED,1,R009: it's …,later ABANDONED,5,R009: it's …,since PENDING,0 PENDING,0"
+    );
+    assert!(worker.fetch(10).await.rows.is_empty(), "later rows of both keys wait");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let again = worker.fetch(10).await;
+    assert_eq!(ids(&again.rows), ["1", "3"]);
+    assert_eq!(again.rows.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(worker.publish(&again.rows).await, 2);
+    // A person has it tried again.
+    fixture.run("update outbox set status = 'PENDING', attempts = 0 where id = 2").await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2", "4"]);
+}
+
+#[tokio::test]
+async fn without_held_keys_later_rows_pass() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    insert(&fixture, &["a", "a"]).await;
+    let mut polling = polling().with_letters();
+    polling.settings.hold_keys = relay::HoldKeys::No;
+    let mut worker = fixture.worker(polling).await;
+    let fetched = worker.fetch(1).await;
+    let retry = failed(&fetched.rows[0], 1, RowOutcome::Retry(Duration::from_secs(60)));
+    worker.settle(SettleRequest { failed: vec![retry], ..nothing() }).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2"]);
+}
+
+#[tokio::test]
+async fn a_row_that_is_scheduled_is_read_when_it_is_due_and_holds_nothing() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    let insert = "insert into outbox (aggregate_id, available_at) \
+                  values ('a', now() + interval '400 ms'), ('a', now())";
+    fixture.run(insert).await;
+    let mut worker = fixture.worker(polling()).await;
+    let due = worker.fetch(10).await.rows;
+    assert_eq!(ids(&due), ["2"]);
+    assert_eq!(worker.publish(&due).await, 1);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["1"]);
+}
+
+#[tokio::test]
+async fn another_pollers_lock_is_respected_with_its_key_until_it_ends() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    insert(&fixture, &["a", "b", "a", "b"]).await;
+    fixture
+        .run(
+            "update outbox set status = 'processing', locked_by = 'other', \
+             locked_until = now() + interval '1 s' where id = 1",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(worker.database.describe(TABLE).await.unwrap().waits, WaitsKept::InMemory);
+    let fetched = worker.fetch(10).await;
+    assert_eq!(ids(&fetched.rows), ["2", "4"]);
+    let locks = format!(
+        "select string_agg((locked_by = '{}')::text, ' ' order by id) from outbox \
+         where locked_until > now() + interval '8 s'",
+        worker.id
+    );
+    assert_eq!(fixture.value(&locks).await, "true true");
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    // What the worker has taken itself it may take again.
+    let fetched = worker.fetch(10).await;
+    assert_eq!(ids(&fetched.rows), ["1", "2", "3", "4"]);
+    // Somebody takes a row away: it is not marked.
+    fixture.run("update outbox set locked_by = 'thief' where id = 4").await;
+    assert_eq!(worker.publish(&fetched.rows).await, 3);
+    let state = "select string_agg(concat_ws(',', status, locked_by), ' ' order by id) from outbox";
+    assert_eq!(fixture.value(state).await, "published published published processing,thief");
+}
+
+#[tokio::test]
+async fn a_claim_without_an_end_is_taken_over_after_the_lease() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    insert(&fixture, &["a", "a"]).await;
+    fixture
+        .run("update outbox set status = 'PROCESSING', processing_at = now() where id = 1")
+        .await;
+    let lease = Duration::from_secs(1);
+    let mut worker = fixture.worker(polling().with_lease(lease)).await;
+    assert!(worker.fetch(10).await.rows.is_empty(), "its key waits, too");
+    tokio::time::sleep(lease + Duration::from_millis(100)).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_row_that_a_transaction_has_locked_is_not_passed_by_its_key() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    insert(&fixture, &["a", "b", "a", "b"]).await;
+    let other = fixture.session().await;
+    other.batch_execute("begin; select from outbox where id = 1 for update").await.unwrap();
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2", "4"]);
+    other.batch_execute("commit").await.unwrap();
+    assert_eq!(ids(&worker.fetch(1).await.rows), ["1"]);
+}
+
+#[tokio::test]
+async fn a_row_is_taken_by_one_of_two_workers_that_read_at_once() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    fixture.run("insert into outbox (aggregate_id) select i from generate_series(1, 400) i").await;
+    let mut workers: Vec<Worker> = Vec::new();
+    for _ in 0..4 {
+        workers.push(fixture.worker(polling()).await);
+    }
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        let [a, b, c, d] = workers.as_mut_slice() else { panic!("four workers") };
+        let (a, b, c, d) = tokio::join!(a.fetch(50), b.fetch(50), c.fetch(50), d.fetch(50));
+        let rounds = [a, b, c, d];
+        for (worker, fetched) in workers.iter_mut().zip(&rounds) {
+            assert_eq!(worker.publish(&fetched.rows).await, fetched.rows.len());
+        }
+        all.extend(rounds.into_iter().flat_map(|fetched| ids(&fetched.rows)));
+    }
+    assert_eq!(all.len(), 400);
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 400);
+}
+
+#[tokio::test]
+async fn rows_of_a_partitioned_table_are_taken_and_marked() {
+    let fixture = Fixture::new(
+        "create table outbox (id bigint generated always as identity, \
+         aggregate_type text not null default 'order', aggregate_id text, \
+         event_type text not null default 'OrderPlaced', payload jsonb, \
+         created_at timestamptz not null default now(), status text not null default 'pending', \
+         locked_until timestamptz, attempts int not null default 0, available_at timestamptz, \
+         primary key (id, created_at)) partition by range (created_at); \
+         create table outbox_old partition of outbox for values from (minvalue) to ('2026-01-01'); \
+         create table outbox_new partition of outbox for values from ('2026-01-01') to (maxvalue)",
+    )
+    .await;
+    let mut worker = fixture.worker(polling().with_letters()).await;
+    fixture.make_indexes(&worker).await;
+    let insert = "insert into outbox (aggregate_id, created_at) \
+                  select i % 3, '2025-12-31 23:59:50Z'::timestamptz + make_interval(secs => i) \
+                  from generate_series(1, 20) i";
+    fixture.run(insert).await;
+    worker.database.describe(TABLE).await.unwrap();
+    let rows = worker.fetch(12).await.rows;
+    assert_eq!(rows.len(), 12);
+    let retry = failed(&rows[11], 1, RowOutcome::Retry(Duration::from_secs(60)));
+    let published = rows[..11].iter().map(|row| row.id.clone()).collect();
+    let request = SettleRequest { published, failed: vec![retry], ..nothing() };
+    assert_eq!(worker.settle(request).await, 11);
+    // Of three keys one waits.
+    let rest = worker.fetch(20).await.rows;
+    assert_eq!((rest.len(), worker.publish(&rest).await), (6, 6));
+}
+
+#[tokio::test]
+async fn a_row_that_is_no_event_holds_no_key() {
+    let fixture = Fixture::new(&default_table(STATES)).await;
+    insert(&fixture, &["a", "a"]).await;
+    fixture.run("update outbox set status = 'ABANDONED', event_type = 'other' where id = 1").await;
+    let mut polling = polling().with_letters();
+    polling.config.outbox.filter = Some(relay::RowFilter {
+        column: "event_type".to_owned(),
+        values: vec!["OrderPlaced".to_owned()],
+        kind: relay::FilterKind::In,
+    });
+    let mut worker = fixture.worker(polling).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2"]);
+}

@@ -1,0 +1,165 @@
+//! What is missing is said, with what to type.
+
+use std::time::Duration;
+
+use outbox_router::polling::sql::LeaseTable;
+use relay::{
+    Case, Code, Failure,
+    polling::{LeaseRequest, SettleRequest},
+};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, TABLE, Worker, default_table, name, nothing, polling};
+
+const MARK: &str = ", published_at timestamptz";
+
+async fn refused(fixture: &Fixture, polling: crate::fixture::Polling) -> Failure {
+    let mut worker = Worker::new(fixture.connector(), polling);
+    worker.database.describe(TABLE).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_be_polled_says_why() {
+    let fixture = Fixture::new(&default_table("")).await;
+    let failure = refused(&fixture, polling()).await;
+    assert_eq!(failure.code, Code::Polling);
+    assert!(failure.message.contains("add column published_at timestamptz"), "{failure}");
+    fixture.run("alter table outbox add published_at timestamptz").await;
+    let failure = refused(&fixture, polling().with_letters()).await;
+    assert!(failure.message.contains("add column abandoned_at timestamptz"), "{failure}");
+    fixture.run("alter table outbox drop constraint outbox_pkey").await;
+    let failure = refused(&fixture, polling()).await;
+    assert!(failure.message.contains("add primary key"), "{failure}");
+    fixture.run("create unique index on outbox (aggregate_id, id)").await;
+    assert!(refused(&fixture, polling()).await.message.contains("add primary key"));
+    fixture.run("alter table outbox alter aggregate_id set not null").await;
+    Worker::on(fixture.connector(), polling()).await;
+    fixture.run("alter table outbox rename payload to other").await;
+    assert_eq!(refused(&fixture, polling()).await.code, Code::PresetUnclear);
+    fixture.run("drop table outbox").await;
+    assert_eq!(refused(&fixture, polling()).await.code, Code::TableMissing);
+}
+
+#[tokio::test]
+async fn a_privilege_that_is_missing_is_named() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("revoke update on outbox from router").await;
+    let failure = refused(&fixture, polling()).await;
+    assert_eq!(failure.case, Some(Case::PermissionDenied));
+    let grant = r#"grant update ("published_at") on "public"."outbox" to "router""#;
+    assert!(failure.message.contains(grant), "{failure}");
+    fixture.run(grant).await;
+    let mut worker = Worker::on(fixture.connector(), polling()).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+    let rows = worker.fetch(10).await.rows;
+    assert_eq!(worker.publish(&rows).await, 1, "one column is enough");
+    fixture.run("revoke all on outbox from router").await;
+    let failure = refused(&fixture, polling()).await;
+    assert!(failure.message.contains(r#"grant select on "public"."outbox""#), "{failure}");
+}
+
+#[tokio::test]
+async fn the_tables_of_leases_may_be_missing_or_forbidden() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    let lease = Duration::from_secs(10);
+    let mut leases = fixture.leases(Uuid::new_v4(), lease);
+    let hold = LeaseRequest::Hold { wanted: vec![64] };
+    fixture.run("revoke update on outbox_router.lease from router").await;
+    assert_eq!(leases.answer(&hold).await.unwrap_err().code, Code::LeaseTable);
+    fixture.run("drop schema outbox_router cascade").await;
+    assert_eq!(leases.answer(&hold).await.unwrap_err().code, Code::LeaseTable);
+    for statement in outbox_router::polling::sql::setup::lease_statements(Some("router")) {
+        fixture.run(&statement.sql).await;
+    }
+    assert_eq!(leases.answer(&hold).await.unwrap().held[0].len(), 64);
+    let other = relay::TableName { name: "other".to_owned(), ..name() };
+    let mut missing = LeaseTable::new(
+        fixture.connector(),
+        vec![name(), other],
+        Uuid::new_v4(),
+        "w".to_owned(),
+        lease,
+    );
+    let both = LeaseRequest::Hold { wanted: vec![1, 1] };
+    assert_eq!(missing.answer(&both).await.unwrap_err().code, Code::TableMissing);
+}
+
+#[tokio::test]
+async fn after_an_error_and_a_lost_connection_the_next_request_has_another_one() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+    let mut worker = fixture.worker(polling()).await;
+    fixture.run("alter table outbox rename published_at to gone").await;
+    let request = relay::polling::FetchRequest {
+        table: TABLE,
+        shards: relay::polling::ShardSet::ALL,
+        limit: 10,
+        passed_over: Vec::new(),
+    };
+    let failure = worker.database.fetch(&request).await.unwrap_err();
+    assert_eq!(failure.code, Code::ColumnMissing);
+    fixture.run("alter table outbox rename gone to published_at").await;
+    assert_eq!(worker.fetch(10).await.rows.len(), 1);
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'router'";
+    fixture.run(end).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let rows = worker.fetch(10).await.rows;
+    assert_eq!(rows.len(), 1);
+    // A request that is not awaited to its end: another session has the row.
+    let other = fixture.session().await;
+    other.batch_execute("begin; select from outbox for update").await.unwrap();
+    let published = vec![rows[0].id.clone()];
+    let request = SettleRequest { published: published.clone(), ..nothing() };
+    let given_up =
+        tokio::time::timeout(Duration::from_millis(300), worker.database.settle(&request)).await;
+    assert!(given_up.is_err());
+    assert_eq!(worker.fetch(10).await.rows.len(), 1);
+    other.batch_execute("commit").await.unwrap();
+    let before = worker.settle(SettleRequest { published, ..nothing() }).await;
+    let marked = "select count(*) from outbox where published_at is not null";
+    assert_eq!(fixture.value(marked).await, "1");
+    assert!(before <= 1, "the statement that was given up may have marked it");
+}
+
+#[tokio::test]
+async fn rows_that_a_policy_hides_are_an_error() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture
+        .run(
+            "alter table outbox enable row level security; \
+             create policy visible on outbox for select using (aggregate_id <> 'hidden'); \
+             insert into outbox (aggregate_id) values ('hidden'), ('seen')",
+        )
+        .await;
+    let mut worker = Worker::on(fixture.connector(), polling()).await;
+    let request = relay::polling::FetchRequest {
+        table: TABLE,
+        shards: relay::polling::ShardSet::ALL,
+        limit: 10,
+        passed_over: Vec::new(),
+    };
+    let failure = worker.database.fetch(&request).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::PermissionDenied));
+    assert!(failure.message.contains("row-level security"), "{failure}");
+    fixture.run("alter role router bypassrls").await;
+    assert_eq!(worker.fetch(10).await.rows.len(), 2);
+}
+
+/// A worker's loop may be a task of a runtime with several threads.
+#[test]
+fn a_request_may_be_moved_to_another_thread() {
+    fn is_send(_: &impl Send) {}
+    let connector = crate::fixture::Connector("postgres://nobody@127.0.0.1:1/none".to_owned());
+    let mut worker = Worker::new(connector, polling());
+    let settle = nothing();
+    is_send(&worker.database.settle(&settle));
+    let fetch = relay::polling::FetchRequest {
+        table: TABLE,
+        shards: relay::polling::ShardSet::ALL,
+        limit: 1,
+        passed_over: Vec::new(),
+    };
+    is_send(&worker.database.fetch(&fetch));
+    is_send(&worker.database.describe(TABLE));
+    is_send(&worker.database.survey(TABLE));
+}

@@ -1,0 +1,79 @@
+//! What became of rows is written only while their shards are this worker's.
+
+use std::time::Duration;
+
+use relay::polling::{LeaseRequest, SettleRequest, Settled, ShardSet, Written};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, Worker, default_table, nothing, polling};
+
+const SHORT: Duration = Duration::from_secs(1);
+const PENDING: &str = "select count(*) from outbox where published_at is null";
+
+async fn fixture() -> Fixture {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture.run("insert into outbox (aggregate_id) select 'k' from generate_series(1, 3)").await;
+    fixture
+}
+
+async fn all(fixture: &Fixture, worker: Uuid, lease: Duration) -> u32 {
+    let hold = LeaseRequest::Hold { wanted: vec![64] };
+    let leases = fixture.leases(worker, lease).answer(&hold).await.unwrap();
+    leases.held[0].len()
+}
+
+/// Marks everything that was read, of all shards.
+async fn publish(worker: &mut Worker) -> Settled {
+    let rows = worker.fetch(10).await.rows;
+    let published = rows.into_iter().map(|row| row.id).collect();
+    let request = SettleRequest { published, shards: ShardSet::ALL, ..nothing() };
+    worker.database.settle(&request).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_whose_shards_another_one_has_taken_marks_nothing() {
+    let fixture = fixture().await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(publish(&mut worker).await.written, Written::NotOurs, "it never held any");
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    tokio::time::sleep(SHORT).await;
+    let other = Uuid::new_v4();
+    assert_eq!(all(&fixture, other, SHORT).await, 64, "its lease has ended");
+    let late = publish(&mut worker).await;
+    assert_eq!((late.written, late.published), (Written::NotOurs, 0));
+    assert_eq!(fixture.value(PENDING).await, "3");
+    // A lease that has ended, and that nobody else has taken.
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    tokio::time::sleep(SHORT).await;
+    let marked = publish(&mut worker).await;
+    assert_eq!((marked.written, marked.published), (Written::Yes, 3));
+}
+
+/// The transaction that marks rows has begun, and its lease ends meanwhile.
+#[tokio::test]
+async fn shards_are_not_taken_from_a_worker_that_marks_at_this_moment() {
+    let fixture = fixture().await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    // The row is locked, so the marks have to wait.
+    let application = fixture.session().await;
+    application.batch_execute("begin; select from outbox for update").await.unwrap();
+    let waits = async {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        while fixture.value(waiting).await != "1" {}
+        tokio::time::sleep(SHORT).await;
+        let other = Uuid::new_v4();
+        assert_eq!(all(&fixture, other, SHORT).await, 0, "marks are being written");
+        // A renewal does not wait for the marks.
+        assert_eq!(all(&fixture, worker_id(&fixture).await, SHORT).await, 64);
+        application.batch_execute("commit").await.unwrap();
+    };
+    let (marked, ()) = tokio::join!(publish(&mut worker), waits);
+    assert_eq!((marked.written, marked.published), (Written::Yes, 3));
+}
+
+async fn worker_id(fixture: &Fixture) -> Uuid {
+    let holder = "select holder from outbox_router.lease where holder is not null limit 1";
+    fixture.value(holder).await.parse().unwrap()
+}

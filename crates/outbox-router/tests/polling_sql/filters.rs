@@ -1,0 +1,70 @@
+//! `outbox.where` takes the rows that the core takes.
+
+use pgoutput::PgTimestamp;
+use relay::{DryFrame, DryRun, FilterKind, Outboxes, RowFilter, source::TableOids};
+
+use crate::fixture::{Fixture, TABLE, default_table, ids, polling};
+
+const MORE: &str = ", kind text, flag boolean, code char(4), net inet, n numeric, \
+    published_at timestamptz";
+
+/// XLogData around a message.
+fn wal(message: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![b'w'];
+    bytes.extend([0; 24]);
+    bytes.extend(message);
+    bytes
+}
+
+fn begin() -> Vec<u8> {
+    let mut message = vec![b'B'];
+    message.extend(0_u64.to_be_bytes());
+    message.extend(PgTimestamp::from_micros(0).as_micros().to_be_bytes());
+    message.extend(1_u32.to_be_bytes());
+    wal(&message)
+}
+
+#[tokio::test]
+async fn a_filter_takes_what_the_core_takes() {
+    let fixture = Fixture::new(&default_table(MORE)).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, kind, flag, code, net, n) values \
+             ('a', 'x', true, 'ab', '10.0.0.1', 1.50), ('b', 'X', false, 'abcd', '10.0.0.0/8', 1.5), \
+             ('c', '', null, '', null, 0), ('d', null, true, null, '::1', null), \
+             ('e', 'it''s \\', false, 'a''b', '10.0.0.1', 'NaN')",
+        )
+        .await;
+    for (column, values) in [
+        ("kind", vec!["x", "it's \\"]),
+        ("kind", vec![""]),
+        ("flag", vec!["t"]),
+        ("flag", vec!["true"]),
+        ("code", vec!["ab"]),
+        ("code", vec!["ab  ", "a'b "]),
+        ("net", vec!["10.0.0.1"]),
+        ("net", vec!["10.0.0.1/32"]),
+        ("n", vec!["1.50"]),
+        ("n", vec![]),
+    ] {
+        for kind in [FilterKind::In, FilterKind::NotIn] {
+            let values = values.iter().map(|&value| value.to_owned()).collect();
+            let filter = RowFilter { column: column.to_owned(), values, kind };
+            let mut unfiltered = fixture.worker(polling()).await;
+            let mut polling = polling();
+            polling.config.outbox.filter = Some(filter.clone());
+            let outboxes = Outboxes { tables: vec![polling.config.outbox.clone()] };
+            let mut core = DryRun::new(outboxes, TableOids::default(), usize::MAX);
+            core.frame(&begin(), |_| ()).unwrap();
+            for message in unfiltered.database.describe(TABLE).await.unwrap().messages {
+                core.frame(&wal(&message), |_| ()).unwrap();
+            }
+            let mut taken = unfiltered.fetch(10).await.rows;
+            taken.retain(|row| {
+                !matches!(core.frame(&wal(&row.insert), |_| ()).unwrap(), DryFrame::FilteredOut)
+            });
+            let mut worker = fixture.worker(polling).await;
+            assert_eq!(ids(&worker.fetch(10).await.rows), ids(&taken), "{filter:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What fetch and settle read of a table with a million published rows: nothing of those.
+
+use std::time::Duration;
+
+use relay::polling::{FetchRequest, RowOutcome, SettleRequest, ShardSet};
+
+use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, nothing, polling};
+
+const PENDING: u32 = 5_000;
+
+/// A table of a million published rows, and some pending.
+async fn million(more: &str, published: &str) -> Fixture {
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture
+        .run(&format!(
+            "set synchronous_commit = off; \
+             alter table outbox set (autovacuum_enabled = off); \
+             insert into outbox (aggregate_id, {published}) \
+             select i % 1000, {} from generate_series(1, 1000000) i; \
+             insert into outbox (aggregate_id) select i % 1000 from generate_series(1, {PENDING}) i",
+            match published {
+                "status" => "'published'",
+                _ => "now()",
+            }
+        ))
+        .await;
+    fixture
+}
+
+/// How many rows were read: by scans of the table, by scans of indexes.
+async fn read(fixture: &Fixture) -> (u64, u64) {
+    // Counters reach the view when the session that read has ended or is idle for a second.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let counters = "select seq_scan || ' ' || (select sum(idx_tup_read) \
+                    from pg_stat_user_indexes where relname = 'outbox') \
+                    from pg_stat_user_tables where relname = 'outbox'";
+    let text = fixture.value(counters).await;
+    let (scans, rows) = text.split_once(' ').unwrap();
+    (scans.parse().unwrap(), rows.parse().unwrap())
+}
+
+/// Reads and marks all pending rows but those of failures, and counts what that reads.
+async fn drain(fixture: &Fixture, mut worker: Worker) {
+    let before = read(fixture).await;
+    let (mut published, mut rounds) = (0, 0);
+    loop {
+        let half: ShardSet = if rounds < 3 { (0..32).collect() } else { ShardSet::ALL };
+        let passed_over = vec![Some("7".into()), None, Some("8".into())];
+        let request = FetchRequest { table: TABLE, shards: half, limit: 1_000, passed_over };
+        let fetched = worker.database.fetch(&request).await.unwrap();
+        rounds += 1;
+        if fetched.rows.is_empty() {
+            break;
+        }
+        let published_now = fetched.rows[1..].iter().map(|row| row.id.clone()).collect();
+        let outcome = RowOutcome::Retry(Duration::from_secs(600));
+        let failed = vec![failed(&fetched.rows[0], 1, outcome)];
+        let request = SettleRequest { published: published_now, failed, ..nothing() };
+        published += worker.settle(request).await;
+        if rounds > 20 {
+            break;
+        }
+    }
+    drop(worker);
+    let after = read(fixture).await;
+    assert!(published > 4_000, "{published}");
+    assert_eq!(after.0 - before.0, 0, "the table was scanned");
+    // A row is met once or twice when it is read, once when it is locked, once when it is marked,
+    // and dead versions of those before it, until they are known to be dead.
+    assert!(after.1 - before.1 < 150_000, "{} rows were read", after.1 - before.1);
+}
+
+#[tokio::test]
+async fn a_tick_over_a_million_published_rows_reads_only_pending_ones() {
+    let fixture = million(", published_at timestamptz", "published_at").await;
+    let mut worker = fixture.worker(polling()).await;
+    let before = read(&fixture).await;
+    assert_eq!(worker.fetch(1).await.rows.len(), 1);
+    fixture.make_indexes(&worker).await;
+    drop(worker);
+    let without = read(&fixture).await;
+    let is_whole = without.0 > before.0 || without.1 > before.1 + 1_000_000;
+    assert!(is_whole, "without an index, and read: {before:?} {without:?}");
+    let worker = fixture.worker(polling()).await;
+    drain(&fixture, worker).await;
+}
+
+#[tokio::test]
+async fn claims_and_held_keys_read_only_open_rows() {
+    let more = ", status text not null default 'pending', attempts int not null default 0, \
+        available_at timestamptz default now(), last_error text, locked_by text, \
+        locked_until timestamptz";
+    let fixture = million(more, "status").await;
+    let worker = fixture.worker(polling()).await;
+    fixture.make_indexes(&worker).await;
+    let worker = fixture.worker(polling()).await;
+    drain(&fixture, worker).await;
+    let index = "select count(*) from pg_indexes where tablename = 'outbox' \
+                 and indexname like 'outbox_router_%'";
+    assert_eq!(fixture.value(index).await, "2");
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn how_many_rows_a_second_are_read_and_marked() {
+    for (what, more) in [
+        ("a time", ", published_at timestamptz"),
+        (
+            "claims",
+            ", status text not null default 'pending', attempts int not null default 0, \
+             available_at timestamptz default now(), last_error text, locked_by text, \
+             locked_until timestamptz",
+        ),
+    ] {
+        let fixture = Fixture::new(&default_table(more)).await;
+        let insert = "insert into outbox (aggregate_id, payload) \
+            select i % 1000, jsonb_build_object('text', repeat('x', 300)) \
+            from generate_series(1, 100000) i";
+        fixture.run(insert).await;
+        let worker = fixture.worker(polling()).await;
+        fixture.make_indexes(&worker).await;
+        let mut worker = fixture.worker(polling()).await;
+        let (mut reading, mut marking, mut rows) = (Duration::ZERO, Duration::ZERO, 0);
+        loop {
+            let begin = tokio::time::Instant::now();
+            let fetched = worker.fetch(1_000).await;
+            reading += begin.elapsed();
+            if fetched.rows.is_empty() {
+                break;
+            }
+            let begin = tokio::time::Instant::now();
+            rows += worker.publish(&fetched.rows).await;
+            marking += begin.elapsed();
+        }
+        let rate = f64::from(u32::try_from(rows).unwrap()) / (reading + marking).as_secs_f64();
+        println!("{what}: {rows} rows, read in {reading:?}, marked in {marking:?}, {rate:.0}/s");
+    }
+}

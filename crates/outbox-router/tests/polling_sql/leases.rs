@@ -1,0 +1,195 @@
+//! The shards of a table belong to one worker each.
+
+use std::time::Duration;
+
+use relay::{
+    Code,
+    polling::{LeaseRequest, Leases, ShardSet, Share},
+};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, default_table};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+const fn hold(wanted: Vec<u32>) -> LeaseRequest {
+    LeaseRequest::Hold { wanted }
+}
+
+async fn fixture() -> Fixture {
+    Fixture::new(&default_table(", published_at timestamptz")).await
+}
+
+fn held(leases: &Leases) -> ShardSet {
+    leases.held[0]
+}
+
+fn together(sets: &[ShardSet]) -> ShardSet {
+    sets.iter().flat_map(|set| set.iter()).collect()
+}
+
+#[tokio::test]
+async fn shares_are_disjoint_and_cover_all_and_shrink_for_a_third_worker() {
+    let fixture = fixture().await;
+    let mut a = fixture.leases(Uuid::new_v4(), LEASE);
+    let mut b = fixture.leases(Uuid::new_v4(), LEASE);
+    let mut c = fixture.leases(Uuid::new_v4(), LEASE);
+    let first = a.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&first), first.workers), (ShardSet::ALL, 1));
+    let second = b.answer(&hold(vec![32])).await.unwrap();
+    assert_eq!((held(&second).len(), second.workers), (0, 2));
+    let smaller = a.answer(&hold(vec![32])).await.unwrap();
+    assert_eq!((held(&smaller).len(), smaller.workers), (32, 2));
+    let taken = b.answer(&hold(vec![32])).await.unwrap();
+    assert_eq!(together(&[held(&smaller), held(&taken)]), ShardSet::ALL);
+    assert_eq!(held(&taken).len(), 32);
+    let third = c.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&third).len(), third.workers), (0, 3));
+    let shares = [
+        held(&a.answer(&hold(vec![22])).await.unwrap()),
+        held(&b.answer(&hold(vec![22])).await.unwrap()),
+        held(&c.answer(&hold(vec![22])).await.unwrap()),
+    ];
+    assert_eq!(shares.map(ShardSet::len), [22, 22, 20]);
+    assert_eq!(together(&shares), ShardSet::ALL);
+}
+
+#[tokio::test]
+async fn a_lease_ends_by_the_servers_clock_or_is_given_back() {
+    let fixture = fixture().await;
+    let short = Duration::from_secs(1);
+    let mut a = fixture.leases(Uuid::new_v4(), short);
+    let mut b = fixture.leases(Uuid::new_v4(), LEASE);
+    assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    assert!(held(&b.answer(&hold(vec![64])).await.unwrap()).is_empty());
+    // Renewed, it lasts.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(held(&b.answer(&hold(vec![64])).await.unwrap()).is_empty());
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let taken = b.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&taken), taken.workers), (ShardSet::ALL, 1));
+    assert!(held(&a.answer(&hold(vec![64])).await.unwrap()).is_empty());
+    let released = b.answer(&LeaseRequest::Release).await.unwrap();
+    assert!(held(&released).is_empty());
+    let again = a.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&again), again.workers), (ShardSet::ALL, 1));
+}
+
+#[tokio::test]
+async fn workers_that_are_long_gone_are_forgotten() {
+    let fixture = fixture().await;
+    fixture
+        .run(
+            "insert into outbox_router.worker select 'outbox'::regclass, gen_random_uuid(), 'x', \
+             now() - make_interval(mins => i * 45), 1 from generate_series(1, 2) i",
+        )
+        .await;
+    let mut a = fixture.leases(Uuid::new_v4(), LEASE);
+    assert_eq!(a.answer(&hold(vec![64])).await.unwrap().workers, 1);
+    assert_eq!(fixture.value("select count(*) from outbox_router.worker").await, "2");
+}
+
+/// What is given up, since no answer came, may be carried out after the next request.
+#[tokio::test]
+async fn a_request_that_is_overtaken_does_nothing() {
+    let fixture = fixture().await;
+    let worker = Uuid::new_v4();
+    let mut early = fixture.leases(worker, LEASE);
+    let mut late = fixture.leases(worker, LEASE);
+    assert_eq!(held(&early.answer(&hold(vec![16])).await.unwrap()).len(), 16);
+    let mine = "select count(*) from outbox_router.lease where holder is not null";
+    for _ in 0..3 {
+        assert_eq!(held(&late.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    }
+    // Its second request comes after a third: it gives nothing back.
+    assert!(held(&early.answer(&hold(vec![1])).await.unwrap()).is_empty());
+    assert_eq!(fixture.value(mine).await, "64");
+    // Nor does it take anything after all was given back.
+    late.answer(&LeaseRequest::Release).await.unwrap();
+    assert!(held(&early.answer(&hold(vec![64])).await.unwrap()).is_empty());
+    assert_eq!(fixture.value(mine).await, "0");
+}
+
+#[tokio::test]
+async fn eight_workers_that_ask_at_once_never_have_a_shard_twice() {
+    let fixture = fixture().await;
+    let mut workers: Vec<_> = (0..8).map(|_| fixture.leases(Uuid::new_v4(), LEASE)).collect();
+    let mut covered = 0;
+    for round in 0..60_u32 {
+        let mut answers = tokio::task::JoinSet::new();
+        for (place, mut worker) in std::mem::take(&mut workers).into_iter().enumerate() {
+            // Each wants something else each time, so that shards go round; at times all.
+            let turn = (u32::try_from(place).unwrap() * 7 + round * 5) % 16;
+            let request = match (round % 6, turn) {
+                (5, _) => hold(vec![8]),
+                (_, 0) => LeaseRequest::Release,
+                (_, wanted) => hold(vec![wanted]),
+            };
+            answers.spawn(async move {
+                let leases = worker.answer(&request).await.unwrap();
+                (worker, leases)
+            });
+        }
+        // What a worker is told stays true to the end of the round: others take only what is free.
+        let mut told = ShardSet::NONE;
+        while let Some(answer) = answers.join_next().await {
+            let (worker, leases) = answer.unwrap();
+            for shard in held(&leases).iter() {
+                assert!(!told.contains(shard), "round {round}: shard {shard} twice");
+                told = told.with(shard);
+                covered += 1;
+            }
+            workers.push(worker);
+        }
+        // Nobody asks now: what each is told by renewing what it has is disjoint.
+        let mut seen = ShardSet::NONE;
+        for worker in &mut workers {
+            let leases = worker.answer(&hold(vec![64])).await.unwrap();
+            let own = held(&leases);
+            assert!(own.iter().all(|shard| !seen.contains(shard)), "round {round}: {own:?}");
+            seen = together(&[seen, own]);
+        }
+        assert_eq!(seen, ShardSet::ALL);
+        for worker in &mut workers {
+            worker.answer(&hold(vec![8])).await.unwrap();
+        }
+    }
+    assert!(covered > 1_000, "{covered}");
+}
+
+/// As `outbox-router switch` does it.
+#[tokio::test]
+async fn a_table_that_is_handed_over_is_given_back_and_taken_by_who_hands_it_over() {
+    let fixture = fixture().await;
+    let own = Uuid::new_v4();
+    let mut worker = fixture.leases(Uuid::new_v4(), LEASE);
+    let mut command = fixture.leases(own, LEASE);
+    assert_eq!(held(&worker.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    let close = format!(
+        "insert into outbox_router.switch (relation, state, holder, \"by\") \
+         values ('public.outbox'::regclass, 'closing', '{own}', 'ann')"
+    );
+    fixture.run(&close).await;
+    let busy = worker.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&busy), busy.share), (ShardSet::ALL, Share::None), "it keeps what it has");
+    let waits = command.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&waits), waits.workers, waits.share), (ShardSet::NONE, 1, Share::Equal));
+    let idle = worker.answer(&hold(vec![0])).await.unwrap();
+    assert_eq!((held(&idle), idle.share), (ShardSet::NONE, Share::None));
+    let refused = worker.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!(held(&refused), ShardSet::NONE, "it gets nothing while the table is handed over");
+    assert_eq!(held(&command.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+
+    for state in ["sent", "stream", "marked"] {
+        fixture.run(&format!("update outbox_router.switch set state = '{state}'")).await;
+        let failure = worker.answer(&hold(vec![64])).await.unwrap_err();
+        assert_eq!(failure.code, Code::Switched);
+        assert!(failure.message.contains("public.outbox was handed to the stream by ann"));
+    }
+    command.answer(&LeaseRequest::Release).await.unwrap();
+    fixture.run("delete from outbox_router.switch").await;
+    let again = worker.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&again), again.share), (ShardSet::ALL, Share::Equal));
+}

@@ -1,0 +1,45 @@
+//! New rows are announced where `setup` has made the trigger.
+
+use std::time::Duration;
+
+use outbox_router::{
+    polling::sql::{Listener, setup},
+    shell::Endpoint,
+};
+
+use crate::fixture::{Fixture, TABLE, default_table, name};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn an_insert_is_heard_of_also_on_a_connection_that_is_made_again() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    for statement in
+        setup::notify_statements(&name()).iter().chain(&setup::notify_statements(&name()))
+    {
+        fixture.run(&statement.sql).await;
+    }
+    let endpoint = Endpoint {
+        conninfo: fixture.connector().conninfo(),
+        application_name: "listener".to_owned(),
+    };
+    let mut listener = Listener::new(endpoint, vec![name()]);
+    for round in 0..2 {
+        let heard = async {
+            loop {
+                // Not awaited to the end, it loses nothing.
+                if let Ok(table) =
+                    tokio::time::timeout(Duration::from_millis(50), listener.next()).await
+                {
+                    break table;
+                }
+                // What is inserted before somebody listens is not heard of.
+                fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+            }
+        };
+        assert_eq!(tokio::time::timeout(DEADLINE, heard).await.unwrap(), TABLE, "{round}");
+        let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+                   where application_name = 'listener'";
+        fixture.run(end).await;
+    }
+}

@@ -1,0 +1,169 @@
+//! Each kind of mark, with a trigger that refuses every other change.
+
+use outbox_router::polling::sql::{MarkConfig, MarkHow, setup::Deletes};
+use relay::polling::{Claimed, RowOutcome, SettleRequest};
+
+use crate::fixture::{Fixture, Worker, default_table, failed, ids, nothing, polling};
+
+/// Only these columns may be changed.
+async fn protect(fixture: &Fixture, columns: &[&str]) {
+    let list = columns.iter().map(|column| format!("'{column}'")).collect::<Vec<_>>().join(", ");
+    fixture
+        .run(&format!(
+            "create function refuse() returns trigger language plpgsql as $$ begin \
+             if to_jsonb(old) - array[{list}] is distinct from to_jsonb(new) - array[{list}] \
+             then raise 'an immutable column was changed'; end if; return new; end $$; \
+             create trigger refuse before update on outbox for each row execute function refuse()"
+        ))
+        .await;
+}
+
+async fn three_rows(fixture: &Fixture) {
+    let insert = "insert into outbox (aggregate_id) values ('a'), ('b'), ('a')";
+    fixture.run(insert).await;
+}
+
+/// Marks the first two of three rows; what `state` shows then.
+async fn marked(fixture: &Fixture, worker: &mut Worker, state: &str) -> String {
+    let fetched = worker.fetch(10).await;
+    assert_eq!(ids(&fetched.rows), ["1", "2", "3"]);
+    assert_eq!(fetched.claimed, Claimed::No);
+    assert_eq!(worker.publish(&fetched.rows[..2]).await, 2);
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["3"]);
+    // What is marked stays as it is.
+    assert_eq!(worker.publish(&fetched.rows[..2]).await, 0);
+    fixture.value(&format!("select string_agg({state}, ' ' order by id) from outbox")).await
+}
+
+#[tokio::test]
+async fn a_time() {
+    let fixture = Fixture::new(&default_table(", published_at timestamp")).await;
+    protect(&fixture, &["published_at"]).await;
+    three_rows(&fixture).await;
+    let mut worker = fixture.worker(polling()).await;
+    let state = "coalesce((now() at time zone 'UTC' - published_at < interval '60 s')::text, '-')";
+    assert_eq!(marked(&fixture, &mut worker, state).await, "true true -");
+}
+
+#[tokio::test]
+async fn a_boolean_and_a_time() {
+    let more = ", published boolean not null default false, published_at timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    protect(&fixture, &["published", "published_at"]).await;
+    three_rows(&fixture).await;
+    let mut worker = fixture.worker(polling()).await;
+    let state = "published::text || (published_at is not null)::text";
+    assert_eq!(marked(&fixture, &mut worker, state).await, "truetrue truetrue falsefalse");
+}
+
+#[tokio::test]
+async fn a_number() {
+    let fixture = Fixture::new(&default_table(", published smallint default 0")).await;
+    protect(&fixture, &["published"]).await;
+    three_rows(&fixture).await;
+    fixture.run("update outbox set published = null where id = 2").await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(marked(&fixture, &mut worker, "published::text").await, "1 1 0");
+}
+
+#[tokio::test]
+async fn a_status_in_either_case_and_an_enum() {
+    for (more, expected) in [
+        (", status varchar(20) not null default 'pending'", "published published pending"),
+        (", status text not null default 'PENDING'", "PUBLISHED PUBLISHED PENDING"),
+        (", status state not null default 'New'", "Sent Sent New"),
+        (", status text not null default 'new' check (status in ('new', 'done'))", "done done new"),
+    ] {
+        let table = default_table(more);
+        let table = format!("create type state as enum ('New', 'Sent', 'Dead'); {table}");
+        let fixture = Fixture::new(&table).await;
+        protect(&fixture, &["status"]).await;
+        three_rows(&fixture).await;
+        let mut worker = fixture.worker(polling()).await;
+        assert_eq!(marked(&fixture, &mut worker, "status::text").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_deletion() {
+    let fixture = Fixture::new(&default_table("")).await;
+    fixture.grant(Deletes::Yes).await;
+    protect(&fixture, &[]).await;
+    three_rows(&fixture).await;
+    let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(mark)).await;
+    fixture.make_indexes(&worker).await;
+    assert_eq!(marked(&fixture, &mut worker, "id::text").await, "3");
+}
+
+#[tokio::test]
+async fn a_column_by_its_name_and_an_identity_of_two_columns() {
+    let fixture = Fixture::new(
+        "create table outbox (tenant text, \"seq \"\"x\" timestamptz, \
+         aggregate_type text default 'a', aggregate_id text, event_type text default 'e', \
+         payload text, id uuid default gen_random_uuid(), sent timestamptz, \
+         primary key (tenant, \"seq \"\"x\"))",
+    )
+    .await;
+    fixture
+        .run(
+            r#"insert into outbox (tenant, "seq ""x") values (E'it''s {\\"a\\"}', '2026-01-01 00:00:00.1+02'),
+               ('b', '2026-01-01 00:00:00+00'), ('', 'infinity'), ('NULL', '-infinity')"#,
+        )
+        .await;
+    let mark = MarkConfig {
+        how: MarkHow::Timestamp,
+        column: Some("sent".into()),
+        ..MarkConfig::default()
+    };
+    let mut worker = fixture.worker(polling().with_mark(mark)).await;
+    let rows = worker.fetch(10).await.rows;
+    assert_eq!(worker.publish(&rows[..3]).await, 3);
+    assert_eq!(ids(&worker.fetch(10).await.rows), ids(&rows[3..]));
+    assert_eq!(worker.publish(&rows[3..]).await, 1);
+}
+
+#[tokio::test]
+async fn a_row_that_is_gone_or_was_marked_by_another_is_left_alone() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    three_rows(&fixture).await;
+    let mut worker = fixture.worker(polling()).await;
+    let rows = worker.fetch(10).await.rows;
+    fixture
+        .run("delete from outbox where id = 1; update outbox set published_at = 'epoch' where id = 2")
+        .await;
+    assert_eq!(worker.publish(&rows).await, 1);
+    let epoch = "select published_at = 'epoch' from outbox where id = 2";
+    assert_eq!(fixture.value(epoch).await, "t");
+}
+
+#[tokio::test]
+async fn an_abandoned_row_is_recorded_by_its_time_alone() {
+    let more = ", published_at timestamptz, abandoned_at timestamptz, last_error text";
+    let fixture = Fixture::new(&default_table(more)).await;
+    protect(&fixture, &["published_at", "abandoned_at", "last_error"]).await;
+    three_rows(&fixture).await;
+    let mut worker = fixture.worker(polling().with_letters()).await;
+    let rows = worker.fetch(10).await.rows;
+    let failed = vec![failed(&rows[0], 5, RowOutcome::Abandon)];
+    worker.settle(SettleRequest { failed, ..nothing() }).await;
+    // The other row of its key waits.
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2"]);
+    let error = "select last_error from outbox where abandoned_at is not null";
+    assert_eq!(fixture.value(error).await, r"R009: it's … malformed\?");
+}
+
+#[tokio::test]
+async fn rows_are_read_in_the_order_of_a_clock_with_null_behind() {
+    let more = ", hlc text, published_at timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture
+        .run(
+            "insert into outbox (hlc, created_at) values (null, '2026-01-02'), ('b', '2026-01-01'), \
+             ('a', '2026-01-03'), (null, '2026-01-01'), ('a', '2026-01-02')",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["5", "3", "2", "4", "1"]);
+    assert_eq!(ids(&worker.drain(2).await), ["5", "3", "2", "4", "1"]);
+}

@@ -1,0 +1,265 @@
+//! The rows that were read last, and what has become of each.
+
+use std::collections::HashSet;
+
+use super::{
+    protocol::{Claimed, FetchRequest, Fetched, PendingRow, RowId, RowKey, TableIndex},
+    shards::ShardSet,
+};
+use crate::{
+    clock::Moment,
+    failure::Failure,
+    progress::ticket::{SessionId, TRANSACTION_MASK, TransactionRef},
+};
+
+/// See the module's header.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) table: TableIndex,
+    /// The shards that its keys belong to.
+    pub(super) shards: ShardSet,
+    /// When it was asked for: what it says of claims counts from here.
+    pub(super) asked_at: Moment,
+    pub(super) claimed: Claimed,
+    rows: Vec<BatchRow>,
+    /// The next row to offer.
+    next: usize,
+    unacked: usize,
+    /// How many records were produced.
+    produced: usize,
+    /// The first row whose record may be in flight.
+    oldest: usize,
+    /// The number of the first row's ticket.
+    first: u64,
+    producer: SessionId,
+    /// Keys of which no further row of this batch is produced.
+    stopped: HashSet<RowKey>,
+    extent: Extent,
+}
+
+/// Whether a batch came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    /// Rows were left for a reason that is not their own: they are read again at once.
+    CutShort,
+}
+
+/// A row of a batch.
+#[derive(Debug)]
+pub(super) struct BatchRow {
+    pub(super) row: PendingRow,
+    pub(super) fate: Fate,
+    /// When its record was produced, if it was.
+    sent_at: Moment,
+}
+
+/// What has become of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was not produced, or nothing is known of its record.
+    Open,
+    /// Its record is in flight.
+    Sent,
+    /// Its record is acknowledged.
+    Acked,
+    /// It cannot be delivered, for a reason that lies in the row.
+    Failed(Box<Failure>),
+}
+
+impl BatchRow {
+    fn new(row: PendingRow) -> Self {
+        Self { row, fate: Fate::Open, sent_at: Moment::default() }
+    }
+}
+
+impl Batch {
+    /// The rows of an answer to `request`. Tickets are numbered from `first` on.
+    pub(super) fn new(
+        request: &FetchRequest,
+        asked_at: Moment,
+        fetched: Fetched,
+        producer: SessionId,
+        first: u64,
+    ) -> Self {
+        let Fetched { rows, claimed, .. } = fetched;
+        let rows = rows.into_iter().map(BatchRow::new).collect();
+        Self {
+            table: request.table,
+            shards: request.shards,
+            asked_at,
+            claimed,
+            rows,
+            next: 0,
+            unacked: 0,
+            produced: 0,
+            oldest: 0,
+            first,
+            producer,
+            stopped: HashSet::new(),
+            extent: Extent::Whole,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn rows(&self) -> &[BatchRow] {
+        &self.rows
+    }
+
+    /// The next row to be offered, past those whose key has stopped.
+    pub(super) fn next(&mut self) -> Option<&PendingRow> {
+        while let Some(row) = self.rows.get(self.next)
+            && self.stopped.contains(&row.row.key)
+        {
+            self.next += 1;
+        }
+        self.rows.get(self.next).map(|row| &row.row)
+    }
+
+    /// What the ticket of the next row's record names.
+    pub(super) fn next_ref(&self) -> TransactionRef {
+        let place = u64::try_from(self.next).unwrap_or(u64::MAX);
+        let number = self.first.wrapping_add(place) & TRANSACTION_MASK;
+        TransactionRef { session: self.producer, number }
+    }
+
+    /// The record of the next row was produced.
+    pub(super) fn sent(&mut self, at: Moment) {
+        if let Some(row) = self.rows.get_mut(self.next) {
+            row.fate = Fate::Sent;
+            row.sent_at = at;
+            // The producer has a copy.
+            row.row.insert = Vec::new();
+            self.unacked += 1;
+            self.produced += 1;
+        }
+        self.next += 1;
+    }
+
+    /// The next row is left as it is.
+    pub(super) fn pass_over(&mut self) {
+        self.next += 1;
+    }
+
+    /// The next row cannot be delivered.
+    pub(super) fn failed(&mut self, failure: Failure, stops: KeyStops) {
+        self.fail_at(self.next, failure, stops);
+        self.next += 1;
+    }
+
+    /// The record of this row was refused by a broker. Returns whether the row is of this batch.
+    pub(super) fn refused(
+        &mut self,
+        row: TransactionRef,
+        failure: Failure,
+        stops: KeyStops,
+    ) -> bool {
+        match self.place(row) {
+            Some(place) => {
+                self.fail_at(place, failure, stops);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A record was acknowledged. Returns its row, if it is of this batch and was in flight.
+    pub(super) fn acked(&mut self, row: TransactionRef) -> Option<&PendingRow> {
+        let place = self.place(row)?;
+        self.rows.get_mut(place).filter(|row| row.fate == Fate::Sent)?.fate = Fate::Acked;
+        self.unacked -= 1;
+        while let Some(BatchRow { fate: Fate::Acked | Fate::Failed(_), .. }) =
+            self.rows.get(self.oldest)
+        {
+            self.oldest += 1;
+        }
+        self.rows.get(place).map(|row| &row.row)
+    }
+
+    /// When the oldest of the records that are in flight was produced.
+    pub(super) fn oldest_unacked(&self) -> Option<Moment> {
+        let rows = self.rows.iter().skip(self.oldest);
+        rows.take(self.next).find(|row| row.fate == Fate::Sent).map(|row| row.sent_at)
+    }
+
+    /// Nothing more is produced of it.
+    pub(super) fn stop(&mut self) {
+        if self.has_next() {
+            self.extent = Extent::CutShort;
+        }
+        self.next = self.rows.len();
+    }
+
+    /// Whether it came to its end.
+    pub(super) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// No further acknowledgement will come: nothing is known of what is in flight.
+    pub(super) fn lose_flight(&mut self) {
+        self.stop();
+        for row in &mut self.rows {
+            if row.fate == Fate::Sent {
+                row.fate = Fate::Open;
+                self.extent = Extent::CutShort;
+            }
+        }
+        self.unacked = 0;
+    }
+
+    /// Whether rows are left to be offered.
+    pub(super) fn has_next(&mut self) -> bool {
+        self.next().is_some()
+    }
+
+    /// Records that were produced.
+    pub(super) fn produced(&self) -> usize {
+        self.produced
+    }
+
+    /// Records that are not acknowledged.
+    pub(super) fn unacked(&self) -> usize {
+        self.unacked
+    }
+
+    /// The key of a row of this batch.
+    pub(super) fn key_of(&self, id: &RowId) -> RowKey {
+        let row = self.rows.iter().find(|row| row.row.id == *id);
+        row.and_then(|row| row.row.key.clone())
+    }
+
+    /// The rows with this fate.
+    pub(super) fn ids_of(&self, fate: &Fate) -> Vec<RowId> {
+        let rows = self.rows.iter().filter(|row| row.fate == *fate);
+        rows.map(|row| row.row.id.clone()).collect()
+    }
+
+    fn fail_at(&mut self, place: usize, failure: Failure, stops: KeyStops) {
+        let Some(row) = self.rows.get_mut(place) else { return };
+        if row.fate == Fate::Sent {
+            self.unacked -= 1;
+        }
+        row.fate = Fate::Failed(Box::new(failure));
+        if stops == KeyStops::Yes {
+            self.stopped.insert(row.row.key.clone());
+        }
+    }
+
+    fn place(&self, row: TransactionRef) -> Option<usize> {
+        if row.session != self.producer {
+            return None;
+        }
+        let place = row.number.wrapping_sub(self.first) & TRANSACTION_MASK;
+        usize::try_from(place).ok().filter(|place| *place < self.rows.len())
+    }
+}
+
+/// Whether later rows of the key wait for a row that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyStops {
+    Yes,
+    No,
+}

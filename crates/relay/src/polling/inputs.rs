@@ -1,0 +1,235 @@
+//! What each input means.
+
+use std::time::Duration;
+
+use pgoutput::Message;
+
+use super::{
+    Poller, Work,
+    batch::{Batch, KeyStops},
+    protocol::{Described, Fetched, More, PollInput, Settled, TableIndex},
+    table::{Description, News},
+};
+use crate::{
+    clock::{Moment, Now},
+    failure::{Class, Code, Failure},
+    held::{ErrorClass, HoldKeys},
+    ports::Acks,
+    progress::ticket::TransactionRef,
+    protocol::ExitReason,
+};
+
+/// The wait after a failure that a person has to mend: the cause is looked at again so often.
+pub(super) const MENDABLE_RETRY: Duration = Duration::from_secs(10);
+
+/// The wait before the next producer, after a broker has refused a record: as many are made as
+/// there are records of that kind.
+const REFUSED: Duration = Duration::from_millis(100);
+
+impl Poller {
+    /// Takes an input, and says by [`Poller::next_action`] what follows.
+    pub fn handle(&mut self, input: PollInput<'_>, now: Now) {
+        let at = now.at;
+        match input {
+            PollInput::Described(table, answer) => self.described(table, answer, at),
+            PollInput::Leased(Ok(leases)) => {
+                self.lease.answer(leases);
+                self.server = None;
+            }
+            PollInput::Leased(Err(failure)) => {
+                self.lease.failed(at);
+                self.server_failed(failure);
+            }
+            PollInput::Fetched(answer) => self.fetched(answer, at),
+            PollInput::Settled(answer) => self.settled(answer, at),
+            PollInput::Notified(table) => {
+                if let Some(table) = self.tables.get_mut(table.0) {
+                    table.news = News::Some;
+                }
+            }
+            PollInput::Acks(acks) => self.acks(acks, now),
+            PollInput::DeliveryFailed { transaction, failure } => {
+                self.delivery_failed(transaction, failure, at);
+            }
+            PollInput::SinkReady => {
+                self.producer = self.producer.next();
+                self.topics.forget();
+                self.sink.ready(at);
+            }
+            PollInput::BrokersUnreachable(failure) => self.brokers_unreachable = failure,
+            PollInput::Topic(id, answer) => self.topics.answer(id, answer, at),
+            PollInput::Shutdown => {
+                if self.drain_by.is_none() {
+                    self.drain_by = Some(at + self.settings.shutdown_limit);
+                }
+            }
+            PollInput::Tick => {}
+        }
+        self.proceed(at);
+    }
+
+    fn described(&mut self, index: TableIndex, answer: Result<Described, Failure>, at: Moment) {
+        if let Work::Describing = self.work {
+            self.work = Work::Idle;
+        }
+        let Self { rows, settings, .. } = self;
+        let taken = answer.and_then(|described| {
+            for message in &described.messages {
+                match Message::parse(message).as_ref()? {
+                    Message::Relation(relation) => {
+                        rows.describe(&settings.outboxes, relation, message);
+                    }
+                    Message::Type(named) => rows.name_type(named, message),
+                    Message::Begin(_)
+                    | Message::Commit(_)
+                    | Message::Origin(_)
+                    | Message::Insert(_)
+                    | Message::Update(_)
+                    | Message::Delete(_)
+                    | Message::Truncate(_)
+                    | Message::Logical(_)
+                    | Message::StreamAbort(_) => {
+                        let what = "a message that describes no row";
+                        return Err(Failure::new(Code::Protocol, what));
+                    }
+                }
+            }
+            Ok(described.waits)
+        });
+        match taken {
+            Ok(waits) => {
+                if let Some(table) = self.tables.get_mut(index.0) {
+                    table.description = Description::Known(waits, at);
+                    table.failure = None;
+                    table.fetch_at = at;
+                }
+                self.server = None;
+            }
+            Err(failure) => self.table_failed(index, failure, at),
+        }
+    }
+
+    fn fetched(&mut self, answer: Result<Fetched, Failure>, at: Moment) {
+        let Work::Fetching { request, asked_at } = std::mem::replace(&mut self.work, Work::Idle)
+        else {
+            return;
+        };
+        let fetched = match answer {
+            Ok(fetched) => fetched,
+            Err(failure) => return self.table_failed(request.table, failure, at),
+        };
+        self.server = None;
+        self.backoff.reset();
+        if let Some(table) = self.tables.get_mut(request.table.0) {
+            table.totals.batches += 1;
+            table.totals.fetched += u64::try_from(fetched.rows.len()).unwrap_or(0);
+            table.fetch_at = match fetched.more {
+                More::Maybe => at,
+                More::No => at + self.settings.interval,
+            };
+            table.waits.forget(at);
+        }
+        let batch = Batch::new(&request, asked_at, fetched, self.producer, self.next_ticket);
+        self.next_ticket = self.next_ticket.wrapping_add(u64::try_from(batch.len()).unwrap_or(0));
+        self.work = Work::Producing(Box::new(batch));
+    }
+
+    fn settled(&mut self, answer: Result<Settled, Failure>, at: Moment) {
+        let Work::Settling { batch, request, .. } = std::mem::replace(&mut self.work, Work::Idle)
+        else {
+            return;
+        };
+        match answer {
+            Ok(settled) => {
+                self.server = None;
+                self.backoff.reset();
+                self.note_settled(&batch, &request, settled, at);
+            }
+            Err(failure) => {
+                // The rows are acknowledged. They are not read again before their marks are
+                // written, or they would be produced again.
+                self.server_failed(failure);
+                let retry_at = Some(at + self.backoff.next());
+                self.work = Work::Settling { batch, request, retry_at };
+            }
+        }
+    }
+
+    fn acks(&mut self, acks: &Acks, now: Now) {
+        let Work::Producing(batch) = &mut self.work else { return };
+        for run in acks.runs() {
+            let Some(row) = batch.acked(run.transaction) else { continue };
+            let micros = now.wall.as_micros().saturating_sub(row.at.as_micros());
+            self.totals.topics.count(run.topic, run.records, Some(micros));
+            self.sink.succeeded();
+        }
+    }
+
+    fn delivery_failed(&mut self, row: Option<TransactionRef>, failure: Failure, at: Moment) {
+        *self.totals.errors.entry(failure.code).or_default() += 1;
+        let stops = self.key_stops();
+        // Only what lies in the row itself counts as an attempt of it; everything else passes.
+        let is_of_row = ErrorClass::of(failure.code).is_some();
+        if let (Work::Producing(batch), Some(row), true) = (&mut self.work, row, is_of_row) {
+            // A broker refuses a whole request, and the report names the first of its records. So
+            // only a row that was produced alone is known to be the one.
+            if batch.produced() == 1 {
+                batch.refused(row, failure.clone(), stops);
+            } else {
+                self.one_by_one = batch.len();
+            }
+        }
+        if is_of_row {
+            // The producer works: another one may begin almost at once.
+            self.replace_sink_after(REFUSED, None, at);
+        } else {
+            self.replace_sink(Some(&failure), at);
+        }
+    }
+
+    /// Makes another producer. What is in flight is lost with the present one.
+    pub(super) fn replace_sink(&mut self, why: Option<&Failure>, at: Moment) {
+        self.replace_sink_after(Duration::ZERO, why, at);
+    }
+
+    /// The same, after `least` at the earliest.
+    fn replace_sink_after(&mut self, least: Duration, why: Option<&Failure>, at: Moment) {
+        if let Work::Producing(batch) = &mut self.work {
+            if batch.unacked() > 0 && self.drain_by.is_some() {
+                self.drained = ExitReason::EventsUnconfirmed;
+            }
+            batch.lose_flight();
+        }
+        if let Some(wait) = self.sink.replace(why, at) {
+            let wait = wait.max(least);
+            self.actions.push_back(super::PollAction::ReplaceSink { wait });
+        }
+    }
+
+    /// A table cannot be read: it is described again after a while.
+    pub(super) fn table_failed(&mut self, index: TableIndex, failure: Failure, at: Moment) {
+        *self.totals.errors.entry(failure.code).or_default() += 1;
+        let wait = match failure.class() {
+            Class::Mendable | Class::Gap => MENDABLE_RETRY,
+            Class::Transport | Class::Replay | Class::Note => self.backoff.next(),
+        };
+        let Some(table) = self.tables.get_mut(index.0) else { return };
+        table.description = Description::Unknown(at + wait);
+        table.failure = Some(failure);
+    }
+
+    fn server_failed(&mut self, failure: Failure) {
+        *self.totals.errors.entry(failure.code).or_default() += 1;
+        if failure.class() == Class::Transport {
+            self.totals.reconnects += 1;
+        }
+        self.server = Some(failure);
+    }
+
+    pub(super) fn key_stops(&self) -> KeyStops {
+        match self.settings.hold_keys {
+            HoldKeys::Yes => KeyStops::Yes,
+            HoldKeys::No => KeyStops::No,
+        }
+    }
+}

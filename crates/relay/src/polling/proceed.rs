@@ -1,0 +1,236 @@
+//! What follows from the state after every input.
+
+use std::time::Duration;
+
+use super::{
+    Exited, Poller, Work,
+    batch::Batch,
+    lease::Busy,
+    protocol::{FetchRequest, PollAction, TableIndex, WaitsKept},
+    table::{Description, News},
+};
+use crate::{
+    clock::Moment,
+    failure::{Code, Failure, Name},
+    held::HoldKeys,
+    protocol::ExitReason,
+    routing::record::TopicId,
+};
+
+/// How long a description of a table counts: a column may have been added since.
+const DESCRIBED_FOR: Duration = Duration::from_secs(60);
+
+impl Poller {
+    /// The earliest moment after `at` at which something is due without an input.
+    pub fn deadline(&self, at: Moment) -> Option<Moment> {
+        if self.exited == Exited::Yes {
+            return None;
+        }
+        let lease = [self.lease.ask_at(), self.lease.ends_at(), self.drain_by];
+        let work = match &self.work {
+            Work::Idle => self.next_reading(at),
+            Work::Describing | Work::Fetching { .. } => None,
+            Work::Producing(batch) => {
+                let purge = self.purge_at(batch);
+                let topic = self.awaited_topic.and_then(|topic| self.topics.look_up_at(topic));
+                let lease = self.lease.produces_until();
+                let moments = [Some(self.stale_at(batch)), lease, purge, topic];
+                moments.into_iter().flatten().filter(|moment| *moment > at).min()
+            }
+            Work::Settling { retry_at, .. } => *retry_at,
+        };
+        lease.into_iter().chain([work]).flatten().filter(|moment| *moment > at).min()
+    }
+
+    /// Decides what to do next. Called after every input.
+    pub(super) fn proceed(&mut self, at: Moment) {
+        if self.exited == Exited::Yes {
+            return;
+        }
+        self.end_lease_if_over(at);
+        self.purge_if_late(at);
+        self.stop_batch_if_unheld(at);
+        self.settle_if_done(at);
+        self.write_again_if_due(at);
+        if self.drain_by.is_some() {
+            self.drain(at);
+        } else {
+            self.renew_lease(at);
+            self.begin_reading(at);
+        }
+    }
+
+    /// The moment from which on a batch is produced no more: what reading it has said of others'
+    /// claims counts for as long as a lease does.
+    pub(super) fn stale_at(&self, batch: &Batch) -> Moment {
+        batch.asked_at + self.settings.lease / 2
+    }
+
+    /// Looks a topic up, unless that is under way or was refused a moment ago.
+    pub(super) fn look_up(&mut self, topic: TopicId, at: Moment) {
+        self.awaited_topic = Some(topic);
+        if self.topics.begin_look_up(topic, at)
+            && let Some(name) = self.topics.name(topic)
+        {
+            self.actions.push_back(PollAction::LookUpTopic(topic, name.clone()));
+        }
+    }
+
+    /// After the end of a lease nothing may be sent, and what is in flight may not be sent again:
+    /// another worker may have the key.
+    fn end_lease_if_over(&mut self, at: Moment) {
+        if self.lease.ends_at().is_none_or(|end| end > at) {
+            return;
+        }
+        self.lease.give_up();
+        if let Work::Producing(batch) = &self.work
+            && batch.unacked() > 0
+        {
+            self.replace_sink(None, at);
+        }
+    }
+
+    /// When to give up what is in flight. The producer gives each record up by itself, some time
+    /// after it was produced, and later ones of its key may leave in the moment before that is
+    /// noticed. So everything is given up a little earlier, together.
+    fn purge_at(&self, batch: &Batch) -> Option<Moment> {
+        let lease = self.settings.lease;
+        batch.oldest_unacked().map(|sent_at| sent_at + lease * 7 / 20)
+    }
+
+    fn purge_if_late(&mut self, at: Moment) {
+        let Work::Producing(batch) = &self.work else { return };
+        if self.purge_at(batch).is_some_and(|due| due <= at) {
+            let seconds = (self.settings.lease * 7 / 20).as_secs_f32();
+            let what = format!("Kafka did not acknowledge records within {seconds} s");
+            let failure = Failure::new(Code::KafkaUnreachable, what);
+            *self.totals.errors.entry(failure.code).or_default() += 1;
+            self.replace_sink(Some(&failure), at);
+        }
+    }
+
+    fn stop_batch_if_unheld(&mut self, at: Moment) {
+        let Work::Producing(batch) = &self.work else { return };
+        let is_held = self.lease.covers(batch.table.0, batch.shards, at);
+        let goes_on = is_held && at < self.stale_at(batch) && self.drain_by.is_none();
+        if let Work::Producing(batch) = &mut self.work
+            && !goes_on
+            && batch.has_next()
+        {
+            batch.stop();
+            if !is_held {
+                self.totals.claims_lost += 1;
+            }
+        }
+    }
+
+    fn renew_lease(&mut self, at: Moment) {
+        let busy = match self.work {
+            Work::Idle | Work::Describing => Busy::No,
+            Work::Fetching { .. } | Work::Producing(_) | Work::Settling { .. } => Busy::Yes,
+        };
+        if let Some(request) = self.lease.request(busy, at) {
+            self.actions.push_back(PollAction::Lease(request));
+        }
+    }
+
+    /// Begins to read a table that is due, the one after the last first.
+    fn begin_reading(&mut self, at: Moment) {
+        let tables = self.tables.len();
+        for offset in 1..=tables {
+            if !matches!(self.work, Work::Idle) || !self.sink.is_ready() {
+                return;
+            }
+            let index = TableIndex((self.last + offset) % tables);
+            let Some(table) = self.tables.get(index.0) else { return };
+            match table.description {
+                Description::Unknown(due) if due <= at => self.describe(index),
+                Description::Known(_, since) if since + DESCRIBED_FOR <= at => self.describe(index),
+                Description::Known(waits, _)
+                    if table.fetch_at <= at || table.news == News::Some =>
+                {
+                    self.fetch(index, waits, at);
+                }
+                Description::Known(..) | Description::Unknown(_) => {}
+            }
+        }
+    }
+
+    fn describe(&mut self, index: TableIndex) {
+        self.work = Work::Describing;
+        self.last = index.0;
+        self.actions.push_back(PollAction::Describe(index));
+    }
+
+    fn fetch(&mut self, index: TableIndex, kept: WaitsKept, at: Moment) {
+        let shards = self.lease.usable(index.0, at);
+        let Some(table) = self.tables.get_mut(index.0) else { return };
+        if shards.is_empty() {
+            return;
+        }
+        let keys = table.waits.keys(at);
+        if keys.len() >= self.settings.keys_max {
+            table.failure = Some(too_many_wait(table.name.to_string(), keys.len()));
+            table.fetch_at = table.waits.next_due(at).unwrap_or(at + self.settings.interval);
+            table.news = News::None;
+            return;
+        }
+        if table.failure.as_ref().is_some_and(|failure| failure.code == Code::HeldFull) {
+            table.failure = None;
+        }
+        let mut limit = if self.one_by_one > 0 { 1 } else { self.settings.batch };
+        let passed_over = match (kept, self.settings.hold_keys) {
+            (WaitsKept::InMemory, HoldKeys::Yes) => keys,
+            (WaitsKept::InMemory, HoldKeys::No) => {
+                // Rows that wait are read and passed over; the others have their room.
+                limit += table.waits.len();
+                Vec::new()
+            }
+            (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => Vec::new(),
+        };
+        table.news = News::None;
+        self.last = index.0;
+        let request = FetchRequest { table: index, shards, limit, passed_over };
+        self.actions.push_back(PollAction::Fetch(request.clone()));
+        self.work = Work::Fetching { request, asked_at: at };
+    }
+
+    /// When a table is to be read or described after `at`. One that is due already waits for
+    /// something else.
+    fn next_reading(&self, at: Moment) -> Option<Moment> {
+        let due = |table: &super::Table| match table.description {
+            Description::Unknown(due) => [due, due],
+            Description::Known(_, since) => [table.fetch_at, since + DESCRIBED_FOR],
+        };
+        self.tables.iter().flat_map(due).filter(|moment| *moment > at).min()
+    }
+
+    fn drain(&mut self, at: Moment) {
+        if self.drain_by.is_some_and(|by| by <= at) {
+            return self.exit(match self.work {
+                Work::Idle | Work::Describing | Work::Fetching { .. } => self.drained,
+                Work::Producing(_) | Work::Settling { .. } => ExitReason::EventsUnconfirmed,
+            });
+        }
+        if !matches!(self.work, Work::Idle) || self.lease.is_asked() {
+            return;
+        }
+        match self.lease.release(at) {
+            Some(request) => self.actions.push_back(PollAction::Lease(request)),
+            None => self.exit(self.drained),
+        }
+    }
+
+    fn exit(&mut self, reason: ExitReason) {
+        self.exited = Exited::Yes;
+        self.actions.push_back(PollAction::Exit(reason));
+    }
+}
+
+fn too_many_wait(table: String, keys: usize) -> Failure {
+    let what = format!(
+        "{keys} keys of {table} wait for rows that cannot be delivered, as many as \
+         dead_letters.max_keys allows"
+    );
+    Failure::new(Code::HeldFull, what).naming(Name::Table, table)
+}

@@ -1,0 +1,186 @@
+//! From a row to a record.
+
+use pgoutput::{Insert, parse_insert_prefix};
+
+use super::{
+    Poller, Work,
+    protocol::{PendingRow, WaitsKept},
+};
+use crate::{
+    clock::{Moment, Now},
+    failure::{Code, Failure},
+    held::ErrorClass,
+    ports::{RecordSink, Refusal, RefusalReason},
+    progress::ticket::{Ticket, TransactionRef},
+    routing::{record::TopicId, topics::Topics},
+    session::{Row, Rows},
+};
+
+/// How many rows are offered before acknowledgements have their turn.
+const ROWS_PER_PASS: usize = 256;
+
+/// Whether there is more to offer at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Produced {
+    /// Rows are left, and the producer may take them.
+    More,
+    /// Nothing is left, or something is waited for.
+    AllForNow,
+}
+
+/// What became of a row that was offered.
+enum Offer {
+    Produced,
+    /// It is left for another time.
+    PassedOver,
+    Failed(Box<Failure>),
+    /// No row of the table can be produced.
+    TableUnfit(Box<Failure>),
+    LookUp(TopicId),
+    /// The producer takes nothing before the next acknowledgements.
+    Full,
+}
+
+impl Poller {
+    /// Offers some rows to the producer. The clock is read before each: a process that is stopped
+    /// amid a pass, and goes on after its lease, must not produce the rest of it. The producer
+    /// would count the age of those records from then.
+    pub fn produce<S: RecordSink>(
+        &mut self,
+        sink: &mut S,
+        mut clock: impl FnMut() -> Now,
+    ) -> Produced {
+        let mut produced = Produced::AllForNow;
+        for _ in 0..ROWS_PER_PASS {
+            produced = self.offer_next(sink, clock().at);
+            if produced == Produced::AllForNow {
+                break;
+            }
+        }
+        self.proceed(clock().at);
+        produced
+    }
+
+    /// Whether there are rows that may be produced now.
+    pub(super) fn may_produce(&mut self, at: Moment) -> bool {
+        let Self { work: Work::Producing(batch), lease, sink, settings, .. } = self else {
+            return false;
+        };
+        // What reading a row has said of others' claims counts for as long as a lease does.
+        let until = batch.asked_at + settings.lease / 2;
+        sink.is_ready()
+            && at < until
+            && lease.covers(batch.table.0, batch.shards, at)
+            && batch.has_next()
+    }
+
+    fn offer_next<S: RecordSink>(&mut self, sink: &mut S, at: Moment) -> Produced {
+        if !self.may_produce(at) {
+            return Produced::AllForNow;
+        }
+        let stops = self.key_stops();
+        let Self { work: Work::Producing(batch), rows, topics, tables, settings, .. } = self else {
+            return Produced::AllForNow;
+        };
+        let index = batch.table;
+        let ticket = batch.next_ref();
+        let Some(table) = tables.get(index.0) else { return Produced::AllForNow };
+        let Some(row) = batch.next() else { return Produced::AllForNow };
+        let waits =
+            table.waits_kept() == Some(WaitsKept::InMemory) && table.waits.waits(&row.id, at);
+        let offer = if waits {
+            Offer::PassedOver
+        } else {
+            let mut produced_by = ProducedBy { rows, topics, row_bytes: settings.row_bytes };
+            produced_by.offer(row, ticket, sink)
+        };
+        match offer {
+            Offer::Produced => {
+                batch.sent(at);
+                if self.one_by_one > 0 {
+                    batch.stop();
+                }
+            }
+            Offer::PassedOver => batch.pass_over(),
+            Offer::Failed(failure) => {
+                *self.totals.errors.entry(failure.code).or_default() += 1;
+                batch.failed(*failure, stops);
+            }
+            Offer::TableUnfit(failure) => {
+                batch.stop();
+                self.table_failed(index, *failure, at);
+                return Produced::AllForNow;
+            }
+            Offer::LookUp(topic) => {
+                self.look_up(topic, at);
+                return Produced::AllForNow;
+            }
+            Offer::Full => return Produced::AllForNow,
+        }
+        Produced::More
+    }
+}
+
+/// What it takes to make a record of a row.
+struct ProducedBy<'a> {
+    rows: &'a mut Rows,
+    topics: &'a mut Topics,
+    row_bytes: usize,
+}
+
+impl ProducedBy<'_> {
+    fn offer<S: RecordSink>(
+        &mut self,
+        row: &PendingRow,
+        ticket: TransactionRef,
+        sink: &mut S,
+    ) -> Offer {
+        if row.insert.len() > self.row_bytes {
+            return self.too_large(row);
+        }
+        let insert = match Insert::parse(&row.insert) {
+            Some(Ok(insert)) => insert,
+            Some(Err(error)) => return unfit(Failure::from(error)),
+            None => return unfit(Failure::new(Code::Protocol, "a message of no row")),
+        };
+        let routed = self.rows.route(&insert, row.at, self.topics, |record, _| {
+            let units = Ticket::units(record.held_bytes());
+            sink.produce(record, Ticket::new(ticket.session, ticket.number, units))
+        });
+        match routed {
+            Row::Event(Ok(())) => Offer::Produced,
+            Row::Event(Err(Refusal { reason, .. })) => match reason {
+                RefusalReason::Full | RefusalReason::PartitionWaits | RefusalReason::Closed => {
+                    Offer::Full
+                }
+            },
+            // The statement that reads rows leaves these out.
+            Row::NotOutbox | Row::FilteredOut => Offer::PassedOver,
+            Row::TopicPending(topic) => Offer::LookUp(topic),
+            Row::Refused(refused) => of_row(refused.failure),
+        }
+    }
+
+    fn too_large(&mut self, row: &PendingRow) -> Offer {
+        let refused = parse_insert_prefix(&row.insert).map_err(Failure::from).and_then(|prefix| {
+            self.rows.refuse_oversized(row.insert.len(), &prefix, self.row_bytes)
+        });
+        match refused {
+            Ok(Some(failure)) => of_row(failure),
+            Ok(None) => Offer::PassedOver,
+            Err(failure) => unfit(failure),
+        }
+    }
+}
+
+/// A failure that lies in the row, or in its table.
+fn of_row(failure: Failure) -> Offer {
+    match ErrorClass::of(failure.code) {
+        Some(_) => Offer::Failed(Box::new(failure)),
+        None => unfit(failure),
+    }
+}
+
+fn unfit(failure: Failure) -> Offer {
+    Offer::TableUnfit(Box::new(failure))
+}

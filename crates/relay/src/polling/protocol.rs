@@ -1,0 +1,280 @@
+//! What the polling core and its shell exchange: settings, inputs and actions.
+
+use std::time::Duration;
+
+use pgoutput::PgTimestamp;
+
+use super::{retry::RetryPolicy, shards::ShardSet};
+use crate::{
+    failure::Failure,
+    held::{ErrorPolicy, HoldKeys},
+    ports::Acks,
+    progress::ticket::TransactionRef,
+    protocol::ExitReason,
+    routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
+};
+
+/// The configuration of the core; it does not change while the process runs.
+#[derive(Debug, Clone)]
+pub struct PollerSettings {
+    /// The tables that are polled, and how their rows are routed.
+    pub outboxes: Outboxes,
+    /// The most rows that are read at a time, and so the most that are in flight.
+    pub batch: usize,
+    /// How long a table without pending rows is left alone.
+    pub interval: Duration,
+    /// For how long a shard belongs to a worker that is not heard of.
+    pub lease: Duration,
+    /// When a row that could not be delivered is tried again.
+    pub retry: RetryPolicy,
+    /// What becomes of a row that cannot be delivered.
+    pub on_error: ErrorPolicy,
+    /// Whether later rows of such a row's key wait for it.
+    pub hold_keys: HoldKeys,
+    /// The most keys that may wait at a time.
+    pub keys_max: usize,
+    /// The largest row that is produced, in bytes.
+    pub row_bytes: usize,
+    /// How long a shutdown may take.
+    pub shutdown_limit: Duration,
+    /// Seeds the jitter of waits; the same seed gives the same run.
+    pub seed: u64,
+}
+
+/// A polled table, by its place in [`PollerSettings::outboxes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableIndex(pub usize);
+
+/// What a row is found again by: the texts of its primary key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(pub Box<[Box<str>]>);
+
+/// The text by which rows of one key are known to belong together; `None` where it is NULL. It is
+/// the key as SQL has it, and not the bytes of the record's key.
+pub type RowKey = Option<Box<str>>;
+
+/// Everything that can happen to the core, except that rows are offered to the producer: see
+/// [`super::Poller::produce`].
+#[derive(Debug)]
+pub enum PollInput<'a> {
+    /// [`PollAction::Describe`] was answered.
+    Described(TableIndex, Result<Described, Failure>),
+    /// [`PollAction::Lease`] was answered.
+    Leased(Result<Leases, Failure>),
+    /// [`PollAction::Fetch`] was answered.
+    Fetched(Result<Fetched, Failure>),
+    /// [`PollAction::Settle`] was answered: everything in it is committed, or nothing is known.
+    Settled(Result<Settled, Failure>),
+    /// The table may have new rows: there was a NOTIFY.
+    Notified(TableIndex),
+    /// The broker acknowledged records.
+    Acks(&'a Acks),
+    /// A record failed: the sink is closed.
+    DeliveryFailed {
+        /// The record's row, if the failure concerns one record.
+        transaction: Option<TransactionRef>,
+        /// What failed.
+        failure: Failure,
+    },
+    /// [`PollAction::ReplaceSink`] is done, or the first sink is ready.
+    SinkReady,
+    /// Why Kafka does not answer; `None` when it answers again.
+    BrokersUnreachable(Option<Failure>),
+    /// [`PollAction::LookUpTopic`] was answered.
+    Topic(TopicId, Result<TopicFacts, Failure>),
+    /// SIGTERM or SIGINT: deliver what is in flight, and exit.
+    Shutdown,
+    /// [`super::Poller::deadline`] has passed.
+    Tick,
+}
+
+/// What the shell has to do. Of each kind at most one is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PollAction {
+    /// Read what a table looks like, and how its rows are marked. Answer: [`PollInput::Described`].
+    Describe(TableIndex),
+    /// Renew what is held, take more, or give everything back. Answer: [`PollInput::Leased`].
+    Lease(LeaseRequest),
+    /// Read pending rows. Answer: [`PollInput::Fetched`].
+    Fetch(FetchRequest),
+    /// Write what became of rows, all or none, in one transaction. Answer: [`PollInput::Settled`].
+    Settle(SettleRequest),
+    /// Purge and destroy the producer at once, and make a new one after `wait`. Answer:
+    /// [`PollInput::SinkReady`].
+    ReplaceSink {
+        /// Zero, unless several producers have failed in a row.
+        wait: Duration,
+    },
+    /// Ask Kafka for a topic's partitions. Answer: [`PollInput::Topic`].
+    LookUpTopic(TopicId, TopicName),
+    /// End the process.
+    Exit(ExitReason),
+}
+
+/// A table, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The messages that a walsender would send of it: types, then the relation.
+    pub messages: Vec<Vec<u8>>,
+    /// Where the wait of a row that could not be delivered is kept.
+    pub waits: WaitsKept,
+}
+
+/// Where the wait of a row that could not be delivered is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitsKept {
+    /// In the table, which has columns for attempts and for the time of the next: rows that wait,
+    /// and with [`HoldKeys::Yes`] the later rows of their keys, are not read.
+    InTable,
+    /// By the core: the shell leaves out the keys of [`FetchRequest::passed_over`].
+    InMemory,
+}
+
+/// What shards this worker should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseRequest {
+    /// Renew what this worker holds of each table, and take free shards up to this number.
+    Hold {
+        /// Of each table, in the order of the configuration.
+        wanted: Vec<u32>,
+    },
+    /// Give back everything, so that others may take it at once.
+    Release,
+}
+
+/// What this worker holds. It counts from the moment at which the request was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leases {
+    /// The shards of each table.
+    pub held: Vec<ShardSet>,
+    /// How many workers there are, this one included.
+    pub workers: u32,
+    /// What this worker may take.
+    pub share: Share,
+}
+
+/// How many shards of each table a worker should hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// As many as every other worker.
+    Equal,
+    /// None: the table is being handed over to the stream. What is in flight is finished first.
+    None,
+}
+
+/// Which rows to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Of this table.
+    pub table: TableIndex,
+    /// Whose keys belong to these shards.
+    pub shards: ShardSet,
+    /// At most so many, in the table's order.
+    pub limit: usize,
+    /// None of these keys.
+    pub passed_over: Vec<RowKey>,
+}
+
+/// The pending rows that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// In the table's order.
+    pub rows: Vec<PendingRow>,
+    /// Whether there may be more rows than these.
+    pub more: More,
+    /// Whether reading has marked them as taken by this worker.
+    pub claimed: Claimed,
+}
+
+/// Whether there are more pending rows than were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    /// As many were read as were asked for, or as fit into memory.
+    Maybe,
+    /// These were all.
+    No,
+}
+
+/// Whether rows were marked as taken when they were read (`PROCESSING`, `locked_until`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// They were: a row that is not produced is given back by [`SettleRequest::released`].
+    Yes,
+    /// They were only read.
+    No,
+}
+
+/// A pending row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingRow {
+    /// What it is found again by.
+    pub id: RowId,
+    /// What it has to stay in order with.
+    pub key: RowKey,
+    /// The row, as the Insert message that a walsender would send.
+    pub insert: Vec<u8>,
+    /// How often it could not be delivered, as the table counts it; zero where it does not.
+    pub attempts: u32,
+    /// When it was written, as far as the table says, else when it was read.
+    pub at: PgTimestamp,
+}
+
+/// What became of rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettleRequest {
+    /// Rows of this table.
+    pub table: TableIndex,
+    /// The shards that their keys belong to. Nothing is written of `published` and `failed` unless
+    /// this worker still has all of them: another worker may be about to deliver these rows again,
+    /// and would leave out those that are marked meanwhile, so that the last record of a key would
+    /// not be its last row.
+    pub shards: ShardSet,
+    /// Acknowledged by Kafka: to be marked as published, where they are still pending.
+    pub published: Vec<RowId>,
+    /// Not delivered, for a reason that lies in the row.
+    pub failed: Vec<FailedRow>,
+    /// Claimed, and not produced: pending again.
+    pub released: Vec<RowId>,
+}
+
+/// A row that could not be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedRow {
+    /// The row.
+    pub id: RowId,
+    /// How often it could not be delivered, this time included.
+    pub attempts: u32,
+    /// Why.
+    pub error: Failure,
+    /// What follows.
+    pub outcome: RowOutcome,
+}
+
+/// What follows from an attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOutcome {
+    /// It is tried again after this time.
+    Retry(Duration),
+    /// It is given up until a person requeues it.
+    Abandon,
+}
+
+/// Whether a settlement was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Written {
+    /// All of it.
+    #[default]
+    Yes,
+    /// Only what it gives back: another worker has some of its shards.
+    NotOurs,
+}
+
+/// A settlement is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// Whether what was asked for was written.
+    pub written: Written,
+    /// How many rows were marked as published. Rows that somebody else had marked or deleted
+    /// meanwhile are not among them.
+    pub published: usize,
+}

@@ -1,0 +1,181 @@
+//! What the core reports: its state with a reason, and its numbers.
+
+use std::collections::BTreeMap;
+
+use super::{Exited, Poller, Work, batch::Fate, shards::ShardSet};
+use crate::{
+    clock::Moment,
+    failure::{Class, Code, Failure},
+    held::OnError,
+    routing::table::TableName,
+    telemetry::{Latencies, OtherTopics, TopicTotals},
+};
+
+/// The states, as printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PollState {
+    /// Tables and leases are not known yet.
+    Starting,
+    /// Other workers have every shard.
+    Standby,
+    /// Rows are read, produced and marked.
+    Polling,
+    /// Nothing is acknowledged: Kafka cannot be reached, or refuses a record.
+    Blocked,
+    /// Stopping: what is in flight is delivered and marked.
+    Draining,
+    /// A person is needed; the process stays up.
+    Failed,
+}
+
+impl PollState {
+    /// Every state there is.
+    pub const ALL: [Self; 6] =
+        [Self::Starting, Self::Standby, Self::Polling, Self::Blocked, Self::Draining, Self::Failed];
+
+    /// The word that metrics, `/status.json` and logs use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Standby => "standby",
+            Self::Polling => "polling",
+            Self::Blocked => "blocked",
+            Self::Draining => "draining",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A copy of the core's state and numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PollerReport {
+    /// What metrics and logs name.
+    pub state: PollState,
+    /// The failure behind the state; `None` where the state needs no reason.
+    pub reason: Option<Failure>,
+    /// The tables, in the order of the configuration.
+    pub tables: Vec<PolledTableReport>,
+    /// The first topics, in the order of their first use.
+    pub topics: Vec<TopicTotals>,
+    /// Totals of the other topics.
+    pub other_topics: OtherTopics,
+    /// Records that are not acknowledged.
+    pub unacked: u64,
+    /// Workers that share the tables, this one included.
+    pub workers: u32,
+    /// Batches that were given up because their shards had another worker, or the lease had ended.
+    pub claims_lost: u64,
+    /// Failures since the start, by code.
+    pub errors: BTreeMap<Code, u64>,
+    /// Connections to PostgreSQL that broke.
+    pub reconnects: u64,
+    /// How long batches with rows took, from the request for the rows to the commit of their marks.
+    pub batch_times: Latencies,
+}
+
+/// One table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolledTableReport {
+    /// Its name.
+    pub name: TableName,
+    /// The shards that this worker holds.
+    pub shards: ShardSet,
+    /// Batches that were read, also those without rows.
+    pub batches: u64,
+    /// Rows that were read.
+    pub fetched: u64,
+    /// Rows that were marked as published.
+    pub published: u64,
+    /// Attempts that failed for a reason that lies in the row.
+    pub failed: u64,
+    /// Rows that were given up.
+    pub abandoned: u64,
+    /// Rows that wait for another attempt, as far as this process knows.
+    pub waiting: u64,
+    /// Why none of its rows, or one of them, cannot be produced.
+    pub failure: Option<Failure>,
+}
+
+impl Poller {
+    /// State and numbers.
+    pub fn report(&self, at: Moment) -> PollerReport {
+        let (state, reason) = self.condition(at);
+        let unacked = match &self.work {
+            Work::Producing(batch) => batch.unacked(),
+            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Settling { .. } => 0,
+        };
+        PollerReport {
+            state,
+            reason,
+            tables: (0..self.tables.len()).filter_map(|index| self.table_report(index)).collect(),
+            topics: self.totals.topics.own(self.topics.names()),
+            other_topics: self.totals.topics.other(),
+            unacked: count(unacked),
+            workers: self.lease.workers(),
+            claims_lost: self.totals.claims_lost,
+            errors: self.totals.errors.clone(),
+            reconnects: self.totals.reconnects,
+            batch_times: self.totals.batch_times.clone(),
+        }
+    }
+
+    fn table_report(&self, index: usize) -> Option<PolledTableReport> {
+        let table = self.tables.get(index)?;
+        Some(PolledTableReport {
+            name: table.name.clone(),
+            shards: self.lease.held(index),
+            batches: table.totals.batches,
+            fetched: table.totals.fetched,
+            published: table.totals.published,
+            failed: table.totals.failed,
+            abandoned: table.totals.abandoned,
+            waiting: count(table.waits.len()),
+            failure: table.failure.as_ref().or_else(|| table.waits.failure()).cloned(),
+        })
+    }
+
+    fn condition(&self, at: Moment) -> (PollState, Option<Failure>) {
+        if self.exited == Exited::Yes || self.drain_by.is_some() {
+            return (PollState::Draining, None);
+        }
+        let of_tables = self.tables.iter().filter_map(|table| table.failure.as_ref());
+        let mendable = |failure: &&Failure| failure.class() == Class::Mendable;
+        let mended_by_person =
+            self.server.iter().chain(of_tables.clone()).chain(&self.brokers_unreachable);
+        if let Some(failure) = mended_by_person.clone().find(mendable) {
+            return (PollState::Failed, Some(failure.clone()));
+        }
+        if let Some(failure) = self.blocked_by(at) {
+            return (PollState::Blocked, Some(failure.clone()));
+        }
+        if let Some(failure) = self.server.iter().chain(of_tables).next() {
+            return (PollState::Starting, Some(failure.clone()));
+        }
+        if !self.lease.is_known() || self.tables.iter().all(|t| t.waits_kept().is_none()) {
+            return (PollState::Starting, None);
+        }
+        // A row that waits for a person holds back no other key, so it comes last. One that is
+        // given up by itself after some attempts waits for nobody.
+        let halts = |failure: &Failure| self.settings.on_error.of(failure.code) == OnError::Halt;
+        let waits = self.tables.iter().find_map(|table| table.waits.failure_that(halts));
+        if let Some(failure) = waits {
+            return (PollState::Failed, Some(failure.clone()));
+        }
+        if (0..self.tables.len()).all(|table| self.lease.held(table).is_empty()) {
+            return (PollState::Standby, None);
+        }
+        (PollState::Polling, None)
+    }
+
+    fn blocked_by(&self, at: Moment) -> Option<&Failure> {
+        let topic = self.awaited_topic.and_then(|topic| self.topics.refusal(topic));
+        let in_flight = matches!(&self.work, Work::Producing(batch)
+            if batch.rows().iter().any(|row| row.fate == Fate::Sent || row.fate == Fate::Open));
+        let topic = topic.filter(|_| in_flight);
+        self.brokers_unreachable.as_ref().or(topic).or_else(|| self.sink.repeated_failure(at))
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

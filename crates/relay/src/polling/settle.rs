@@ -1,0 +1,124 @@
+//! From what became of a batch to what is written into the table.
+
+use super::{
+    Poller, Work,
+    batch::{Batch, Extent, Fate},
+    protocol::{
+        Claimed, FailedRow, PollAction, RowOutcome, SettleRequest, Settled, WaitsKept, Written,
+    },
+    waits::Wait,
+};
+use crate::{
+    clock::Moment,
+    failpoint::{self, Failpoint},
+    held::OnError,
+};
+
+impl Poller {
+    /// Once nothing of the batch is in flight, writes what became of its rows.
+    pub(super) fn settle_if_done(&mut self, at: Moment) {
+        let Work::Producing(batch) = &mut self.work else { return };
+        if batch.has_next() || batch.unacked() > 0 {
+            return;
+        }
+        let Work::Producing(batch) = std::mem::replace(&mut self.work, Work::Idle) else { return };
+        let request = self.settlement(&batch);
+        if request.is_empty() {
+            return self.note_settled(&batch, &request, Settled::default(), at);
+        }
+        failpoint::reached(Failpoint::AfterAcks);
+        self.actions.push_back(PollAction::Settle(request.clone()));
+        self.work = Work::Settling { batch, request, retry_at: None };
+    }
+
+    /// Writes again what could not be written.
+    pub(super) fn write_again_if_due(&mut self, at: Moment) {
+        if let Work::Settling { request, retry_at, .. } = &mut self.work
+            && retry_at.is_some_and(|due| due <= at)
+        {
+            *retry_at = None;
+            self.actions.push_back(PollAction::Settle(request.clone()));
+        }
+    }
+
+    /// Everything in `request` is committed.
+    pub(super) fn note_settled(
+        &mut self,
+        batch: &Batch,
+        request: &SettleRequest,
+        settled: Settled,
+        at: Moment,
+    ) {
+        let Some(table) = self.tables.get_mut(batch.table.0) else { return };
+        if batch.len() > 0 {
+            let micros = at.since(batch.asked_at).as_micros();
+            self.totals.batch_times.count(i64::try_from(micros).unwrap_or(i64::MAX), 1);
+        }
+        if batch.extent() == Extent::CutShort {
+            table.fetch_at = at;
+        }
+        if settled.written == Written::NotOurs {
+            // Who has the keys now delivers these rows.
+            self.totals.claims_lost += 1;
+            table.fetch_at = at;
+            return;
+        }
+        table.totals.published += u64::try_from(settled.published).unwrap_or(0);
+        request.published.iter().for_each(|id| table.waits.remove(id));
+        for row in &request.failed {
+            table.totals.failed += 1;
+            match row.outcome {
+                RowOutcome::Abandon => {
+                    table.totals.abandoned += 1;
+                    table.waits.remove(&row.id);
+                }
+                RowOutcome::Retry(after) => {
+                    let until = at + after;
+                    let key = batch.key_of(&row.id);
+                    let (attempts, failure) = (row.attempts, row.error.clone());
+                    table.waits.insert(row.id.clone(), Wait { key, attempts, until, failure });
+                    if table.waits_kept() == Some(WaitsKept::InMemory) {
+                        table.fetch_at = table.fetch_at.min(until);
+                    }
+                }
+            }
+        }
+    }
+
+    fn settlement(&mut self, batch: &Batch) -> SettleRequest {
+        let mut failed = Vec::new();
+        let waits = self.tables.get(batch.table.0).map(|table| &table.waits);
+        for row in batch.rows() {
+            let Fate::Failed(failure) = &row.fate else { continue };
+            let known = waits.map_or(0, |waits| waits.attempts(&row.row.id));
+            let attempts = row.row.attempts.max(known).saturating_add(1);
+            let retry = &self.settings.retry;
+            let is_last = attempts >= retry.max_attempts;
+            let outcome = match self.settings.on_error.of(failure.code) {
+                OnError::DeadLetter if is_last => RowOutcome::Abandon,
+                OnError::DeadLetter | OnError::Halt => {
+                    RowOutcome::Retry(retry.wait(attempts, self.backoff.random()))
+                }
+            };
+            let (id, error) = (row.row.id.clone(), (**failure).clone());
+            failed.push(FailedRow { id, attempts, error, outcome });
+        }
+        SettleRequest {
+            table: batch.table,
+            shards: batch.shards,
+            published: batch.ids_of(&Fate::Acked),
+            failed,
+            released: match batch.claimed {
+                Claimed::Yes => batch.ids_of(&Fate::Open),
+                Claimed::No => Vec::new(),
+            },
+        }
+    }
+}
+
+impl SettleRequest {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.published.is_empty() && self.failed.is_empty() && self.released.is_empty()
+    }
+}

@@ -1,0 +1,166 @@
+//! A worker produces only what belongs to it.
+
+use std::time::Duration;
+
+use super::{
+    super::*,
+    world::{RowState, World, settings},
+};
+use crate::{
+    clock::Now,
+    failure::{Code, Failure},
+};
+
+const K: Option<&str> = Some("k");
+const HALF: Duration = Duration::from_secs(5);
+
+#[test]
+fn without_a_lease_nothing_is_read() {
+    let mut world = World::new(settings());
+    world.held = ShardSet::NONE;
+    world.workers = 64;
+    world.insert(&[K]);
+    world.run();
+    assert!(world.produced().is_empty());
+    assert_eq!(world.core.report(world.now).state, PollState::Standby);
+    world.held = ShardSet::ALL;
+    world.pass(Duration::from_secs(4));
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
+}
+
+/// A worker that was frozen between reading rows and producing them.
+#[test]
+fn after_half_of_a_lease_that_was_not_renewed_nothing_more_is_produced() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.collect_until_fetched();
+    world.now = world.now + HALF;
+    world.produce();
+    assert!(world.produced().is_empty());
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.core.report(world.now).claims_lost, 1);
+}
+
+/// A worker that was frozen while it produced them.
+#[test]
+fn the_lease_is_looked_at_before_each_row() {
+    let mut world = World::new(settings());
+    // Its topic is known.
+    world.insert(&[K]);
+    world.run();
+    world.insert(&[K; 3]);
+    world.input(PollInput::Notified(TableIndex(0)));
+    world.collect_until_fetched();
+    let frozen = [world.time(), Now { at: world.now + HALF, ..world.time() }];
+    let mut times = frozen.into_iter();
+    let clock = || times.next().unwrap_or(frozen[1]);
+    assert_eq!(world.core.produce(&mut world.sink, clock), Produced::AllForNow);
+    assert_eq!(world.produced(), ["0", "1"]);
+}
+
+#[test]
+fn what_is_in_flight_at_the_end_of_a_lease_is_purged() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.settle();
+    assert_eq!(world.produced().len(), 3);
+    // No answer comes: the connection hangs, and so does the process.
+    world.asked.clear();
+    world.pass(HALF * 2);
+    assert!(world.asked.contains(&PollAction::ReplaceSink { wait: Duration::ZERO }));
+    assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::NONE);
+}
+
+/// The producer would give them up one by one, and send a later record of a key meanwhile.
+#[test]
+fn what_kafka_does_not_acknowledge_is_purged_before_the_producer_gives_it_up() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    world.settle();
+    assert_eq!(world.produced().len(), 3, "still in flight");
+    world.pass(Duration::from_millis(500));
+    assert!(world.asked.contains(&PollAction::ReplaceSink { wait: Duration::ZERO }));
+    world.run();
+    assert_eq!(world.states(), [RowState::Published; 3]);
+}
+
+#[test]
+fn a_lease_is_renewed_long_before_it_ends() {
+    let mut world = World::new(settings());
+    world.run();
+    for _ in 0..30 {
+        world.pass(Duration::from_secs(1));
+        world.run();
+        assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::ALL);
+    }
+}
+
+#[test]
+fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.collect_until_fetched();
+    world.held = (0..3).collect();
+    world.workers = 20;
+    world.now = world.now + Duration::from_secs(4);
+    world.core.handle(PollInput::Tick, world.time());
+    let lease = world.core.next_action().expect("a renewal");
+    world.answer(lease);
+    world.produce();
+    assert!(world.produced().is_empty());
+    assert_eq!(world.core.report(world.now).claims_lost, 1);
+}
+
+#[test]
+fn when_another_worker_comes_shards_are_given_back_after_the_marks() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 6]);
+    world.settle();
+    world.workers = 2;
+    world.pass(Duration::from_secs(4));
+    world.settle();
+    assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::ALL, "rows are in flight");
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(marks @ PollAction::Settle(_)) = world.take_asked() else { panic!("marks") };
+    world.answer(marks);
+    assert_eq!(world.asked, [PollAction::Lease(LeaseRequest::Hold { wanted: vec![32] })]);
+    world.settle();
+    assert_eq!(world.core.report(world.now).tables[0].shards.len(), 32);
+}
+
+#[test]
+fn a_lease_table_that_is_missing_needs_a_person() {
+    let mut world = World::new(settings());
+    world.settle_describes();
+    let missing = Failure::new(Code::LeaseTable, "outbox_router.lease does not exist");
+    world.input(PollInput::Leased(Err(missing)));
+    assert_eq!(world.core.report(world.now).state, PollState::Failed);
+}
+
+impl World {
+    /// Answers everything up to the first batch, and produces nothing of it.
+    fn collect_until_fetched(&mut self) {
+        self.input(PollInput::Tick);
+        while let Some(action) = self.take_asked() {
+            let is_fetch = matches!(action, PollAction::Fetch(_));
+            self.answer(action);
+            if is_fetch {
+                return;
+            }
+        }
+        panic!("nothing was read");
+    }
+
+    /// Answers everything but leases.
+    fn settle_describes(&mut self) {
+        self.input(PollInput::Tick);
+        while let Some(at) = self.asked.iter().position(|a| !matches!(a, PollAction::Lease(_))) {
+            let action = self.asked.remove(at);
+            self.answer(action);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+mod leases;
+mod retries;
+mod rows;
+mod world;

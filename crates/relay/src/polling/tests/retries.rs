@@ -1,0 +1,183 @@
+//! Rows that cannot be delivered.
+
+use std::time::Duration;
+
+use super::{
+    super::*,
+    world::{RowState, World, dead_letters, settings},
+};
+use crate::{
+    failure::{Code, Failure},
+    held::HoldKeys,
+};
+
+const K: Option<&str> = Some("k");
+const L: Option<&str> = Some("l");
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The broker refuses every record of this row, and acknowledges the others.
+fn refuse(world: &mut World, id: &str) {
+    world.settle();
+    while world.sink.in_flight() > 0 {
+        let lanes = world.sink.waiting();
+        let refused = lanes.into_iter().find(|lane| is(world, *lane, id));
+        let Some(lane) = refused else {
+            let mut acks = crate::Acks::default();
+            for lane in world.sink.waiting() {
+                while !is(world, lane, id) && world.sink.store(lane).is_some() {
+                    world.sink.ack(lane, &mut acks);
+                }
+            }
+            world.input(PollInput::Acks(&acks));
+            world.settle();
+            continue;
+        };
+        let transaction = world.sink.fail(lane);
+        let failure = Failure::new(Code::RecordRefused, "the broker refuses the record");
+        world.input(PollInput::DeliveryFailed { transaction, failure });
+        world.settle();
+    }
+}
+
+fn is(world: &World, lane: crate::testing::Lane, id: &str) -> bool {
+    let next = world.sink.next(lane);
+    next.is_some_and(|record| {
+        record
+            .headers
+            .iter()
+            .any(|(name, value)| name == "id" && value.as_deref() == Some(id.as_bytes()))
+    })
+}
+
+#[test]
+fn nothing_of_a_key_passes_its_row_that_waits_and_other_keys_go_on() {
+    let mut world = World::new(settings());
+    world.insert(&[K, L, K, L]);
+    refuse(&mut world, "0");
+    world.run();
+    use RowState::{Pending, Published};
+    assert_eq!(world.states(), [Pending, Published, Pending, Published]);
+    assert_eq!(world.table[0].attempts, 1);
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.tables[0].waiting), (PollState::Failed, 1));
+    // The broker takes it at the next attempt.
+    world.pass(SECOND);
+    world.run();
+    assert_eq!(world.states(), [Published; 4]);
+    let order = world.produced();
+    let place = |id: &str| order.iter().position(|one| one == id).unwrap();
+    assert!(place("0") < place("2"), "{order:?}");
+    assert_eq!(world.core.report(world.now).state, PollState::Polling);
+}
+
+#[test]
+fn without_holding_the_later_rows_of_the_key_are_delivered() {
+    let mut world = World::new(PollerSettings { hold_keys: HoldKeys::No, ..settings() });
+    world.insert(&[K, K, K]);
+    refuse(&mut world, "0");
+    world.run();
+    use RowState::{Pending, Published};
+    assert_eq!(world.states(), [Pending, Published, Published]);
+}
+
+#[test]
+fn a_row_is_abandoned_after_its_last_attempt_where_on_error_says_so() {
+    let mut world = World::new(PollerSettings { on_error: dead_letters(), ..settings() });
+    world.waits = WaitsKept::InTable;
+    world.insert(&[K]);
+    for attempt in 1..=5 {
+        refuse(&mut world, "0");
+        assert_eq!(world.table[0].attempts, attempt);
+        let report = world.core.report(world.now);
+        assert_eq!(report.state, PollState::Polling, "it waits for nobody");
+        world.pass(Duration::from_secs(60));
+    }
+    assert_eq!(world.states(), [RowState::Abandoned]);
+    assert_eq!(world.core.report(world.now).tables[0].abandoned, 1);
+}
+
+#[test]
+fn without_dead_letters_a_row_waits_longer_and_longer_and_is_never_given_up() {
+    let mut world = World::new(settings());
+    world.insert(&[None]);
+    world.run();
+    // Its key is NULL, and a key is needed.
+    assert_eq!(world.table[0].attempts, 1);
+    for attempts in 2..12 {
+        world.pass(Duration::from_secs(300));
+        world.run();
+        assert_eq!((world.table[0].attempts, world.table[0].state), (attempts, RowState::Pending));
+    }
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.reason.unwrap().code), (PollState::Failed, Code::KeyIsNull));
+    world.table[0].key = K;
+    world.pass(Duration::from_secs(300));
+    world.run();
+    assert_eq!(world.states(), [RowState::Published], "a row that was corrected is delivered");
+}
+
+#[test]
+fn no_more_keys_wait_than_the_limit_allows() {
+    let mut world = World::new(PollerSettings { keys_max: 2, ..settings() });
+    for row in 0..3 {
+        world.insert(&[Some(["a", "b", "c"][row])]);
+        world.table[row].topic = "not legal!";
+    }
+    world.run();
+    let report = world.core.report(world.now);
+    assert_eq!(report.reason.unwrap().code, Code::TopicIllegal, "all came in one batch");
+    world.insert(&[Some("d")]);
+    world.pass(Duration::from_millis(500));
+    world.input(PollInput::Notified(TableIndex(0)));
+    world.run();
+    let report = world.core.report(world.now);
+    assert_eq!(report.tables[0].failure.as_ref().unwrap().code, Code::HeldFull);
+    assert_eq!(world.table[3].state, RowState::Pending);
+    for row in &mut world.table {
+        row.topic = "t";
+    }
+    world.pass(SECOND);
+    world.run();
+    assert_eq!(world.states(), [RowState::Published; 4]);
+}
+
+/// The report of a refused request names its first record, whichever record was the reason.
+#[test]
+fn a_row_is_blamed_only_when_it_was_produced_alone() {
+    let mut world = World::new(PollerSettings { batch: 10, ..settings() });
+    world.insert(&[K, L, K, L, K]);
+    let bad = "3";
+    world.settle();
+    for _ in 0..100 {
+        while world.sink.in_flight() > 0 {
+            let records = world.sink.waiting().into_iter().find(|lane| has(&world, *lane, bad));
+            match records {
+                Some(lane) => {
+                    let transaction = world.sink.fail(lane);
+                    let failure =
+                        Failure::new(Code::RecordRefused, "the broker refuses the record");
+                    world.input(PollInput::DeliveryFailed { transaction, failure });
+                    world.settle();
+                }
+                None => world.ack_all(),
+            }
+        }
+        world.pass(Duration::from_millis(100));
+        world.settle();
+    }
+    let attempts: Vec<u32> = world.table.iter().map(|row| row.attempts).collect();
+    assert!(attempts[3] > 0, "{attempts:?}");
+    assert_eq!([attempts[0], attempts[1], attempts[2], attempts[4]], [0; 4]);
+    use RowState::{Pending, Published};
+    assert_eq!(world.states(), [Published, Published, Published, Pending, Published]);
+}
+
+/// Whether the record of a row waits in a partition.
+fn has(world: &World, lane: crate::testing::Lane, id: &str) -> bool {
+    world.sink.waiting_records(lane).any(|record| {
+        let is_id = |(name, value): &(String, Option<Vec<u8>>)| {
+            name == "id" && value.as_deref() == Some(id.as_bytes())
+        };
+        record.headers.iter().any(is_id)
+    })
+}

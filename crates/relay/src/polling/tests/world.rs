@@ -1,0 +1,287 @@
+//! A table, leases and a producer in memory, around one core.
+
+use std::{num::NonZeroI32, time::Duration};
+
+use pgoutput::PgTimestamp;
+
+use super::super::*;
+use crate::{
+    clock::{Moment, Now},
+    failure::{Code, Failure},
+    held::{ErrorPolicy, HoldKeys, OnError},
+    protocol::ExitReason,
+    routing::{
+        table::{OutboxTable, Outboxes, TableName},
+        topics::TopicFacts,
+    },
+    testing::{
+        MemorySink,
+        wire::{self, TEXT, Value},
+    },
+};
+
+pub(super) const RELATION: u32 = 7;
+const COLUMNS: [(&str, u32); 5] = [
+    ("id", TEXT),
+    ("aggregate_type", TEXT),
+    ("aggregate_id", TEXT),
+    ("event_type", TEXT),
+    ("payload", TEXT),
+];
+
+/// A row of the table.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) id: u32,
+    pub(super) key: Option<&'static str>,
+    pub(super) topic: &'static str,
+    pub(super) state: RowState,
+    pub(super) attempts: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowState {
+    Pending,
+    Published,
+    Abandoned,
+}
+
+pub(super) struct World {
+    pub(super) core: Poller,
+    pub(super) sink: MemorySink,
+    pub(super) table: Vec<Row>,
+    pub(super) now: Moment,
+    pub(super) waits: WaitsKept,
+    pub(super) held: ShardSet,
+    pub(super) workers: u32,
+    /// Requests that are not answered yet.
+    pub(super) asked: Vec<PollAction>,
+    pub(super) exited: Option<ExitReason>,
+}
+
+pub(super) fn settings() -> PollerSettings {
+    let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+    PollerSettings {
+        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        batch: 4,
+        interval: Duration::from_secs(1),
+        lease: Duration::from_secs(10),
+        retry: RetryPolicy { jitter: 0, ..RetryPolicy::default() },
+        on_error: ErrorPolicy::default(),
+        hold_keys: HoldKeys::Yes,
+        keys_max: 100,
+        row_bytes: 1 << 20,
+        shutdown_limit: Duration::from_secs(25),
+        seed: 1,
+    }
+}
+
+pub(super) fn dead_letters() -> ErrorPolicy {
+    ErrorPolicy {
+        bad_row: OnError::DeadLetter,
+        rejected: OnError::DeadLetter,
+        ..Default::default()
+    }
+}
+
+impl World {
+    pub(super) fn new(settings: PollerSettings) -> Self {
+        let now = Moment::default();
+        Self {
+            core: Poller::new(settings, now),
+            sink: MemorySink::new(1_000),
+            table: Vec::new(),
+            now,
+            waits: WaitsKept::InMemory,
+            held: ShardSet::ALL,
+            workers: 1,
+            asked: Vec::new(),
+            exited: None,
+        }
+    }
+
+    /// Pending rows with these keys, after those that are there.
+    pub(super) fn insert(&mut self, keys: &[Option<&'static str>]) {
+        for key in keys {
+            let id = u32::try_from(self.table.len()).unwrap();
+            let row = Row { id, key: *key, topic: "t", state: RowState::Pending, attempts: 0 };
+            self.table.push(row);
+        }
+    }
+
+    pub(super) fn time(&self) -> Now {
+        Now { at: self.now, wall: PgTimestamp::from_micros(0) }
+    }
+
+    pub(super) fn input(&mut self, input: PollInput<'_>) {
+        let now = self.time();
+        self.core.handle(input, now);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.core.next_action() {
+            if let PollAction::Exit(reason) = action {
+                self.exited = Some(reason);
+            } else {
+                self.asked.push(action);
+            }
+        }
+    }
+
+    /// Answers everything that is asked, and produces, until nothing follows.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..1_000 {
+            self.collect();
+            if let Some(action) = self.take_asked() {
+                self.answer(action);
+                continue;
+            }
+            let before = self.sink.produced().len();
+            self.produce();
+            if self.sink.produced().len() == before && self.asked.is_empty() {
+                return;
+            }
+        }
+        panic!("the core never rests");
+    }
+
+    pub(super) fn take_asked(&mut self) -> Option<PollAction> {
+        if self.asked.is_empty() { None } else { Some(self.asked.remove(0)) }
+    }
+
+    pub(super) fn produce(&mut self) {
+        let now = self.time();
+        while self.core.produce(&mut self.sink, || now) == Produced::More {}
+        self.collect();
+    }
+
+    /// Everything in flight is acknowledged, and what follows is answered.
+    pub(super) fn ack_all(&mut self) {
+        let acks = self.sink.ack_all();
+        self.input(PollInput::Acks(&acks));
+        self.settle();
+    }
+
+    /// Acknowledges and answers until nothing is in flight.
+    pub(super) fn run(&mut self) {
+        self.settle();
+        while self.sink.in_flight() > 0 {
+            self.ack_all();
+        }
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.input(PollInput::Tick);
+    }
+
+    pub(super) fn answer(&mut self, action: PollAction) {
+        match action {
+            PollAction::Describe(table) => {
+                let messages = vec![wire::relation_message(RELATION, "outbox", &COLUMNS)];
+                let described = Described { messages, waits: self.waits };
+                self.input(PollInput::Described(table, Ok(described)));
+            }
+            PollAction::Lease(LeaseRequest::Hold { wanted }) => {
+                let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
+                self.input(PollInput::Leased(Ok(Leases {
+                    held: vec![held],
+                    workers: self.workers,
+                    share: Share::Equal,
+                })));
+            }
+            PollAction::Lease(LeaseRequest::Release) => {
+                let held = vec![ShardSet::NONE];
+                self.input(PollInput::Leased(Ok(Leases { held, workers: 0, share: Share::Equal })));
+            }
+            PollAction::Fetch(request) => {
+                let fetched = self.read(&request);
+                self.input(PollInput::Fetched(Ok(fetched)));
+            }
+            PollAction::Settle(request) => {
+                let settled = self.write(&request);
+                self.input(PollInput::Settled(Ok(settled)));
+            }
+            PollAction::ReplaceSink { .. } => {
+                let produced = std::mem::replace(&mut self.sink, MemorySink::new(1_000));
+                drop(produced);
+                self.input(PollInput::SinkReady);
+            }
+            PollAction::LookUpTopic(id, name) => {
+                let facts =
+                    TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
+                let answer = if name.as_str().ends_with("missing") {
+                    Err(Failure::new(Code::TopicMissing, "no such topic"))
+                } else {
+                    Ok(facts)
+                };
+                self.input(PollInput::Topic(id, answer));
+            }
+            PollAction::Exit(_) => {}
+        }
+    }
+
+    pub(super) fn read(&self, request: &FetchRequest) -> Fetched {
+        let pending = self.table.iter().filter(|row| row.state == RowState::Pending);
+        let wanted = pending.filter(|row| !request.passed_over.contains(&row.key.map(Into::into)));
+        let rows: Vec<PendingRow> = wanted
+            .take(request.limit)
+            .map(|row| PendingRow {
+                id: id(row.id),
+                key: row.key.map(Into::into),
+                insert: insert(row),
+                attempts: row.attempts,
+                at: PgTimestamp::from_micros(0),
+            })
+            .collect();
+        let more = if rows.len() == request.limit { More::Maybe } else { More::No };
+        Fetched { rows, more, claimed: Claimed::No }
+    }
+
+    pub(super) fn write(&mut self, request: &SettleRequest) -> Settled {
+        let mut published = 0;
+        for row in &mut self.table {
+            let id = id(row.id);
+            if request.published.contains(&id) && row.state == RowState::Pending {
+                row.state = RowState::Published;
+                published += 1;
+            }
+            if let Some(failed) = request.failed.iter().find(|failed| failed.id == id) {
+                row.attempts = failed.attempts;
+                if failed.outcome == RowOutcome::Abandon {
+                    row.state = RowState::Abandoned;
+                }
+            }
+        }
+        Settled { published, ..Settled::default() }
+    }
+
+    pub(super) fn states(&self) -> Vec<RowState> {
+        self.table.iter().map(|row| row.state).collect()
+    }
+
+    /// The ids of the records that the present producer was given, in order.
+    pub(super) fn produced(&self) -> Vec<String> {
+        let records = self.sink.produced().iter();
+        let id = |record: &crate::testing::ProducedRecord| {
+            let header = record.headers.iter().find(|(name, _)| name == "id");
+            let value = header.and_then(|(_, value)| value.clone()).unwrap_or_default();
+            String::from_utf8(value).unwrap()
+        };
+        records.map(id).collect()
+    }
+}
+
+pub(super) fn id(id: u32) -> RowId {
+    RowId([Box::from(id.to_string())].into())
+}
+
+fn insert(row: &Row) -> Vec<u8> {
+    let id = row.id.to_string();
+    let key = row.key.map_or(Value::Null, Value::Text);
+    wire::insert_message(
+        RELATION,
+        &[Value::Text(&id), Value::Text(row.topic), key, Value::Text("made"), Value::Text("{}")],
+    )
+}

@@ -1,0 +1,123 @@
+//! The table of leases, by the server's clock.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use relay::{
+    Moment,
+    polling::{Leases, SHARDS, ShardSet, Share},
+};
+
+use crate::random::Random;
+
+/// See the module's header.
+#[derive(Debug)]
+pub struct LeaseTable {
+    /// Of each table, by shard.
+    tables: Vec<Vec<Lease>>,
+    /// Until when each worker counts as alive, by the number of its process.
+    seen_until: BTreeMap<u64, Moment>,
+    /// The number of the last request of each process. What comes later and was asked earlier does
+    /// nothing: it would give back what the process has relied on since.
+    last: BTreeMap<u64, u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Lease {
+    holder: Option<u64>,
+    expires_at: Moment,
+}
+
+impl LeaseTable {
+    /// Leases that nobody holds.
+    pub fn new(tables: usize) -> Self {
+        let shards = usize::try_from(SHARDS).expect("a few");
+        Self {
+            tables: vec![vec![Lease::default(); shards]; tables],
+            seen_until: BTreeMap::new(),
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a request was asked after every other one that was carried out for the process.
+    pub fn is_next(&mut self, process: u64, number: u64) -> bool {
+        let last = self.last.entry(process).or_default();
+        let is_next = number > *last;
+        *last = number.max(*last);
+        is_next
+    }
+
+    /// One request: renews what the process holds, gives back what is more than `wanted`, or takes
+    /// what is free or expired up to that.
+    pub fn hold(
+        &mut self,
+        process: u64,
+        wanted: &[u32],
+        length: Duration,
+        now: Moment,
+        random: &mut Random,
+    ) -> Leases {
+        self.seen_until.retain(|_, until| *until > now);
+        self.seen_until.insert(process, now + length);
+        let mut held = Vec::new();
+        for (leases, wanted) in self.tables.iter_mut().zip(wanted) {
+            let wanted = usize::try_from(*wanted).expect("a few");
+            for lease in leases.iter_mut().filter(|lease| lease.holder == Some(process)) {
+                lease.expires_at = now + length;
+            }
+            // Which ones are given back or taken is the server's business.
+            let first = random.index(leases.len());
+            leases.rotate_left(first);
+            let mut mine = leases.iter().filter(|lease| lease.holder == Some(process)).count();
+            for lease in leases.iter_mut() {
+                if mine > wanted && lease.holder == Some(process) {
+                    lease.holder = None;
+                    mine -= 1;
+                } else if mine < wanted && lease.is_free(now) {
+                    *lease = Lease { holder: Some(process), expires_at: now + length };
+                    mine += 1;
+                }
+            }
+            leases.rotate_right(first);
+            held.push(Self::shards(leases, process));
+        }
+        let workers = u32::try_from(self.seen_until.len()).expect("a few");
+        Leases { held, workers, share: Share::Equal }
+    }
+
+    /// The process gives everything back.
+    pub fn release(&mut self, process: u64) -> Leases {
+        self.seen_until.remove(&process);
+        for lease in self.tables.iter_mut().flatten() {
+            if lease.holder == Some(process) {
+                lease.holder = None;
+            }
+        }
+        let workers = u32::try_from(self.seen_until.len()).expect("a few");
+        Leases { held: vec![ShardSet::NONE; self.tables.len()], workers, share: Share::Equal }
+    }
+
+    /// The process whose lease of a shard has begun last, unless it has given the shard back.
+    pub fn holder(&self, table: usize, shard: u32) -> Option<u64> {
+        self.tables[table][usize::try_from(shard).expect("a few")].holder
+    }
+
+    /// Whether a process holds anything that has not expired.
+    pub fn has_any(&self, process: u64, now: Moment) -> bool {
+        let is_held = |lease: &Lease| lease.holder == Some(process) && lease.expires_at > now;
+        self.tables.iter().flatten().any(is_held)
+    }
+
+    fn shards(leases: &[Lease], process: u64) -> ShardSet {
+        (0..)
+            .zip(leases)
+            .filter(|(_, lease)| lease.holder == Some(process))
+            .map(|(n, _)| n)
+            .collect()
+    }
+}
+
+impl Lease {
+    fn is_free(&self, now: Moment) -> bool {
+        self.holder.is_none() || self.expires_at < now
+    }
+}

@@ -1,0 +1,145 @@
+//! What a seed means: how many workers, how the tables are marked, and which faults happen when.
+
+use std::time::Duration;
+
+use relay::{
+    ErrorPolicy, HoldKeys, OnError, OutboxTable, Outboxes,
+    polling::{Claimed, PollerSettings, RetryPolicy, WaitsKept},
+};
+
+use super::{fault::PollingFault, shape};
+use crate::{plan::Trace, random::Random};
+
+/// The lease of every run.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How long a shutdown may take.
+pub const SHUTDOWN_LIMIT: Duration = Duration::from_secs(25);
+
+/// A fault, and when it happens.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannedPollingFault {
+    /// The step before which it happens.
+    pub at: usize,
+    /// What happens.
+    pub fault: PollingFault,
+}
+
+/// See the module's header.
+#[derive(Debug, Clone)]
+pub struct PollingPlan {
+    /// The seed that it is made from.
+    pub seed: u64,
+    /// The steps over which the faults are spread.
+    pub steps: usize,
+    /// How many workers there are at the start.
+    pub workers: usize,
+    /// How many tables are polled.
+    pub tables: usize,
+    /// The most rows that are read at a time.
+    pub batch: usize,
+    /// How long a table without pending rows is left alone.
+    pub interval: Duration,
+    /// Where waits are kept.
+    pub waits: WaitsKept,
+    /// Whether reading marks rows as taken.
+    pub claimed: Claimed,
+    /// Whether later rows of a key wait for a row that cannot be delivered.
+    pub hold: HoldKeys,
+    /// What becomes of such a row.
+    pub on_error: OnError,
+    /// Out of how many rows one cannot be delivered; zero for none.
+    pub poison: u64,
+    /// The records that a producer takes.
+    pub queue: usize,
+    /// Whether a person has mended every row at the end.
+    pub mended: Mended,
+    /// In the order of their steps.
+    pub faults: Vec<PlannedPollingFault>,
+    /// Whether every event of the run is printed.
+    pub trace: Trace,
+}
+
+/// Whether a person has mended every row at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mended {
+    /// Every row.
+    All,
+    /// Some cannot be delivered for ever.
+    Some,
+}
+
+const STEPS: u64 = 500;
+/// Each run has few kinds of faults, so that some runs have kills only.
+const KINDS_MAX: usize = 4;
+const FAULTS_MAX: u64 = 12;
+
+impl PollingPlan {
+    /// The plan of a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x0b01_1ed0_0b0c);
+        let steps = usize::try_from(STEPS / 2 + random.below(STEPS)).expect("small");
+        let all = PollingFault::ALL;
+        let kinds: Vec<PollingFault> =
+            (0..=random.index(KINDS_MAX)).map(|_| all[random.index(all.len())]).collect();
+        let mut faults: Vec<PlannedPollingFault> = (0..random.below(FAULTS_MAX + 1))
+            .map(|_| PlannedPollingFault {
+                at: random.index(steps),
+                fault: kinds[random.index(kinds.len())],
+            })
+            .collect();
+        faults.sort_by_key(|planned| planned.at);
+        Self {
+            seed,
+            steps,
+            workers: 1 + random.index(3),
+            tables: if random.one_in(4) { 2 } else { 1 },
+            batch: 1 + random.index(8),
+            interval: Duration::from_millis(200 + 100 * random.below(15)),
+            waits: if random.one_in(2) { WaitsKept::InTable } else { WaitsKept::InMemory },
+            claimed: if random.one_in(2) { Claimed::Yes } else { Claimed::No },
+            hold: if random.one_in(4) { HoldKeys::No } else { HoldKeys::Yes },
+            on_error: if random.one_in(2) { OnError::Halt } else { OnError::DeadLetter },
+            poison: if random.one_in(3) { 0 } else { 5 + random.below(20) },
+            queue: 2 + random.index(20),
+            mended: if random.one_in(4) { Mended::Some } else { Mended::All },
+            faults,
+            trace: Trace::Off,
+        }
+    }
+
+    /// The same plan with only some of its faults, by their indexes in [`PollingPlan::faults`].
+    #[must_use]
+    pub fn with_only(&self, indexes: &[usize]) -> Self {
+        let faults = indexes.iter().filter_map(|index| self.faults.get(*index).copied()).collect();
+        Self { faults, ..self.clone() }
+    }
+
+    /// The settings of a worker's core.
+    pub(super) fn settings(&self, seed: u64) -> PollerSettings {
+        let Self { on_error, .. } = *self;
+        let tables =
+            (0..self.tables).map(|table| OutboxTable::with_defaults(shape::table_name(table)));
+        PollerSettings {
+            outboxes: Outboxes { tables: tables.collect() },
+            batch: self.batch,
+            interval: self.interval,
+            lease: LEASE,
+            retry: RetryPolicy {
+                max_attempts: 3,
+                max_backoff: Duration::from_secs(8),
+                ..RetryPolicy::default()
+            },
+            on_error: ErrorPolicy {
+                bad_row: on_error,
+                unroutable: on_error,
+                too_large: on_error,
+                rejected: on_error,
+            },
+            hold_keys: self.hold,
+            keys_max: 1_000,
+            row_bytes: shape::ROW_BYTES,
+            shutdown_limit: SHUTDOWN_LIMIT,
+            seed,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What workers believe to hold.
+
+use relay::polling::{SHARDS, ShardSet};
+
+use super::{PollingWorld, SLOTS};
+use crate::invariant::Invariant;
+
+impl PollingWorld {
+    /// No two workers that run hold the same shard, as they see it. One that has more than its
+    /// share reads nothing, so it counts as holding nothing.
+    pub(super) fn check_beliefs(&mut self) {
+        let mut of_tables = vec![ShardSet::NONE; self.plan.tables];
+        for slot in 0..SLOTS {
+            let Some(process) = self.slots[slot].process.as_ref().filter(|one| one.runs()) else {
+                continue;
+            };
+            let report = process.core.report(self.at);
+            let number = process.number;
+            self.coverage.state(report.state);
+            let share = SHARDS.div_ceil(report.workers.max(1));
+            if report.tables.iter().any(|table| table.shards.len() > share) {
+                continue;
+            }
+            for (all, table) in of_tables.iter_mut().zip(&report.tables) {
+                let twice = table.shards.iter().find(|shard| all.contains(*shard));
+                if let Some(shard) = twice {
+                    self.checker.report(Invariant::W7Shards, || {
+                        format!("{number} and another worker hold shard {shard} of {}", table.name)
+                    });
+                }
+                *all = table.shards.iter().fold(*all, ShardSet::with);
+            }
+        }
+    }
+
+    /// The counts of a worker that ends, or is left at the end.
+    pub(super) fn count(&mut self, slot: usize) {
+        let Some(process) = &self.slots[slot].process else { return };
+        let report = process.core.report(self.at);
+        self.coverage.state(report.state);
+        self.coverage.claims_lost += report.claims_lost;
+        self.coverage.abandoned += report.tables.iter().map(|table| table.abandoned).sum::<u64>();
+        report.errors.iter().for_each(|(code, times)| self.coverage.code(*code, *times));
+    }
+}

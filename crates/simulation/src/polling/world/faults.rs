@@ -1,0 +1,155 @@
+//! What can go wrong, happens.
+
+use std::time::Duration;
+
+use relay::{Code, Failure, polling::PollInput};
+
+use super::{OrphanStatement, PollingWorld, SLOTS};
+use crate::polling::{
+    fault::PollingFault,
+    plan::LEASE,
+    process::{Afterwards, Asked, Call, Mishap},
+};
+
+impl PollingWorld {
+    /// Makes a fault happen. Returns whether it took effect.
+    pub(super) fn inject(&mut self, fault: PollingFault) -> bool {
+        let Some(slot) = self.some_process() else {
+            return fault == PollingFault::Join && self.join();
+        };
+        match fault {
+            PollingFault::Kill => self.kill(slot),
+            PollingFault::Freeze => self.freeze(slot),
+            PollingFault::FreezeAmidPass => return self.freeze_amid_pass(slot),
+            PollingFault::Stop => self.stop(slot, Afterwards::Restart),
+            PollingFault::Join => return self.join(),
+            PollingFault::Leave => {
+                let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
+                if running < 2 {
+                    return false;
+                }
+                self.stop(slot, Afterwards::Gone);
+            }
+            PollingFault::LeaseRefused => self.lease_mishap(slot, Mishap::Refused),
+            PollingFault::LeaseAnswerLost => self.lease_mishap(slot, Mishap::AnswerLost),
+            PollingFault::LeaseCutOff => {
+                let until = self.at + self.some_time(LEASE * 3 / 2);
+                if let Some(process) = &mut self.slots[slot].process {
+                    process.lease_cut_until = until;
+                }
+            }
+            PollingFault::StatementFails => self.statement_mishap(slot, Mishap::Refused),
+            PollingFault::StatementAnswerLost => self.statement_mishap(slot, Mishap::AnswerLost),
+            PollingFault::DatabaseCrash => {
+                let back_at = self.at + self.some_time(LEASE);
+                self.crash_database(back_at);
+            }
+            PollingFault::BrokerOutage => {
+                self.disconnect_brokers();
+                self.kafka.down_until = Some(self.at + self.some_time(LEASE * 2));
+            }
+            PollingFault::ProducerFails => return self.fail_producer(slot),
+            PollingFault::TopicMissing => {
+                let topic = self.random.index(self.kafka.missing_until.len());
+                self.kafka.missing_until[topic] = Some(self.at + self.some_time(LEASE * 2));
+            }
+        }
+        true
+    }
+
+    fn some_process(&mut self) -> Option<usize> {
+        let running: Vec<usize> =
+            (0..SLOTS).filter(|slot| self.slots[*slot].process.is_some()).collect();
+        (!running.is_empty()).then(|| running[self.random.index(running.len())])
+    }
+
+    /// SIGKILL. What it has asked may still be carried out, and what has left its socket stored.
+    fn kill(&mut self, slot: usize) {
+        self.purge(slot);
+        let Some(process) = self.slots[slot].process.take() else { return };
+        self.trace(|| format!("{} is killed", process.number));
+        if let Some(Asked { call: Call::Asked(request), .. }) = process.lease {
+            self.may_come_late(
+                process.number,
+                OrphanStatement::Lease(process.lease_number, request),
+            );
+        }
+        if let Some(Asked { call: Call::Asked(statement), .. }) = process.statement {
+            self.may_come_late(process.number, OrphanStatement::Rows(statement));
+        }
+        self.start_again(slot, process.afterwards);
+    }
+
+    pub(super) fn start_again(&mut self, slot: usize, afterwards: Afterwards) {
+        if afterwards == Afterwards::Restart {
+            self.slots[slot].start_at = Some(self.at + self.some_time(Duration::from_secs(3)));
+        }
+    }
+
+    /// SIGSTOP for a while.
+    pub(super) fn freeze(&mut self, slot: usize) {
+        let until = self.at + self.some_time(LEASE * 5 / 2);
+        if let Some(process) = &mut self.slots[slot].process
+            && process.frozen_until.is_none()
+        {
+            process.frozen_until = Some(until);
+            let number = process.number;
+            self.trace(|| format!("{number} is frozen"));
+        }
+    }
+
+    fn freeze_amid_pass(&mut self, slot: usize) -> bool {
+        let after = 1 + self.random.index(4);
+        let process = self.slots[slot].process.as_mut();
+        let Some(producer) = process.and_then(|process| process.producer.as_mut()) else {
+            return false;
+        };
+        producer.freeze_after = Some(after);
+        true
+    }
+
+    fn stop(&mut self, slot: usize, afterwards: Afterwards) {
+        if let Some(process) = &mut self.slots[slot].process {
+            process.afterwards = afterwards;
+            if process.runs() {
+                self.input(slot, PollInput::Shutdown);
+            } else {
+                process.is_asked_to_stop = true;
+            }
+        }
+    }
+
+    fn join(&mut self) -> bool {
+        let is_free = |slot: &usize| {
+            self.slots[*slot].process.is_none() && self.slots[*slot].start_at.is_none()
+        };
+        match (0..SLOTS).find(is_free) {
+            Some(slot) => {
+                self.start(slot);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn lease_mishap(&mut self, slot: usize, mishap: Mishap) {
+        if let Some(process) = &mut self.slots[slot].process {
+            process.lease_mishap = Some(mishap);
+        }
+    }
+
+    fn statement_mishap(&mut self, slot: usize, mishap: Mishap) {
+        if let Some(process) = &mut self.slots[slot].process {
+            process.statement_mishap = Some(mishap);
+        }
+    }
+
+    fn fail_producer(&mut self, slot: usize) -> bool {
+        let process = self.slots[slot].process.as_mut();
+        let Some(producer) = process.and_then(|process| process.producer.as_mut()) else {
+            return false;
+        };
+        producer.fail(None, Failure::new(Code::ProducerFatal, "the producer must not go on"));
+        true
+    }
+}

@@ -1,0 +1,230 @@
+//! From polling to the stream and back, as docs/polling.md describes it: writers go on all the
+//! time.
+
+use std::time::Duration;
+
+use e2e::{Fixture, PUBLICATION, RouterConfig, SHORT_DEADLINE, SLOT, wait_committed};
+use serde_json::Value;
+use testbed::checker::LateReplays;
+use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::router::RouterProcess;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::{BATCH, COLUMNS, load, set_up, wait_polling, wait_published};
+
+/// The same tables, by both sources.
+struct Configurations {
+    polling: RouterConfig,
+    stream: RouterConfig,
+}
+
+/// A worker polls; there is neither publication nor slot.
+async fn begun() -> (Fixture, Configurations) {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    fixture.late_replays = LateReplays::Allowed;
+    let session = fixture.session().await.unwrap();
+    session.batch_execute(COLUMNS).await.unwrap();
+    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+    session.batch_execute(&format!("DROP PUBLICATION {PUBLICATION}")).await.unwrap();
+    let stream = fixture.config.clone();
+    fixture
+        .config
+        .set("postgres.source", "polling")
+        .set("polling.batch", BATCH)
+        .set("polling.lease", "4s")
+        .set_outbox("order_by", vec!["n"]);
+    let polling = fixture.config.clone();
+    fixture.rewrite_config().unwrap();
+    set_up(&fixture, &[]).await.unwrap();
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    (fixture, Configurations { polling, stream })
+}
+
+fn configure(fixture: &mut Fixture, config: &RouterConfig) {
+    fixture.config = config.clone();
+    fixture.rewrite_config().unwrap();
+}
+
+fn line(fixture: &Fixture, to: &str) -> Vec<String> {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    ["switch", to, "--admin-url", &url].map(str::to_owned).into()
+}
+
+/// Runs the command to its end. Returns its exit code and what it says.
+async fn switch(fixture: &Fixture, to: &str, flag: &str) -> (Option<i32>, String) {
+    let mut line = line(fixture, to);
+    line.push(flag.to_owned());
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let output = fixture.router.command(&line).await.unwrap();
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    (output.status.code(), format!("{out}{err}"))
+}
+
+async fn switched(fixture: &Fixture, to: &str) -> String {
+    let (exit, said) = switch(fixture, to, "--yes").await;
+    assert_eq!(exit, Some(0), "{said}");
+    said
+}
+
+/// Starts the command, and kills it when it says this, or when it ends before.
+async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
+    let mut line = line(fixture, to);
+    line.push("--yes".to_owned());
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let mut run = fixture.router.start_command(&line).unwrap();
+    let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+    while let Some(line) = said.next_line().await.unwrap() {
+        if line.contains(what) {
+            break;
+        }
+    }
+    run.kill().await.unwrap();
+}
+
+async fn stop(router: &mut RouterProcess) {
+    router.sigterm().unwrap();
+    assert_eq!(router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+}
+
+fn is_refused(status: &Value) -> bool {
+    status.to_string().contains("P043")
+}
+
+#[tokio::test]
+async fn tables_are_streamed_and_polled_again_while_writers_go_on_and_each_row_comes_once() {
+    let (mut fixture, configurations) = begun().await;
+    let mut second = RouterProcess::start(&fixture.config.to_string()).unwrap();
+    wait_polling(&mut second).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
+
+    let (exit, said) = switch(&fixture, "stream", "--dry-run").await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("nothing was changed"), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+
+    let said = switched(&fixture, "stream").await;
+    assert!(said.contains("postgres.source = \"stream\""), "{said}");
+    // Workers that poll on by mistake are given nothing.
+    for worker in [&mut fixture.router, &mut second] {
+        worker.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+        stop(worker).await;
+    }
+    wait_committed(&running, 200).await.unwrap();
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    wait_committed(&running, 300).await.unwrap();
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("is in use by pid"), "{said}");
+
+    stop(&mut fixture.router).await;
+    wait_committed(&running, 200).await.unwrap();
+    configure(&mut fixture, &configurations.polling);
+    let said = switched(&fixture, "polling").await;
+    assert!(said.contains("postgres.source = \"polling\""), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    wait_committed(&running, 200).await.unwrap();
+
+    // Nothing of the first time is in the way of the second.
+    switched(&fixture, "stream").await;
+    // It holds nothing, so nothing of it is repeated.
+    fixture.router.kill9().await.unwrap();
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    wait_committed(&running, 100).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(super::DEADLINE).await.unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    assert_eq!(result.duplicates, 0, "nothing was interrupted");
+}
+
+#[tokio::test]
+async fn a_switch_that_is_killed_after_each_of_its_steps_goes_on() {
+    const TO_STREAM: [&str; 6] = [
+        "give up their keys",
+        "hold nothing any more",
+        "created at",
+        "are older than the slot",
+        "are sent and marked",
+        "witness: created",
+    ];
+    const TO_POLLING: [&str; 6] = [
+        "is delivered",
+        "are not delivered",
+        "are marked as delivered",
+        "witness: deleted",
+        "slot outbox_router: dropped",
+        "publication outbox_router: dropped",
+    ];
+    let (mut fixture, configurations) = begun().await;
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
+    for step in TO_STREAM {
+        killed_when(&fixture, "stream", step).await;
+        wait_committed(&running, 50).await.unwrap();
+    }
+    switched(&fixture, "stream").await;
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    wait_committed(&running, 200).await.unwrap();
+    stop(&mut fixture.router).await;
+    wait_committed(&running, 100).await.unwrap();
+
+    configure(&mut fixture, &configurations.polling);
+    for step in TO_POLLING {
+        killed_when(&fixture, "polling", step).await;
+        wait_committed(&running, 50).await.unwrap();
+    }
+    switched(&fixture, "polling").await;
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    wait_committed(&running, 200).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    wait_published(&fixture).await;
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    // Two kills may hit the command while it sends.
+    assert!(result.duplicates <= 3 * BATCH, "{result}");
+}
+
+#[tokio::test]
+async fn a_switch_that_is_given_up_leaves_the_tables_to_the_workers() {
+    let (mut fixture, _) = begun().await;
+    let running = fixture.load(load());
+    wait_committed(&running, 200).await.unwrap();
+    killed_when(&fixture, "stream", "created at").await;
+    let said = switched(&fixture, "polling").await;
+    assert!(said.contains("take the tables again by themselves"), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
+    wait_committed(&running, 200).await.unwrap();
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("polled already"), "{said}");
+    fixture.note(running.stop().await.unwrap());
+    wait_published(&fixture).await;
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert!(result.duplicates <= BATCH, "{result}");
+}
+
+/// A slot that the switch has not made begins anywhere.
+#[tokio::test]
+async fn a_slot_that_exists_is_refused_and_nothing_is_changed() {
+    let (mut fixture, _) = begun().await;
+    let session = fixture.session().await.unwrap();
+    let make = "SELECT pg_create_logical_replication_slot($1, 'pgoutput')::text";
+    session.execute(make, &[&SLOT]).await.unwrap();
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P043") && said.contains("exists already"), "{said}");
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("polled already"), "{said}");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    wait_polling(&mut fixture.router).await;
+}
