@@ -107,15 +107,15 @@ fn check_refuses_what_has_no_meaning_and_says_where_it_is_set() {
 /// A worker gives records up in time by itself.
 #[test]
 fn the_time_after_which_a_record_is_given_up_is_not_the_users() {
-    let timeout = "check --set kafka.properties.message.timeout.ms=5000";
-    let linger = "check --set kafka.properties.linger.ms=5000";
+    let timeout = "check --set kafka.properties.message.timeout.ms=4000";
+    let linger = "check --set kafka.properties.linger.ms=4000";
     for (line, code) in [(timeout, "C010"), (linger, "C011")] {
         let output = run(POLLING, line);
         let err = text(&output.stderr);
         assert_eq!(output.status.code(), Some(78), "{err}");
         assert!(err.starts_with(&format!("{code}: kafka.properties.")), "{err}");
     }
-    for settings in ["4999", "9000 --set polling.lease=20s"] {
+    for settings in ["3999", "7999 --set polling.lease=20s"] {
         let output = run(POLLING, &format!("check --set kafka.properties.linger.ms={settings}"));
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     }
