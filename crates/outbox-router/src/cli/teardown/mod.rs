@@ -24,10 +24,12 @@ use super::{
 };
 use crate::config::{Config, SourceKind};
 pub(super) use backlog::Backlog;
-use role::{drop_role, exists};
+use exists::{PUBLICATION, exists};
+use role::{drop_role, print_role};
 use witness::{Dropped, Retiring};
 
 mod backlog;
+mod exists;
 mod polled;
 mod role;
 mod witness;
@@ -73,11 +75,9 @@ fn print(
     writeln!(out, "{};", sql::drop_slot(config.postgres.slot.as_str()))?;
     writeln!(out, "{};", sql::drop_publication(config.postgres.publication.as_str()))?;
     if let Some(role) = &args.role {
-        let database = access.database().unwrap_or_else(|| "postgres".to_owned());
-        for statement in sql::drop_role(&database, role) {
-            writeln!(out, "{statement};")?;
-        }
+        print_role(role, access, terminal)?;
     }
+    let out = &mut terminal.out;
     writeln!(out, "-- the witness in Kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays, and so does outbox_router.held")?;
     writeln!(out, "-- to run it: outbox-router teardown --apply")?;
@@ -128,7 +128,7 @@ async fn apply(
     } else {
         writeln!(terminal.out, "slot {slot}: does not exist")?;
     }
-    if exists(client, "select from pg_publication where pubname = $1", publication).await? {
+    if exists(client, PUBLICATION, publication).await? {
         client.batch_execute(&sql::drop_publication(publication)).await?;
         writeln!(terminal.out, "publication {publication}: dropped")?;
     } else {

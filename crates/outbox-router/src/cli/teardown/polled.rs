@@ -6,7 +6,10 @@
 use relay::TableName;
 use tokio_postgres::Client;
 
-use super::role::drop_role;
+use super::{
+    exists::{PUBLICATION, exists},
+    role::{drop_role, print_role},
+};
 use crate::{
     cli::{
         Audience, Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
@@ -15,7 +18,7 @@ use crate::{
     },
     config::Config,
     held::schema::Statement,
-    polling::sql::setup::{Partitions, teardown_statements},
+    polling::sql::setup::{Partitions, forget_statements, teardown_statements},
     postgres::{quote_literal, quote_table},
 };
 
@@ -46,16 +49,16 @@ fn print(
     let out = &mut terminal.out;
     writeln!(out, "-- pending rows stay pending, and nobody delivers them any more")?;
     for outbox in config.tables() {
-        for Statement { purpose, sql } in teardown_statements(&outbox.name, Partitions::None) {
+        let objects = teardown_statements(&outbox.name, Partitions::None);
+        for Statement { purpose, sql } in objects.into_iter().chain(forget_statements(&outbox.name))
+        {
             writeln!(out, "-- {purpose}\n{sql};")?;
         }
     }
     if let Some(role) = &args.role {
-        let database = access.database().unwrap_or_else(|| "postgres".to_owned());
-        for statement in sql::drop_role(&database, role) {
-            writeln!(out, "{statement};")?;
-        }
+        print_role(role, access, terminal)?;
     }
+    let out = &mut terminal.out;
     writeln!(out, "\n-- the outbox tables stay, and so do outbox_router.lease and .worker")?;
     writeln!(out, "-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
@@ -68,8 +71,8 @@ async fn apply(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     client.batch_execute(sql::TIMEOUTS).await?;
-    let has_leases = exists(client, "outbox_router.worker").await?
-        && exists(client, "outbox_router.lease").await?;
+    let has_leases = is_table(client, "outbox_router.worker").await?
+        && is_table(client, "outbox_router.lease").await?;
     let names: Vec<&TableName> = config.tables().map(|outbox| &outbox.name).collect();
     if has_leases && let Some(alive) = alive(client, &names).await? {
         writeln!(terminal.err, "error: nothing was dropped: {alive}")?;
@@ -95,14 +98,16 @@ async fn apply(
     }
     for name in names {
         let quoted = quote_table(name);
-        if !exists(client, &quoted).await? {
+        if !is_table(client, &quoted).await? {
             writeln!(terminal.out, "table {name}: does not exist")?;
             continue;
         }
-        for Statement { sql, .. } in teardown_statements(name, partitions(client, &quoted).await?) {
-            if has_leases || !sql.starts_with("delete ") {
-                client.batch_execute(&sql).await?;
-            }
+        let mut statements = teardown_statements(name, partitions(client, &quoted).await?);
+        if has_leases {
+            statements.extend(forget_statements(name));
+        }
+        for Statement { sql, .. } in statements {
+            client.batch_execute(&sql).await?;
         }
         writeln!(terminal.out, "table {name}: trigger, indexes and leases are dropped")?;
     }
@@ -110,7 +115,7 @@ async fn apply(
         ("slot", SLOT, config.postgres.slot.as_str()),
         ("publication", PUBLICATION, config.postgres.publication.as_str()),
     ] {
-        if client.query_opt(query, &[&name]).await?.is_some() {
+        if exists(client, query, name).await? {
             writeln!(
                 terminal.out,
                 "{what} {name}: left; to drop it: outbox-router teardown --apply, with a \
@@ -125,9 +130,8 @@ async fn apply(
 }
 
 const SLOT: &str = "select from pg_replication_slots where slot_name = $1";
-const PUBLICATION: &str = "select from pg_publication where pubname = $1";
 
-async fn exists(client: &Client, quoted: &str) -> Result<bool, TaskError> {
+async fn is_table(client: &Client, quoted: &str) -> Result<bool, TaskError> {
     let row = client.query_one("select to_regclass($1) is not null", &[&quoted]).await?;
     Ok(row.try_get(0)?)
 }

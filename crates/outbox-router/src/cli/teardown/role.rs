@@ -2,11 +2,20 @@
 
 use tokio_postgres::Client;
 
-use crate::cli::{TaskError, Terminal, sql};
+use super::exists::exists;
+use crate::cli::{TaskError, Terminal, connect::Access, sql};
 
-/// Whether a query for something of this name finds it.
-pub(super) async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, TaskError> {
-    Ok(client.query_opt(query, &[&name]).await?.is_some())
+/// Prints what drops the router's role.
+pub(super) fn print_role(
+    role: &str,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), TaskError> {
+    let database = access.database().unwrap_or_else(|| "postgres".to_owned());
+    for statement in sql::drop_role(&database, role) {
+        writeln!(terminal.out, "{statement};")?;
+    }
+    Ok(())
 }
 
 /// Drops the router's role, and says so.

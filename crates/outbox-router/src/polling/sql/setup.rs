@@ -146,8 +146,8 @@ pub fn index_statements(table: &PolledTable) -> Vec<Statement> {
     statements
 }
 
-/// What undoes [`setup`](self) for a table; the table and its rows stay. The indexes are dropped
-/// outside of a transaction, while the table is written to.
+/// What drops what [`setup`](self) has made of a table's; the table and its rows stay. The indexes
+/// are dropped outside of a transaction, while the table is written to.
 pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement> {
     let quoted = quote_table(table);
     let concurrently = match kind {
@@ -162,11 +162,6 @@ pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement
             quote_identifier(&index_name(of, table))
         ),
     };
-    let relation = format!("to_regclass({})", quote_literal(&quoted));
-    let delete = |purpose, of: &str| Statement {
-        purpose,
-        sql: format!("delete from \"outbox_router\".\"{of}\" where \"relation\" = {relation}"),
-    };
     vec![
         Statement {
             purpose: "announces the new rows of the table",
@@ -174,6 +169,17 @@ pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement
         },
         drop_index("finds pending rows", PENDING_INDEX),
         drop_index("finds rows that others wait for", WAITING_INDEX),
+    ]
+}
+
+/// What removes a table from those by which workers share their work.
+pub fn forget_statements(table: &TableName) -> Vec<Statement> {
+    let relation = format!("to_regclass({})", quote_literal(&quote_table(table)));
+    let delete = |purpose, of: &str| Statement {
+        purpose,
+        sql: format!("delete from \"outbox_router\".\"{of}\" where \"relation\" = {relation}"),
+    };
+    vec![
         delete("which worker has which keys", "lease"),
         delete("which workers there are", "worker"),
     ]
