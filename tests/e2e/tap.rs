@@ -15,7 +15,7 @@ use tokio::time::timeout;
 const LONG_DEADLINE: Duration = Duration::from_secs(120);
 
 /// `outbox-router tap` beside the router.
-struct Tap {
+pub(crate) struct Tap {
     child: Child,
     out: Lines<BufReader<ChildStdout>>,
     err: Lines<BufReader<ChildStderr>>,
@@ -23,7 +23,7 @@ struct Tap {
 
 impl Tap {
     /// Starts it, and waits until it listens.
-    async fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+    pub(crate) async fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
         let line = [&["tap"], arguments].concat();
         let mut child = fixture.router.start_command(&line).unwrap();
         let out = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -39,7 +39,7 @@ impl Tap {
         serde_json::from_str(&line.expect("a line")).unwrap()
     }
 
-    async fn lines(&mut self, count: usize) -> Vec<Value> {
+    pub(crate) async fn lines(&mut self, count: usize) -> Vec<Value> {
         let mut lines = Vec::new();
         while lines.len() < count {
             lines.push(self.line().await);
@@ -48,7 +48,7 @@ impl Tap {
     }
 
     /// Waits until it has ended. Returns its exit code, and what it said last.
-    async fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) async fn end(mut self) -> (Option<i32>, String) {
         let status = timeout(SHORT_DEADLINE, self.child.wait()).await.unwrap().unwrap();
         let mut told = String::new();
         while let Some(line) = self.err.next_line().await.unwrap() {

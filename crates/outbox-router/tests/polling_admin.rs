@@ -7,7 +7,7 @@ mod polling_fixture;
 use std::time::Duration;
 
 use outbox_router::polling::survey::{RowCount, SurveyReport};
-use polling_fixture::{Endpoint, start};
+use polling_fixture::{Endpoint, Keeps, start, start_with};
 use relay::{Code, Failure, Name, polling::PollState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -52,6 +52,12 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
         format!("outbox_polling_rows_published_total{table} 100"),
         format!("outbox_polling_retries_total{table} 3"),
         format!("outbox_polling_rows_abandoned_total{table} 2"),
+        format!("outbox_retention_deleted_total{table} 30"),
+        format!("outbox_table_rows{table} 130"),
+        format!("outbox_table_bytes{table} 24576"),
+        format!("outbox_table_oldest_row_seconds{table} 86410.5"),
+        r#"outbox_retention_errors_total{pipeline="shop"} 1"#.to_owned(),
+        r#"outbox_retention_keep_seconds{pipeline="shop"} 86400"#.to_owned(),
         r#"outbox_polling_workers{pipeline="shop"} 2"#.to_owned(),
         r#"outbox_polling_claims_lost_total{pipeline="shop"} 1"#.to_owned(),
         r#"outbox_polling_batch_seconds_bucket{pipeline="shop",le="0.001"} 7"#.to_owned(),
@@ -125,6 +131,31 @@ async fn the_document_says_what_is_pending_and_who_holds_what() {
         })
     );
     assert_eq!(status["totals"]["claims_lost"], 1);
+    let retention = &status["retention"];
+    assert_eq!((&retention["on"], &retention["errors"]), (&json!(true), &json!(1)));
+    assert_eq!(
+        (&retention["failure"]["code"], &retention["abandoned_removed"]),
+        (&json!("P038"), &json!(2))
+    );
+    assert_eq!(retention["tables"][0]["removed"], 30);
+}
+
+#[tokio::test]
+async fn a_tap_is_opened_by_the_command_alone() {
+    let endpoint = start().await;
+    let (code, _, body) = endpoint.ask("GET", "/tap", "admin").await;
+    assert_eq!(code, 403, "{body}");
+    assert!(body.contains("/tap is for outbox-router tap"), "{body}");
+}
+
+#[tokio::test]
+async fn without_retention_the_survey_says_how_large_the_tables_are() {
+    let endpoint = start_with(Keeps::All).await;
+    let text = endpoint.get("/metrics").await;
+    let line = r#"outbox_table_bytes{pipeline="shop",table="public.outbox"} 24576"#;
+    assert!(text.lines().any(|found| found == line), "{text}");
+    assert!(!text.contains("outbox_retention_"), "{text}");
+    assert_eq!(endpoint.status().await["retention"]["on"], false);
 }
 
 #[tokio::test]
@@ -186,13 +217,13 @@ async fn the_page_shows_the_same_verdict_and_every_block_once() {
 #[tokio::test]
 async fn state_is_shown_under_the_router_s_own_names_alone() {
     let endpoint = start().await;
-    for path in ["/", "/status.json", "/page/events"] {
+    for path in ["/", "/status.json", "/page/events", "/tap"] {
         assert_eq!(endpoint.ask("GET", path, "attacker.example").await.0, 421, "{path}");
     }
     assert_eq!(endpoint.ask("GET", "/metrics", "attacker.example").await.0, 200);
-    let (code, _, body) = endpoint.ask("GET", "/tap", "admin").await;
+    let (code, _, body) = endpoint.ask("GET", "/slot", "admin").await;
     assert_eq!(code, 404);
-    assert!(body.contains("/status.json") && !body.contains("/tap"), "{body}");
+    assert!(body.contains("/status.json and /tap"), "{body}");
     assert_eq!(endpoint.ask("POST", "/metrics", "admin").await.0, 405);
 }
 

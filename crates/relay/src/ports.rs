@@ -3,7 +3,9 @@
 //! frames and inputs, and carries out its [`crate::Action`]s.
 
 use crate::{
+    failure::Code,
     held::HeldEvent,
+    polling::PolledRow,
     progress::ticket::{Ticket, TransactionRef},
     routing::record::{Record, TopicId},
 };
@@ -29,6 +31,15 @@ pub trait RecordSink {
     /// shows where its records come from needs it.
     #[inline]
     fn releasing(&mut self, _event: &HeldEvent) {}
+
+    /// The next record, or [`RecordSink::unfit`], is of this row, which was polled. Only a sink
+    /// that shows where its records come from needs it.
+    #[inline]
+    fn polled(&mut self, _row: &PolledRow<'_>) {}
+
+    /// The row cannot become a record, for this reason.
+    #[inline]
+    fn unfit(&mut self, _why: Code) {}
 }
 
 /// A record that was not enqueued. The ticket returns to the ledger.

@@ -7,6 +7,7 @@ mod pooler;
 mod retention;
 mod retries;
 mod switch;
+mod tap;
 mod workers;
 
 use std::time::Duration;

@@ -36,6 +36,12 @@ async fn published_rows_leave_and_a_row_that_cannot_be_delivered_stays() {
     })
     .await
     .unwrap();
+    eventually(DEADLINE, "the removed rows are counted", async || {
+        let removed = fixture.router.metric("outbox_retention_deleted_total", "").await?;
+        Ok((removed == Some(100.0)).then_some(()))
+    })
+    .await
+    .unwrap();
     let keys = "select string_agg(distinct aggregate_id, ' ') from outbox";
     let left: String = session.query_one(keys, &[]).await.unwrap().get(0);
     assert_eq!(left, "a", "the bad row, and the row behind it");

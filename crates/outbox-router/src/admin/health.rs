@@ -5,7 +5,10 @@
 //! A probe is a list of checks, and fails by the first that fails. Without `?verbose` only that one
 //! is shown, as JSON; with it all of them are, in the form of Kubernetes' own components.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
 
 use relay::State;
 use serde::Serialize;
@@ -85,9 +88,22 @@ pub enum StartProgress {
     Over,
 }
 
+/// Remembers that the start was over: a later moment may show less, and takes nothing back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartLatch(Arc<OnceLock<()>>);
+
+impl StartLatch {
+    /// What is known of the start, after a moment that shows this.
+    pub(crate) fn after(&self, progress: StartProgress) -> StartProgress {
+        if progress == StartProgress::Over {
+            self.0.get_or_init(|| ());
+        }
+        if self.0.get().is_some() { StartProgress::Over } else { progress }
+    }
+}
+
 impl StartProgress {
-    /// What this moment shows. A later moment may show less, so who asks repeatedly has to remember
-    /// that the start was over.
+    /// What this moment shows. Who asks repeatedly has a [`StartLatch`].
     pub fn of(view: &View<'_>) -> Self {
         let snapshot = &view.relay.snapshot;
         let state_is_final = match snapshot.condition.state {

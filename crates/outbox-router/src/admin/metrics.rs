@@ -30,7 +30,7 @@ pub fn encode(view: &View<'_>) -> String {
     of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
     held::metrics(&mut pipeline, &view.relay.snapshot.held, view.monitor.decided);
-    retention::metrics(&mut pipeline, view);
+    retention::metrics(&mut pipeline, view.settings.keep, &view.retention, &view.monitor.tables);
     let Snapshot { topics, other_topics, .. } = &view.relay.snapshot;
     shared_metrics::of_topics(&mut pipeline, topics, other_topics);
     brokers::metrics(&mut pipeline, view);

@@ -1,12 +1,14 @@
 //! Rows that are removed after they were delivered, in the metrics and in `/status.json`.
 
+use std::time::Duration;
+
+use relay::Failure;
 use serde::Serialize;
 
 use super::{
     epoch::epoch,
     exposition::{Page, Type},
     reason::Reason,
-    view::View,
 };
 use crate::{
     monitor::{rates::number, tables::TableSize},
@@ -30,7 +32,8 @@ pub struct RetentionView {
     pub failure: Option<Reason>,
     /// Why nothing is removed now, although nothing failed.
     pub waits: Option<&'static str>,
-    /// Closed events and decisions that were removed since the start of the process.
+    /// Closed events and decisions, or polled rows that were given up, that were removed since the
+    /// start of the process.
     pub abandoned_removed: u64,
     /// The tables.
     pub tables: Vec<RetentionTableView>,
@@ -53,10 +56,13 @@ pub struct RetentionTableView {
 }
 
 impl RetentionView {
-    pub(super) fn of(view: &View<'_>) -> Self {
-        let RetentionReport { tables, errors, last_success, failure, waits, abandoned } =
-            &view.retention;
-        let keep = view.settings.keep;
+    /// What was reported last. `keep` is `None` where retention is off.
+    pub(crate) fn of(
+        keep: Option<Duration>,
+        report: &RetentionReport,
+        reason: impl Fn(&Failure) -> Reason,
+    ) -> Self {
+        let RetentionReport { tables, errors, last_success, failure, waits, abandoned } = report;
         let table = |TableReport { name, removed, figures }: &TableReport| RetentionTableView {
             table: name.to_string(),
             removed: *removed,
@@ -69,7 +75,7 @@ impl RetentionView {
             keep_seconds: keep.map(|keep| keep.as_secs_f64()),
             last_success: keep.map(|_| epoch(*last_success).as_secs_f64()),
             errors: *errors,
-            failure: failure.as_ref().map(|failure| Reason::of(failure, view)),
+            failure: failure.as_ref().map(reason),
             waits: *waits,
             abandoned_removed: *abandoned,
             tables: tables.iter().map(table).collect(),
@@ -83,11 +89,16 @@ const BYTES: (&str, &str) =
     ("outbox_table_bytes", "Bytes of an outbox table on disk, with its indexes.");
 
 /// Where retention is on, all of these series exist from the start, so that an alert sees their
-/// first increase. Where it is off there are only the sizes of the tables, which the monitor reads,
-/// so that a table that nobody empties is seen.
-pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
-    let Some(keep) = view.settings.keep else { return of_sizes(page, &view.monitor.tables) };
-    let RetentionReport { tables, errors, last_success, .. } = &view.retention;
+/// first increase. Where it is off there are only the sizes of the tables, which the monitor or the
+/// survey reads, so that a table that nobody empties is seen.
+pub(crate) fn metrics(
+    page: &mut Page,
+    keep: Option<Duration>,
+    report: &RetentionReport,
+    sizes: &[TableSize],
+) {
+    let Some(keep) = keep else { return of_sizes(page, sizes) };
+    let RetentionReport { tables, errors, last_success, .. } = report;
     let named: Vec<(String, &TableReport)> =
         tables.iter().map(|table| (table.name.to_string(), table)).collect();
     let mut family = |name, kind, help: &str, value: fn(&TableReport) -> f64| {

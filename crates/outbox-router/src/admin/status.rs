@@ -223,7 +223,9 @@ impl StatusDocument {
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
             held: HeldView::of(&snapshot.held),
-            retention: RetentionView::of(view),
+            retention: RetentionView::of(view.settings.keep, &view.retention, |failure| {
+                Reason::of(failure, view)
+            }),
             witness: WitnessView::of(view),
             monitor: MonitorView::of(view),
         }

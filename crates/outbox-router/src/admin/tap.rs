@@ -7,19 +7,51 @@
 //! | `id`, `after`: the tap, and the number in the last line that has arrived | the next lines |
 //! | `id`, `end` | nothing: the tap is ended |
 
-use axum::http::StatusCode;
+use axum::{
+    Router,
+    extract::{RawQuery, State as Shared},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+    routing::get,
+};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
-use crate::tap::{Filter, Line, Taps, Unlistened, Wants};
+use super::answer::{answer, refused};
+use crate::tap::{ASKED_BY_COMMAND, Filter, Line, Taps, Unlistened, Wants};
 
 const CONTENT_TYPE: &str = "application/x-ndjson";
 
+/// The path.
+pub(crate) fn routes(taps: Taps) -> Router {
+    Router::new().route("/tap", get(tap)).with_state(taps)
+}
+
+/// A tap is a state of the router, and there are few. No web page can open one: a browser sends a
+/// header of one's own to another origin only if that origin has agreed, and this one never does.
+async fn tap(
+    Shared(taps): Shared<Taps>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if !headers.contains_key(ASKED_BY_COMMAND) {
+        return refused(
+            StatusCode::FORBIDDEN,
+            format!(
+                "/tap is for outbox-router tap: to ask it yourself, send the header \
+                 {ASKED_BY_COMMAND}: 1"
+            ),
+        );
+    }
+    let told = told(&taps, query.as_deref()).await;
+    answer(told.status, told.content_type, told.body)
+}
+
 /// The answer to a request.
-pub(super) struct Told {
-    pub(super) status: StatusCode,
-    pub(super) content_type: &'static str,
-    pub(super) body: String,
+struct Told {
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
 }
 
 /// What was asked.
@@ -29,7 +61,7 @@ enum Asked {
     End { id: String },
 }
 
-pub(super) async fn answer(taps: &Taps, query: Option<&str>) -> Told {
+async fn told(taps: &Taps, query: Option<&str>) -> Told {
     match read(query.unwrap_or_default()) {
         Ok(Asked::Open(filter, wants)) => match taps.open(filter, wants) {
             Ok(id) => lines(&Line::Tap { id, after: 0 }.written()),

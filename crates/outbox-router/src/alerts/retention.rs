@@ -10,13 +10,13 @@ pub(super) const ALERTS: &[Alert] = &[
             "time() - max by (namespace, pipeline) \
              (outbox_retention_last_success_timestamp_seconds) > 3600 \
              and on (namespace, pipeline) \
-             max by (namespace, pipeline) (outbox_state{state=\"streaming\"}) == 1",
+             max by (namespace, pipeline) (outbox_state{state=~\"streaming|polling\"}) == 1",
         ),
         hold: 10 * MINUTE,
         severity: Severity::Warning,
         summary: "pipeline {{ $labels.pipeline }} has removed no delivered rows for \
                   {{ $value | humanizeDuration }}",
-        description: "[retention] is on and the router streams, but no sweep over the tables has \
+        description: "[retention] is on and rows flow, but no sweep over the tables has \
                       ended without an error for an hour. /status.json says why (retention.failure, \
                       retention.waits), and the log has what to type (P038). Events flow; the \
                       tables grow.",
@@ -44,7 +44,8 @@ pub(super) const ALERTS: &[Alert] = &[
                       [retention] off: it has become a GiB larger in seven days, so nobody removes \
                       its rows, or not enough of them; turn [retention] on (docs/retention.md). \
                       Rows stay while they are \
-                      not delivered (outbox_slot_bytes_behind), while a transaction has been open \
+                      not delivered (outbox_slot_bytes_behind, \
+                      outbox_polling_pending_rows), while a transaction has been open \
                       for long, and while their events are dead letters; or a sweep is slower than \
                       the writers (retention.batch, pause, interval). `outbox-router cleanup \
                       --dry-run` counts the rows by reason.",

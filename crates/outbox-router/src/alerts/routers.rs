@@ -105,12 +105,14 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxSlotHeldElsewhere",
-        // Only a router that polls has the state `polling`, and it has no slot.
+        // Only a worker that polls has the state `polling`. It has no slot, whatever its state is:
+        // one that was forgotten at the switch to the stream has failed, beside the routers.
         expression: Expression::Same(
-            "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[2m])) \
-             > 0.5 unless on (namespace, pipeline) \
-             (max by (namespace, pipeline) (max_over_time(outbox_state{state!=\"standby\"}[90s])) \
-             == 1 or max by (namespace, pipeline) (outbox_state{state=\"polling\"}))",
+            "max by (namespace, pipeline) (avg_over_time(outbox_state{state=\"standby\"}[2m]) \
+             unless ignoring (state) outbox_state{state=\"polling\"}) > 0.5 \
+             unless on (namespace, pipeline) max by (namespace, pipeline) \
+             (max_over_time(outbox_state{state!=\"standby\"}[90s]) \
+             unless ignoring (state) outbox_state{state=\"polling\"}) == 1",
         ),
         hold: MINUTE,
         severity: Severity::Critical,
@@ -123,14 +125,19 @@ pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OutboxStandbyMissing",
         // A standby is a router that stood by for half an hour: during a roll-out, the new process
-        // stands by for seconds. Workers that poll share their tables, and none is a standby.
+        // stands by for seconds. Workers that poll share their tables, and none is a standby: a
+        // pipeline with workers and no router has none and misses none.
         expression: Expression::Same(
             "(max by (namespace, pipeline) \
              (max_over_time((outbox_state{state=\"standby\"} == 1 \
-             and (outbox_state{state=\"standby\"} offset 30m) == 1)[1d:5m])) == 1 \
+             and (outbox_state{state=\"standby\"} offset 30m) == 1 \
+             unless ignoring (state) outbox_state{state=\"polling\"})[1d:5m])) == 1 \
              unless on (namespace, pipeline) \
-             (max by (namespace, pipeline) (outbox_state{state=\"standby\"}) == 1 \
-             or max by (namespace, pipeline) (outbox_state{state=\"polling\"}))) \
+             (max by (namespace, pipeline) (outbox_state{state=\"standby\"} \
+             unless ignoring (state) outbox_state{state=\"polling\"}) == 1 \
+             or (max by (namespace, pipeline) (outbox_state{state=\"polling\"}) \
+             unless on (namespace, pipeline) \
+             max by (namespace, pipeline) (outbox_state{state=\"streaming\"})))) \
              and on (namespace, pipeline) max by (namespace, pipeline) (outbox_build_info)",
         ),
         hold: 10 * MINUTE,

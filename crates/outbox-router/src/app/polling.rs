@@ -15,13 +15,15 @@ use crate::{
     polling::{
         admin,
         report::WorkerReport,
-        retention,
+        retention::{self, SweepSettings},
         sql::{Database, LeaseTable, Listener, Scan, SqlSettings},
         survey::{self, SurveySettings},
         worker::{LeaseClock, Worker, WorkerParts},
     },
     prepare,
+    retention::{RetentionReport, RetentionSettings},
     shell::{Endpoint, Running},
+    tap::{self, Tap},
 };
 
 impl App {
@@ -36,16 +38,19 @@ impl App {
         let first = WorkerReport::first(poller.report(clock.now().at));
         let (reports, worker) = watch::channel(first);
         let (stop, stopping) = watch::channel(Running::On);
-        let parts = self.worker_parts(poller, clock, reports, stopping);
+        let (taps, tap) = tap::taps(self.prepared.config.admin.tap);
+        let parts = self.worker_parts(poller, clock, (reports, stopping, tap));
         let mut ended = on_its_own_thread(move || Worker::new(parts).run())?;
 
         let (surveys, surveyed) = watch::channel(survey::SurveyReport::default());
         let survey = survey::run(self.survey_settings(), self.endpoint(), surveys);
-        let sources = admin::Sources { worker, surveyed };
+        let sweeps = prepare::polled_sweep(&self.prepared.config, Scan::ByIndex);
+        let (removals, retention) = watch::channel(retention::first_report(sweeps.as_ref()));
+        let sources = admin::Sources { worker, surveyed, retention, taps };
         // It serves until the process ends: a worker that drains must be observable.
         let admin = admin::serve(listener, self.polling_admin_settings(), sources, pending());
         let mut signals = StopSignals::listen()?;
-        let retention = self.retention();
+        let retention = self.retention(sweeps, removals);
         tokio::pin!(survey, admin, retention);
         let mut serves = true;
         loop {
@@ -63,9 +68,13 @@ impl App {
         }
     }
 
-    async fn retention(&self) -> Infallible {
-        match prepare::polled_sweep(&self.prepared.config, Scan::ByIndex) {
-            Some(settings) => retention::run(settings, self.retention_endpoint()).await,
+    async fn retention(
+        &self,
+        sweeps: Option<SweepSettings>,
+        reports: watch::Sender<RetentionReport>,
+    ) -> Infallible {
+        match sweeps {
+            Some(settings) => retention::run(settings, self.retention_endpoint(), reports).await,
             None => pending().await,
         }
     }
@@ -74,8 +83,7 @@ impl App {
         &self,
         poller: Poller,
         clock: LeaseClock,
-        reports: watch::Sender<WorkerReport>,
-        shutdown: watch::Receiver<Running>,
+        (reports, shutdown, tap): (watch::Sender<WorkerReport>, watch::Receiver<Running>, Tap),
     ) -> WorkerParts<Endpoint> {
         let config = &self.prepared.config;
         let (worker, lease) = (process_id(), config.polling.lease);
@@ -93,6 +101,7 @@ impl App {
             kafka: self.prepared.kafka.clone(),
             reports,
             shutdown,
+            tap,
         }
     }
 
@@ -112,6 +121,10 @@ impl App {
 
     fn polling_admin_settings(&self) -> admin::AdminSettings {
         let config = &self.prepared.config;
-        admin::AdminSettings { name: config.name.clone(), hosts: config.admin.hosts.clone() }
+        admin::AdminSettings {
+            name: config.name.clone(),
+            hosts: config.admin.hosts.clone(),
+            keep: RetentionSettings::of(config).keep(),
+        }
     }
 }

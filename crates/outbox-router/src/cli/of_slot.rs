@@ -52,13 +52,6 @@ const COMPARE: Refusal = Refusal {
               what its topic has",
 };
 
-const TAP: Refusal = Refusal {
-    command: "tap",
-    why: "a worker that polls shows no records while it runs",
-    instead: "outbox-router where ID says in which topic the record of a row is, and outbox-router \
-              explain --id ID shows the record",
-};
-
 const DRY_RUN: Refusal = Refusal {
     command: "run --dry-run",
     why: "it reads a temporary copy of the slot",
@@ -95,7 +88,6 @@ const fn task_with_polling(task: &Task) -> WithPolling {
         Task::Recover(_) => WithPolling::Refused(RECOVER),
         Task::Skip(_) => WithPolling::Refused(SKIP),
         Task::Compare(_) => WithPolling::Refused(COMPARE),
-        Task::Tap(_) => WithPolling::Refused(TAP),
         // Slot and publication may be there before a switch, or after it.
         Task::Setup(_) | Task::Teardown(_) => WithPolling::Works,
         // From one to the other.
@@ -108,6 +100,7 @@ const fn task_with_polling(task: &Task) -> WithPolling {
         | Task::Check(_)
         | Task::Doctor(_)
         | Task::Status(_)
+        | Task::Tap(_)
         | Task::Alerts(_) => WithPolling::Works,
     }
 }
@@ -196,7 +189,6 @@ mod tests {
             "accept",
             "skip --lsn 0/1 --id 1 --reason r",
             "compare",
-            "tap",
             "migrate debezium f --take-over",
             "migrate debezium f --give-back",
         ];

@@ -35,6 +35,7 @@ pub(crate) mod target;
 mod task;
 mod time;
 
+pub(crate) use figures::size_sql;
 pub use report::{RetentionReport, TableFigures, TableReport};
 pub use rows::precedes_sql;
 pub use settings::RetentionSettings;

@@ -20,7 +20,8 @@ pub struct RetentionReport {
     pub failure: Option<Failure>,
     /// Why nothing is removed now, although nothing failed.
     pub waits: Option<&'static str>,
-    /// Closed events and decisions that were removed since the start of the process.
+    /// Closed events and decisions, or polled rows that were given up, that were removed since the
+    /// start of the process.
     pub abandoned: u64,
 }
 
@@ -49,14 +50,15 @@ pub struct TableFigures {
 impl RetentionReport {
     /// The report of a process that starts at this moment.
     pub fn initial(settings: &RetentionSettings, now: SystemTime) -> Self {
-        let table = |name: &TableName| TableReport {
-            name: name.clone(),
-            removed: 0,
-            figures: TableFigures::default(),
-        };
         let tables = if settings.is_on() { settings.tables.as_slice() } else { &[] };
+        Self::at_start(tables.iter().map(|outbox| outbox.name.clone()), now)
+    }
+
+    /// The report of a process that starts at this moment, and removes rows of these tables.
+    pub(crate) fn at_start(tables: impl Iterator<Item = TableName>, now: SystemTime) -> Self {
+        let table = |name| TableReport { name, removed: 0, figures: TableFigures::default() };
         Self {
-            tables: tables.iter().map(|outbox| table(&outbox.name)).collect(),
+            tables: tables.map(table).collect(),
             errors: 0,
             last_success: now,
             failure: None,

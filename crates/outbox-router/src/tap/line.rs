@@ -1,13 +1,13 @@
 //! The lines of an answer of `/tap`, each a JSON object: written by the router, read by the
 //! command.
 
-use relay::wording;
+use relay::{polling::RowId, wording};
 use serde::{Deserialize, Serialize};
 
 use super::{
     content::{Cut, RawContent},
     outcome::Outcome,
-    routed::{Routed, ValueSize},
+    routed::{Routed, RowName, ValueSize},
 };
 
 /// One line.
@@ -58,9 +58,16 @@ pub(crate) struct EventLine {
     pub(crate) table: String,
     pub(crate) aggregate_type: Option<String>,
     pub(crate) event_type: Option<String>,
-    pub(crate) commit_lsn: String,
-    /// Its place among the inserts of its transaction.
-    pub(crate) index: u32,
+    /// Of a row that was streamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) commit_lsn: Option<String>,
+    /// Of a row that was streamed: its place among the inserts of its transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<u32>,
+    /// Of a row that was polled: its primary key, one text for each column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<Vec<String>>,
+    /// Of a row that was polled: when it was written, as far as its table says.
     pub(crate) committed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<Content>,
@@ -104,6 +111,12 @@ impl From<Routed> for EventLine {
             ValueSize::Tombstone => (None, true),
             ValueSize::Unknown => (None, false),
         };
+        let (commit_lsn, index, id) = match row.name {
+            RowName::Streamed(id) => (Some(id.commit_lsn.to_string()), Some(id.index), None),
+            RowName::Polled(RowId(id)) => {
+                (None, None, Some(id.iter().map(|text| text.as_ref().to_owned()).collect()))
+            }
+        };
         Self {
             outcome,
             code: code.map(|code| code.as_str().to_owned()),
@@ -116,8 +129,9 @@ impl From<Routed> for EventLine {
             table: row.table,
             aggregate_type: row.aggregate_type,
             event_type: row.event_type,
-            commit_lsn: row.id.commit_lsn.to_string(),
-            index: row.id.index,
+            commit_lsn,
+            index,
+            id,
             committed_at: wording::utc_millis(row.committed_at),
             content: content.map(Content::from),
         }

@@ -4,6 +4,9 @@
 //! streaming task: Tap ─try_send→ Listener (bounded) → Taps: /tap ─lines→ outbox-router tap
 //!                     ←──── watch: who listens ─────┘
 //! ```
+//! Where rows are polled, the worker is the streaming task's like: it looks once for up to 256
+//! rows, and while somebody listens it copies the same of each record as it is produced.
+//!
 //! It can never slow the router. While nobody listens, the streaming task looks once for up to 64
 //! frames whether that has changed: one atomic load, and one comparison for a frame. While somebody
 //! listens, it routes each event a second time, which costs less than a microsecond, and copies a

@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     Released,
     /// It is held behind an earlier event of its key.
     Held,
+    /// It was polled and cannot become a record: it is tried again, or given up.
+    Failed,
     /// It can never be delivered.
     DeadLetter,
     /// A person has given it up.
@@ -41,6 +43,7 @@ impl Outcome {
             Self::Routed => "routed",
             Self::Released => "released",
             Self::Held => "held",
+            Self::Failed => "failed",
             Self::DeadLetter => "dead_letter",
             Self::Skipped => "skipped",
             Self::Filtered => "filtered",

@@ -1,7 +1,7 @@
 //! An event on its way to a listener: copied, since the core's borrows from the frame that its row
 //! came in. Nothing of it is written as text before it has left the streaming task.
 
-use relay::{Code, PgTimestamp, Record, Unsent, held::EventId};
+use relay::{Code, PgTimestamp, Record, Unsent, held::EventId, polling::RowId};
 
 use super::{content::RawContent, outcome::Outcome};
 
@@ -22,11 +22,20 @@ pub(super) struct Routed {
 /// The row of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    pub(super) id: EventId,
+    pub(super) name: RowName,
     pub(super) committed_at: PgTimestamp,
     pub(super) table: String,
     pub(super) aggregate_type: Option<String>,
     pub(super) event_type: Option<String>,
+}
+
+/// What a row is found again by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RowName {
+    /// By its place in WAL.
+    Streamed(EventId),
+    /// By its primary key.
+    Polled(RowId),
 }
 
 /// What is shown of a record without showing its content.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use relay::{
-    Fate, LastRow, Now, Oid, Record, RecordSink, Refusal, Relay, Ticket, TopicId, TopicName,
-    Unsent, held::HeldEvent,
+    Code, Fate, LastRow, Now, Oid, Record, RecordSink, Refusal, Relay, Ticket, TopicId, TopicName,
+    Unsent,
+    held::HeldEvent,
+    polling::{PolledRow, Poller, Produced},
 };
 use tokio::sync::watch;
 
@@ -13,7 +15,7 @@ use super::{
     content::RawContent,
     listener::Listener,
     outcome::Outcome,
-    routed::{Routed, Row, Sizes},
+    routed::{Routed, Row, RowName, Sizes},
 };
 
 /// Who listens, as the streaming task knows it.
@@ -106,7 +108,8 @@ impl Tap {
                     let wanted = listeners.iter().enumerate().filter(|(_, k)| k.takes(unsent));
                     let (outcome, code) = Outcome::of(reason);
                     chosen.extend(wanted.map(|(index, known)| {
-                        let event = Routed { code, ..of_unsent(known, unsent, &last, outcome) };
+                        let event =
+                            Routed { code, ..of_unsent(known, unsent, row(&last), outcome) };
                         Chosen { listener: index, topic: None, event }
                     }));
                 }
@@ -116,7 +119,7 @@ impl Tap {
             let table = table.and_then(|table: Oid| relay.table_name(table)).unwrap_or_default();
             for mut chosen in chosen {
                 chosen.event.row.table.clone_from(&table);
-                self.show(relay, chosen);
+                self.show(|topic| relay.topic_name(topic), chosen);
             }
         }
     }
@@ -125,20 +128,36 @@ impl Tap {
     #[cold]
     #[inline(never)]
     pub fn release<S: RecordSink>(&mut self, relay: &mut Relay, now: Now, sink: &mut S) {
-        let mut shown =
-            Shown { sink, listeners: &self.listeners, chosen: Vec::new(), releasing: None };
+        let mut shown = Shown::before(sink, &self.listeners);
         relay.release(now, &mut shown);
         for chosen in shown.chosen {
-            self.show(relay, chosen);
+            self.show(|topic| relay.topic_name(topic), chosen);
         }
     }
 
+    /// [`Poller::produce`], and shows what became of the rows.
+    #[cold]
+    #[inline(never)]
+    pub fn produce<S: RecordSink>(
+        &mut self,
+        poller: &mut Poller,
+        sink: &mut S,
+        clock: impl FnMut() -> Now,
+    ) -> Produced {
+        let mut shown = Shown::before(sink, &self.listeners);
+        let produced = poller.produce(&mut shown, clock);
+        for chosen in shown.chosen {
+            self.show(|topic| poller.topic_name(topic), chosen);
+        }
+        produced
+    }
+
     /// Names the topic, and shows the event if the listener wants the topic.
-    fn show(&mut self, relay: &Relay, chosen: Chosen) {
+    fn show<'n>(&mut self, topic_name: impl Fn(TopicId) -> Option<&'n TopicName>, chosen: Chosen) {
         let Some(known) = self.listeners.get_mut(chosen.listener) else { return };
         let mut event = chosen.event;
         if let Some(topic) = chosen.topic {
-            let name = relay.topic_name(topic).map(TopicName::as_str);
+            let name = topic_name(topic).map(TopicName::as_str);
             if !known.takes_topic(topic, name) {
                 return;
             }
@@ -193,14 +212,17 @@ impl Known {
 
 /// The table's name is added later.
 fn row(last: &LastRow<'_>) -> Row {
-    let text = |text: Option<&[u8]>| text.map(|text| String::from_utf8_lossy(text).into_owned());
     Row {
-        id: last.id,
+        name: RowName::Streamed(last.id),
         committed_at: last.committed_at,
         table: String::new(),
         aggregate_type: text(last.aggregate_type),
         event_type: text(last.event_type),
     }
+}
+
+fn text(bytes: Option<&[u8]>) -> Option<String> {
+    bytes.map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 fn of_record(
@@ -223,10 +245,10 @@ fn of_record(
     Chosen { listener, topic: Some(record.topic), event }
 }
 
-fn of_unsent(known: &Known, unsent: &Unsent, last: &LastRow<'_>, outcome: Outcome) -> Routed {
+fn of_unsent(known: &Known, unsent: &Unsent, row: Row, outcome: Outcome) -> Routed {
     let shows = known.listener.wants == Wants::Content;
     Routed {
-        row: row(last),
+        row,
         outcome,
         code: None,
         topic: unsent.topic.clone(),
@@ -236,36 +258,65 @@ fn of_unsent(known: &Known, unsent: &Unsent, last: &LastRow<'_>, outcome: Outcom
     }
 }
 
-/// The sink, and what it is given of events that leave the table of held events.
+/// The sink, and what it is given of events that leave the table of held events, or are polled.
 struct Shown<'t, S> {
     sink: &'t mut S,
     listeners: &'t [Known],
     chosen: Vec<Chosen>,
-    /// The event that the next record is of.
-    releasing: Option<Row>,
+    /// The row that the next record is of, and what then has become of it.
+    next: Option<(Row, Outcome)>,
+}
+
+impl<'t, S> Shown<'t, S> {
+    fn before(sink: &'t mut S, listeners: &'t [Known]) -> Self {
+        Self { sink, listeners, chosen: Vec::new(), next: None }
+    }
 }
 
 impl<S: RecordSink> RecordSink for Shown<'_, S> {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
-        let releasing = self.releasing.take();
+        let next = self.next.take();
         self.sink.produce(record, ticket)?;
         // The record that shows a dead letter to people is of no event that is released.
-        if let Some(row) = releasing {
+        if let Some((row, outcome)) = next {
             let wanted = self.listeners.iter().enumerate().filter(|(_, k)| k.copies(record));
-            self.chosen.extend(wanted.map(|(index, known)| {
-                of_record(index, known, record, row.clone(), Outcome::Released)
-            }));
+            self.chosen.extend(
+                wanted.map(|(index, known)| of_record(index, known, record, row.clone(), outcome)),
+            );
         }
         Ok(())
     }
 
     fn releasing(&mut self, event: &HeldEvent) {
-        self.releasing = Some(Row {
-            id: event.id,
+        let row = Row {
+            name: RowName::Streamed(event.id),
             committed_at: event.committed_at,
             table: event.table.clone(),
             aggregate_type: None,
             event_type: None,
-        });
+        };
+        self.next = Some((row, Outcome::Released));
+    }
+
+    fn polled(&mut self, row: &PolledRow<'_>) {
+        let [aggregate_type, event_type] = row.types().map(text);
+        let row = Row {
+            name: RowName::Polled(row.id().clone()),
+            committed_at: row.at(),
+            table: row.table().to_string(),
+            aggregate_type,
+            event_type,
+        };
+        self.next = Some((row, Outcome::Routed));
+    }
+
+    fn unfit(&mut self, why: Code) {
+        let Some((row, _)) = self.next.take() else { return };
+        let unsent = Unsent::default();
+        let wanted = self.listeners.iter().enumerate().filter(|(_, k)| k.takes(&unsent));
+        self.chosen.extend(wanted.map(|(index, known)| {
+            let event = of_unsent(known, &unsent, row.clone(), Outcome::Failed);
+            Chosen { listener: index, topic: None, event: Routed { code: Some(why), ..event } }
+        }));
     }
 }

@@ -322,8 +322,8 @@ async fn replay_leaves_rows_to_the_router_that_are_not_published() {
 #[tokio::test]
 async fn what_has_no_meaning_where_rows_are_polled_is_refused() {
     let polled = Polled::new(TIMES, "");
-    let tap = polled.type_line("tap", "").await;
-    assert_eq!(tap.exit, Exit::Usage, "{tap:?}");
+    let compare = polled.type_line("compare", "").await;
+    assert_eq!(compare.exit, Exit::Usage, "{compare:?}");
     let stream = ["dead-letters list --waiting", "dead-letters list --limit 1"];
     for line in stream {
         let line = format!("{line} --set postgres.source=stream");

@@ -1,17 +1,23 @@
 //! A worker at work behind a real admin endpoint.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
 
 use outbox_router::{
-    monitor::Polled,
+    monitor::{Polled, tables::TableSize},
     polling::{
         admin::{AdminSettings, Sources, serve},
         report::WorkerReport,
         survey::{Holder, RowCount, SurveyReport, SurveyedTable, TableSurvey},
     },
+    retention::{RetentionReport, TableFigures, TableReport},
+    tap::{TapShows, taps},
 };
 use relay::{
-    Code, Latencies, OtherTopics, TableName, TopicName, TopicTotals,
+    Case, Code, Failure, Latencies, OtherTopics, TableName, TopicName, TopicTotals,
     polling::{PollState, PolledTableReport, PollerReport},
 };
 use tokio::{
@@ -36,18 +42,38 @@ impl Drop for Endpoint {
     }
 }
 
+/// Whether published rows are removed some day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// After a day.
+    ForADay,
+    /// Never.
+    All,
+}
+
+/// Starts an endpoint that shows [`report`], [`survey`] and [`removed`].
+pub(crate) async fn start() -> Endpoint {
+    start_with(Keeps::ForADay).await
+}
+
 /// Starts an endpoint that shows [`report`] and [`survey`].
 #[expect(
     clippy::disallowed_methods,
     reason = "a test has no app.rs; the task ends with the endpoint"
 )]
-pub(crate) async fn start() -> Endpoint {
+pub(crate) async fn start_with(keeps: Keeps) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let settings = AdminSettings { name: "shop".to_owned(), hosts: vec!["admin".to_owned()] };
+    let settings = AdminSettings {
+        name: "shop".to_owned(),
+        hosts: vec!["admin".to_owned()],
+        keep: (keeps == Keeps::ForADay).then_some(Duration::from_secs(86_400)),
+    };
     let (worker, worker_seen) = watch::channel(WorkerReport::first(report()));
     let (surveyed, survey_seen) = watch::channel(survey());
-    let sources = Sources { worker: worker_seen, surveyed: survey_seen };
+    let (_, retention) = watch::channel(removed());
+    let taps = taps(TapShows::Metadata).0;
+    let sources = Sources { worker: worker_seen, surveyed: survey_seen, retention, taps };
     let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
     Endpoint { address, worker, surveyed, server }
 }
@@ -90,6 +116,19 @@ pub(crate) fn report() -> PollerReport {
     }
 }
 
+/// Some rows were removed, and the last sweep over the tables failed.
+pub(crate) fn removed() -> RetentionReport {
+    let figures = TableFigures { rows: 130, bytes: 24_576, oldest_seconds: 86_410.5 };
+    RetentionReport {
+        tables: vec![TableReport { name: name(), removed: 30, figures }],
+        errors: 1,
+        last_success: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        failure: Some(Failure::of(Case::RetentionLocked, "a lock was not given")),
+        waits: None,
+        abandoned: 2,
+    }
+}
+
 /// Some rows are pending, and the other worker holds the other shards.
 pub(crate) fn survey() -> SurveyReport {
     let now = Instant::now();
@@ -108,7 +147,12 @@ pub(crate) fn survey() -> SurveyReport {
     };
     let holders = vec![holder("aaaa", 8.0), holder("bbbb", -3.0)];
     SurveyReport {
-        tables: vec![SurveyedTable { name: name(), figures: Ok(figures), holders: Ok(holders) }],
+        tables: vec![SurveyedTable {
+            name: name(),
+            figures: Ok(figures),
+            size: Some(TableSize { name: name(), rows: 130, bytes: 24_576 }),
+            holders: Ok(holders),
+        }],
         read: Some(Polled { at: now, wall: SystemTime::now() }),
         failure: None,
         ticked_at: Some(now),

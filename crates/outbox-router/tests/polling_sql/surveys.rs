@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::RowCount;
+use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan};
 use relay::polling::{RowOutcome, SettleRequest};
 
 use crate::fixture::{Fixture, TABLE, default_table, failed, nothing, polling};
@@ -46,4 +46,38 @@ async fn more_rows_than_are_counted_are_at_least_so_many() {
     let survey = worker.database.survey(TABLE).await.unwrap();
     assert_eq!(survey.pending, RowCount::AtLeast(100_000));
     assert_eq!(survey.failed, RowCount::Exactly(0));
+}
+
+#[tokio::test]
+async fn a_table_has_a_size_and_its_oldest_row_an_age_where_an_index_finds_it() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, created_at, published_at) \
+             select i, now() - interval '90 s', now() - interval '80 s' \
+             from generate_series(1, 1000) i; analyze outbox; grant delete on outbox to router",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    let rules = RemovalRules {
+        keep: Duration::ZERO,
+        abandoned_keep: Duration::ZERO,
+        time_column: None,
+        batch: 10,
+        lock_timeout: Duration::from_secs(2),
+        scan: Scan::Whole,
+    };
+    for (index, bounds) in [
+        ("", 0.0..0.1),
+        ("create index on outbox (created_at)", 90.0..150.0),
+        ("create index on outbox (published_at)", 80.0..150.0),
+    ] {
+        fixture.run(index).await;
+        worker.database.describe(TABLE).await.unwrap();
+        let removal = Removal::of(worker.database.table(TABLE).unwrap(), &rules).unwrap();
+        let figures = worker.database.measure(TABLE, Some(&removal)).await.unwrap();
+        assert_eq!(figures.rows, 1_000);
+        assert!(figures.bytes > 8_192, "{}", figures.bytes);
+        assert!(bounds.contains(&figures.oldest_seconds), "{}", figures.oldest_seconds);
+    }
 }

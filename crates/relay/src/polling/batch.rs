@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::{
-    protocol::{Claimed, FetchRequest, Fetched, PendingRow, RowId, RowKey, TableIndex},
+    pending_row::{PendingRow, RowId, RowKey},
+    protocol::{Claimed, FetchRequest, Fetched, TableIndex},
     shards::ShardSet,
 };
 use crate::{

@@ -27,6 +27,8 @@
 mod batch;
 mod inputs;
 mod lease;
+mod pending_row;
+mod polled_row;
 mod proceed;
 mod produce;
 mod protocol;
@@ -57,11 +59,13 @@ use crate::{
     telemetry::Latencies,
 };
 
+pub use pending_row::{PendingRow, RowId, RowKey};
+pub use polled_row::PolledRow;
 pub use produce::Produced;
 pub use protocol::{
-    Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PendingRow,
-    PollAction, PollInput, PollerSettings, RowId, RowKey, RowOutcome, SettleRequest, Settled,
-    Share, TableIndex, WaitsKept, Written,
+    Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PollAction,
+    PollInput, PollerSettings, RowOutcome, SettleRequest, Settled, Share, TableIndex, WaitsKept,
+    Written,
 };
 pub use report::{PollState, PolledTableReport, PollerReport};
 pub use retry::RetryPolicy;

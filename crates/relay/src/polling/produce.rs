@@ -2,17 +2,14 @@
 
 use pgoutput::{Insert, parse_insert_prefix};
 
-use super::{
-    Poller, Work,
-    protocol::{PendingRow, WaitsKept},
-};
+use super::{Poller, Work, pending_row::PendingRow, polled_row::PolledRow, protocol::WaitsKept};
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     held::ErrorClass,
     ports::{RecordSink, Refusal, RefusalReason},
     progress::ticket::{Ticket, TransactionRef},
-    routing::{record::TopicId, topics::Topics},
+    routing::{record::TopicId, table::TableName, topics::Topics},
     session::{Row, Rows},
 };
 
@@ -91,7 +88,8 @@ impl Poller {
         let offer = if waits {
             Offer::PassedOver
         } else {
-            let mut produced_by = ProducedBy { rows, topics, row_bytes: settings.row_bytes };
+            let (name, row_bytes) = (&table.name, settings.row_bytes);
+            let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes };
             produced_by.offer(row, ticket, sink)
         };
         match offer {
@@ -103,6 +101,7 @@ impl Poller {
             }
             Offer::PassedOver => batch.pass_over(),
             Offer::Failed(failure) => {
+                sink.unfit(failure.code);
                 *self.totals.errors.entry(failure.code).or_default() += 1;
                 batch.failed(*failure, stops);
             }
@@ -123,6 +122,7 @@ impl Poller {
 
 /// What it takes to make a record of a row.
 struct ProducedBy<'a> {
+    table: &'a TableName,
     rows: &'a mut Rows,
     topics: &'a mut Topics,
     row_bytes: usize,
@@ -136,6 +136,7 @@ impl ProducedBy<'_> {
         sink: &mut S,
     ) -> Offer {
         if row.insert.len() > self.row_bytes {
+            self.show(row, None, sink);
             return self.too_large(row);
         }
         let insert = match Insert::parse(&row.insert) {
@@ -143,6 +144,7 @@ impl ProducedBy<'_> {
             Some(Err(error)) => return unfit(Failure::from(error)),
             None => return unfit(Failure::new(Code::Protocol, "a message of no row")),
         };
+        self.show(row, Some(&insert), sink);
         let routed = self.rows.route(&insert, row.at, self.topics, |record, _| {
             let units = Ticket::units(record.held_bytes());
             sink.produce(record, Ticket::new(ticket.session, ticket.number, units))
@@ -159,6 +161,10 @@ impl ProducedBy<'_> {
             Row::TopicPending(topic) => Offer::LookUp(topic),
             Row::Refused(refused) => of_row(refused.failure),
         }
+    }
+
+    fn show<S: RecordSink>(&self, row: &PendingRow, insert: Option<&Insert<'_>>, sink: &mut S) {
+        sink.polled(&PolledRow { table: self.table, row, insert, rows: self.rows });
     }
 
     fn too_large(&mut self, row: &PendingRow) -> Offer {

@@ -7,7 +7,7 @@ use crate::{
     clock::Moment,
     failure::{Class, Code, Failure},
     held::OnError,
-    routing::table::TableName,
+    routing::{record::TopicId, table::TableName, topic::TopicName},
     telemetry::{Latencies, OtherTopics, TopicTotals},
 };
 
@@ -117,6 +117,11 @@ impl Poller {
             reconnects: self.totals.reconnects,
             batch_times: self.totals.batch_times.clone(),
         }
+    }
+
+    /// The name of a topic.
+    pub fn topic_name(&self, topic: TopicId) -> Option<&TopicName> {
+        self.topics.name(topic)
     }
 
     fn table_report(&self, index: usize) -> Option<PolledTableReport> {

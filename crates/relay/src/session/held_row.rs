@@ -6,7 +6,7 @@ use crate::routing::route::Arrived;
 
 /// A row of the stream that may have to be held.
 #[derive(Clone, Copy)]
-pub(super) enum HeldRow<'a> {
+pub(crate) enum HeldRow<'a> {
     /// With its Insert message.
     Whole(Insert<'a>, &'a [u8]),
     /// A row that is larger than `limits.row_bytes`, of which only the beginning was kept.

@@ -13,10 +13,8 @@ use crate::{
     failure::Code,
     held::{EventId, KnownAs, holding::Holding},
     routing::{
-        columns::{Event, Value},
         record::Record,
-        route::{Arrived, Original, OriginalValue},
-        table::Role,
+        route::{Original, OriginalValue},
         topics::Topics,
     },
 };
@@ -137,7 +135,7 @@ impl Session {
         let Some(commit_lsn) = self.ledger.open_commit_lsn() else { return };
         let Some(index) = self.inserts.checked_sub(1) else { return };
         let id = EventId { commit_lsn, index };
-        let Some([aggregate_type, event_type]) = self.types(row) else { return };
+        let Some([aggregate_type, event_type]) = self.rows.types(row) else { return };
         if self.is_within_covered() {
             return;
         }
@@ -178,21 +176,6 @@ impl Session {
             // It is produced again, unless it cannot be.
             KnownAs::Delivered => held.refusals.culprit(id).map(|_| Reason::Repeated),
         }
-    }
-
-    /// Aggregate type and event type of a row of an outbox.
-    fn types<'a>(&self, row: HeldRow<'a>) -> Option<[Option<&'a [u8]>; 2]> {
-        let columns = self.rows.router(row.relation())?.columns();
-        let mut event = Event::default();
-        let read = match row.arrived() {
-            Arrived::Whole => columns.read(row.columns(), &mut event),
-            Arrived::Beginning => columns.read_partial(row.columns(), &mut event),
-        };
-        let text = |role| match event.get(role) {
-            Value::Some(text, _) if read.is_ok() => Some(text),
-            Value::Some(..) | Value::Null | Value::Absent => None,
-        };
-        Some([Role::AggregateType, Role::EventType].map(text))
     }
 
     /// The name of a table that is an outbox.

@@ -30,6 +30,7 @@ use crate::{
 };
 pub(crate) use covered::Covered;
 pub(crate) use held::Surroundings;
+pub(crate) use held_row::HeldRow;
 pub use last_row::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub(crate) use letters::LetterRecord;
 use pace::Traffic;

@@ -4,7 +4,10 @@
 
 use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, TupleColumns, Type};
 
-use super::relations::{Binding, Relations, not_described};
+use super::{
+    held_row::HeldRow,
+    relations::{Binding, Relations, not_described},
+};
 use crate::{
     failure::{Code, Failure, Name},
     routing::{
@@ -225,6 +228,22 @@ impl Rows {
         take: impl FnOnce(&Record<'_>, Size) -> T,
     ) -> Row<T> {
         self.route(insert, committed_at, topics, take)
+    }
+
+    /// The values of the columns that choose the topic and name the event's type, where they can be
+    /// read; `None` of a row of no outbox.
+    pub(crate) fn types<'a>(&self, row: HeldRow<'a>) -> Option<[Option<&'a [u8]>; 2]> {
+        let columns = self.router(row.relation())?.columns();
+        let mut event = Event::default();
+        let read = match row.arrived() {
+            Arrived::Whole => columns.read(row.columns(), &mut event),
+            Arrived::Beginning => columns.read_partial(row.columns(), &mut event),
+        };
+        let text = |role| match event.get(role) {
+            Value::Some(text, _) if read.is_ok() => Some(text),
+            Value::Some(..) | Value::Null | Value::Absent => None,
+        };
+        Some([Role::AggregateType, Role::EventType].map(text))
     }
 
     /// The id of a row, where it can be read.

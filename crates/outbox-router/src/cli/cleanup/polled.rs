@@ -77,7 +77,7 @@ pub(super) async fn cleanup(
             return Ok(refused);
         }
         for table in tables.iter_mut().filter(|table| table.failure.is_none()) {
-            let swept = sweeper.sweep(table.index, &mut table.removed).await;
+            let swept = sweeper.sweep(table.index, |left| table.removed.add(left)).await;
             table.failure = swept.err().map(connect::denied);
         }
     }

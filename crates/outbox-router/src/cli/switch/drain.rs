@@ -21,6 +21,7 @@ use crate::{
     },
     prepare,
     shell::{Endpoint, Running, SlotHolder},
+    tap::{TapShows, taps},
 };
 
 /// How the work ended.
@@ -146,6 +147,8 @@ impl Switching<'_> {
             kafka: prepare::producer_settings(config),
             reports,
             shutdown,
+            // Nobody can ask for it: this command has no admin endpoint.
+            tap: taps(TapShows::Metadata).1,
         })
     }
 }

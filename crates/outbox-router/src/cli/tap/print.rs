@@ -71,10 +71,9 @@ impl Printer {
         let (wide, sized, typed) = (self.place, self.sizes, self.types);
         write!(
             out,
-            "{:<12}  {outcome:<9}  {place:<wide$}  {sizes:<sized$}  {types:<typed$}  {}#{}  {}",
+            "{:<12}  {outcome:<9}  {place:<wide$}  {sizes:<sized$}  {types:<typed$}  {}  {}",
             time.unwrap_or("-"),
-            event.commit_lsn,
-            event.index,
+            row(event),
             plain(&event.table),
         )?;
         if self.content == TapContent::Show
@@ -85,6 +84,18 @@ impl Printer {
             write!(out, "  key={key}  {value}")?;
         }
         writeln!(out)
+    }
+}
+
+/// What the row is found again by.
+fn row(event: &EventLine) -> String {
+    match (&event.commit_lsn, event.index, &event.id) {
+        (Some(lsn), Some(index), _) => format!("{lsn}#{index}"),
+        (_, _, Some(id)) => {
+            let values: Vec<String> = id.iter().map(|value| plain(value)).collect();
+            values.join(",")
+        }
+        (_, _, None) => "-".to_owned(),
     }
 }
 
@@ -181,6 +192,15 @@ mod tests {
         let second = printed(&mut printer, &Line::Event(Box::new(other)));
         assert_eq!(second.find("0/16B3748"), first.find("0/16B3748"), "{first}{second}");
         assert!(second.contains("order \\u{1b} "), "{second}");
+    }
+
+    #[test]
+    fn a_row_that_was_polled_has_its_primary_key() {
+        let mut printer = Printer::new(Form::Text, TapContent::Hide, None);
+        let id = Some(vec!["7".to_owned(), "a\x1b".to_owned()]);
+        let polled = EventLine { commit_lsn: None, index: None, id, ..event() };
+        let text = printed(&mut printer, &Line::Event(Box::new(polled)));
+        assert!(text.ends_with("order Placed  7,a\\u{1b}  public.outbox\n"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::{
     admin::{
         epoch::epoch,
         reason::Reason,
+        retention::RetentionView,
         verdict::{ChangeView, VerdictView},
     },
     polling::survey::{Holder, RowCount, SurveyedTable, TableSurvey},
@@ -58,6 +59,8 @@ pub struct PollingDocument {
     pub totals: TotalsView,
     /// The survey, which counts rows.
     pub survey: SurveyView,
+    /// Rows that are removed after they were published, or given up.
+    pub retention: RetentionView,
 }
 
 /// What is pending.
@@ -196,6 +199,7 @@ impl PollingDocument {
                     .map(|read| view.now.saturating_duration_since(read.at).as_secs_f64()),
                 trouble: view.survey.failure.as_ref().map(Reason::of_failure),
             },
+            retention: RetentionView::of(view.settings.keep, &view.retention, Reason::of_failure),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     admin::{
         epoch::epoch,
         exposition::{Page, Type, seconds},
-        process, shared_metrics,
+        process, retention, shared_metrics,
     },
     monitor::rates::number,
     polling::survey::{SurveyReport, TableSurvey},
@@ -39,6 +39,8 @@ pub(super) fn encode(view: &View<'_>) -> String {
     of_worker(&mut page, report);
     of_tables(&mut page, report);
     of_survey(&mut page, &view.survey);
+    let sizes: Vec<_> = view.survey.tables.iter().filter_map(|it| it.size.clone()).collect();
+    retention::metrics(&mut page, view.settings.keep, &view.retention, &sizes);
     page.family(
         "outbox_reconnects_total",
         Type::Counter,

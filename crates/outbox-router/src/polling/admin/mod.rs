@@ -34,10 +34,12 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let (remember, memory) = watch::channel(memory::Memory::begin(Instant::now()));
+    let forget = sources.taps.clone().forget();
     let looks = observer::look(settings.clone(), sources.clone(), remember);
     let router = pages::router(settings, sources, memory);
     tokio::select! {
         () = listener::serve(listener, router, shutdown) => {}
         never = looks => match never {},
+        never = forget => match never {},
     }
 }

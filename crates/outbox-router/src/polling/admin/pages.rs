@@ -1,6 +1,6 @@
 //! What a router that polls answers at each path.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::Router;
 use tokio::sync::watch;
@@ -11,19 +11,18 @@ use super::{
 };
 use crate::admin::{
     frame::{self, Answers},
-    health::{ProbeAnswer, StartProgress},
-    page,
+    health::{ProbeAnswer, StartLatch},
+    page, tap,
 };
 
-const PATHS: &str = "there are /, /metrics, /livez, /readyz, /startupz and /status.json";
+const PATHS: &str = "there are /, /metrics, /livez, /readyz, /startupz, /status.json and /tap";
 
 #[derive(Clone)]
 struct Admin {
     settings: Arc<AdminSettings>,
     sources: Sources,
     memory: watch::Receiver<Memory>,
-    /// Set as soon as an answer said that the start is over: no later answer takes it back.
-    started: Arc<OnceLock<()>>,
+    start: StartLatch,
 }
 
 pub(super) fn router(
@@ -38,21 +37,14 @@ pub(super) fn router(
         memory: memory.clone(),
     };
     let names = settings.hosts.clone();
-    let admin = Admin { settings, sources, memory, started: Arc::default() };
-    frame::router(admin, &names, page::routes(page), PATHS)
+    let tap = tap::routes(sources.taps.clone());
+    let admin = Admin { settings, sources, memory, start: StartLatch::default() };
+    frame::router(admin, &names, tap.merge(page::routes(page)), PATHS)
 }
 
 impl Admin {
     fn view(&self) -> View<'_> {
         View::of(&self.settings, &self.sources, &self.memory)
-    }
-
-    fn progress(&self, view: &View<'_>) -> StartProgress {
-        let progress = health::progress(view);
-        if progress == StartProgress::Over {
-            self.started.get_or_init(|| ());
-        }
-        if self.started.get().is_some() { StartProgress::Over } else { progress }
     }
 }
 
@@ -73,7 +65,7 @@ impl Answers for Admin {
 
     fn started(&self) -> ProbeAnswer {
         let view = self.view();
-        health::started(&view, self.progress(&view))
+        health::started(&view, self.start.after(health::progress(&view)))
     }
 
     fn status(&self) -> PollingDocument {

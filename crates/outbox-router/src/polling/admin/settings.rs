@@ -1,8 +1,14 @@
 //! What the endpoint is given at its start.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
-use crate::polling::{report::WorkerReport, survey::SurveyReport};
+use crate::{
+    polling::{report::WorkerReport, survey::SurveyReport},
+    retention::RetentionReport,
+    tap::Taps,
+};
 
 /// What does not change while the router runs.
 #[derive(Debug, Clone)]
@@ -11,6 +17,9 @@ pub struct AdminSettings {
     pub name: String,
     /// `admin.hosts`: names under which people may ask.
     pub hosts: Vec<String>,
+    /// `retention.keep`, exported so that alert rules need no editing; `None` where retention is
+    /// off.
+    pub keep: Option<Duration>,
 }
 
 /// Where the answers come from.
@@ -20,4 +29,8 @@ pub struct Sources {
     pub worker: watch::Receiver<WorkerReport>,
     /// What the survey publishes.
     pub surveyed: watch::Receiver<SurveyReport>,
+    /// What retention publishes.
+    pub retention: watch::Receiver<RetentionReport>,
+    /// What `/tap` answers with.
+    pub taps: Taps,
 }

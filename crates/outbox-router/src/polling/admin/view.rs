@@ -1,4 +1,4 @@
-//! What one answer is made from: both reports and the memory at one moment.
+//! What one answer is made from: the reports and the memory at one moment.
 
 use std::time::SystemTime;
 
@@ -7,6 +7,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{AdminSettings, Sources, facts::Facts, memory::Memory, verdict};
 use crate::{
     polling::{report::WorkerReport, survey::SurveyReport},
+    retention::RetentionReport,
     status::Verdict,
 };
 
@@ -15,6 +16,7 @@ pub(super) struct View<'a> {
     pub(super) settings: &'a AdminSettings,
     pub(super) worker: WorkerReport,
     pub(super) survey: SurveyReport,
+    pub(super) retention: RetentionReport,
     pub(super) memory: Memory,
     /// When the request came.
     pub(super) now: Instant,
@@ -32,6 +34,7 @@ impl<'a> View<'a> {
             settings,
             worker: sources.worker.borrow().clone(),
             survey: sources.surveyed.borrow().clone(),
+            retention: sources.retention.borrow().clone(),
             memory: memory.borrow().clone(),
             now: Instant::now(),
         }

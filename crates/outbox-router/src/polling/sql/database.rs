@@ -14,6 +14,7 @@ use super::{
     failure::{malformed, of_table},
     fetch::FetchText,
     holders::{Holder, holders},
+    measure::measure,
     removal::{Leaves, Removal},
     rows,
     settings::{SqlSettings, TableConfig},
@@ -22,7 +23,10 @@ use super::{
     table::{PolledTable, not_described},
     transaction::BEGINS,
 };
-use crate::monitor::{Connect, SqlSession};
+use crate::{
+    monitor::{Connect, SqlSession},
+    retention::TableFigures,
+};
 
 /// The polled tables, on one connection.
 ///
@@ -132,6 +136,24 @@ impl<C: Connect> Database<C> {
         let mut session = self.connection.take().await?;
         let SqlSession { client, driver } = &mut session;
         let found = drive(driver, REQUEST_LIMIT, survey(client, &known.table)).await?;
+        self.connection.keep(session);
+        Ok(found)
+    }
+
+    /// Reads how large a table that was described is, and how old its oldest row.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub async fn measure(
+        &mut self,
+        table: TableIndex,
+        removal: Option<&Removal>,
+    ) -> Result<TableFigures, Failure> {
+        let known = known(&self.tables, table)?;
+        let mut session = self.connection.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let read = measure(client, &known.table, removal);
+        let found = drive(driver, REQUEST_LIMIT, read).await?;
         self.connection.keep(session);
         Ok(found)
     }

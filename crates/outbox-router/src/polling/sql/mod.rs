@@ -10,8 +10,8 @@
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
 //! [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and what is
-//! decided about them); `removal` (rows that nobody needs any more), `upkeep` (what `doctor` asks
-//! for).
+//! decided about them); `removal` and `measure` (rows that nobody needs any more), `upkeep` (what
+//! `doctor` asks for).
 
 mod conditions;
 mod connection;
@@ -28,6 +28,7 @@ mod lease;
 mod listen;
 mod literals;
 mod marks;
+mod measure;
 mod oids;
 mod order;
 mod removal;

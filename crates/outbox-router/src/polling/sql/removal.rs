@@ -10,6 +10,7 @@ use super::{
     conditions::interval,
     facts::ColumnFacts,
     marks::Decides,
+    order::written_at,
     stuck::{Stuck, condition},
     table::PolledTable,
     transaction::{Access, COMMIT, Ways, begin},
@@ -54,6 +55,8 @@ pub struct Removal {
     abandoned: Option<Statements>,
     /// The most rows that one statement deletes.
     batch: u64,
+    /// The age of the oldest row, in seconds, as an expression; `None` where no index finds it.
+    oldest: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -91,12 +94,18 @@ impl Removal {
         };
         let abandoned = condition(table, Stuck::Abandoned, "t")
             .map(|condition| Statements::abandoned(table, rules, &condition));
-        Ok(Self { published, abandoned, batch: rules.batch })
+        let oldest = age(table, rules).ok().filter(|column| column.is("leads"));
+        let oldest = oldest.map(|column| oldest_row(table, column));
+        Ok(Self { published, abandoned, batch: rules.batch, oldest })
     }
 
     /// The most rows that one statement deletes: where it has deleted so many, there may be more.
     pub const fn batch(&self) -> u64 {
         self.batch
+    }
+
+    pub(super) fn oldest(&self) -> Option<&str> {
+        self.oldest.as_deref()
     }
 
     pub(super) fn delete(&self, which: Leaves) -> Option<&str> {
@@ -241,6 +250,16 @@ fn age<'t>(table: &'t PolledTable, rules: &RemovalRules) -> Result<&'t ColumnFac
         return Err(failure.naming(Name::Statements, index));
     };
     Ok(indexed)
+}
+
+fn oldest_row(table: &PolledTable, column: &ColumnFacts) -> String {
+    let name = quote_identifier(&column.name);
+    format!(
+        "(select extract(epoch from now()) - {} / 1000000.0 from {} t where t.{name} is not null \
+         order by t.{name} limit 1)",
+        written_at(Some(column), table.unit, "t"),
+        table.quoted()
+    )
 }
 
 fn is_time(column: &ColumnFacts) -> bool {

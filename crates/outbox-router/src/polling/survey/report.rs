@@ -4,7 +4,7 @@ use relay::{Failure, TableName};
 use tokio::time::Instant;
 
 use crate::{
-    monitor::Polled,
+    monitor::{Polled, tables::TableSize},
     polling::sql::{Holder, RowCount, TableSurvey},
 };
 
@@ -28,6 +28,8 @@ pub struct SurveyedTable {
     pub name: TableName,
     /// How many rows wait for what, or why they could not be counted.
     pub figures: Result<TableSurvey, Failure>,
+    /// How large it is; `None` where that was not read.
+    pub size: Option<TableSize>,
     /// Who holds shards of it, or why that could not be read.
     pub holders: Result<Vec<Holder>, Failure>,
 }

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use super::report::SurveyedTable;
 use crate::{
-    monitor::Connect,
+    monitor::{Connect, tables::TableSize},
     polling::sql::{Database, SqlSettings, TableConfig, TableSurvey},
+    retention::TableFigures,
 };
 
 /// For how long a description of a table counts: a column may have been added since.
@@ -59,8 +60,12 @@ impl<C: Connect> Surveyor<C> {
         for (place, known) in tables.iter_mut().enumerate() {
             let figures = figures(database, TableIndex(place), known).await;
             let figures = unless_broken(figures)?;
+            let size = match &figures {
+                Ok(_) => unless_broken(size(database, TableIndex(place), known).await)?.ok(),
+                Err(_) => None,
+            };
             let holders = unless_broken(database.holders(&known.name).await)?;
-            read.push(SurveyedTable { name: known.name.clone(), figures, holders });
+            read.push(SurveyedTable { name: known.name.clone(), figures, size, holders });
         }
         Ok(read)
     }
@@ -82,6 +87,15 @@ async fn figures<C: Connect>(
         known.described_at = None;
     }
     figures
+}
+
+async fn size<C: Connect>(
+    database: &mut Database<C>,
+    table: TableIndex,
+    known: &Known,
+) -> Result<TableSize, Failure> {
+    let TableFigures { rows, bytes, .. } = database.measure(table, None).await?;
+    Ok(TableSize { name: known.name.clone(), rows, bytes })
 }
 
 /// Tells the failure of one table from that of the connection, by which no table can be read.

@@ -17,6 +17,7 @@ use crate::{
     blocking::blocking,
     codes::hint,
     kafka::{self, Health, KafkaSettings, KafkaSink, TopicClient, TopicDescription},
+    tap::Tap,
     warning::warn,
 };
 
@@ -156,11 +157,21 @@ impl Producer {
     }
 
     /// Offers rows. Returns whether there are more, which the producer may take at once.
-    pub(super) fn produce(&mut self, poller: &mut Poller, clock: &LeaseClock) -> Produced {
+    pub(super) fn produce(
+        &mut self,
+        poller: &mut Poller,
+        clock: &LeaseClock,
+        tap: &mut Tap,
+    ) -> Produced {
         let Some(sink) = &mut self.sink else { return Produced::AllForNow };
         let started = Instant::now();
         loop {
-            let produced = poller.produce(sink, || clock.now());
+            tap.refresh();
+            let produced = if tap.is_idle() {
+                poller.produce(sink, || clock.now())
+            } else {
+                tap.produce(poller, sink, || clock.now())
+            };
             if produced == Produced::AllForNow || started.elapsed() >= PASS_LIMIT {
                 return produced;
             }

@@ -32,7 +32,9 @@ use super::{
     report::WorkerReport,
     sql::{Database, LeaseTable, Listener},
 };
-use crate::{condition_log::ConditionLog, kafka::KafkaSettings, monitor::Connect, shell::Running};
+use crate::{
+    condition_log::ConditionLog, kafka::KafkaSettings, monitor::Connect, shell::Running, tap::Tap,
+};
 
 /// The longest time between two reports to the rest of the process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
@@ -57,6 +59,7 @@ pub(crate) struct WorkerParts<C: Connect> {
     pub(crate) kafka: KafkaSettings,
     pub(crate) reports: watch::Sender<WorkerReport>,
     pub(crate) shutdown: watch::Receiver<Running>,
+    pub(crate) tap: Tap,
 }
 
 /// See the module's header.
@@ -72,6 +75,7 @@ pub(crate) struct Worker<C: Connect> {
     reported_at: Instant,
     shutdown: watch::Receiver<Running>,
     running: Running,
+    tap: Tap,
     log: ConditionLog,
     produced: Produced,
     outcome: Option<ExitReason>,
@@ -117,6 +121,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
             reported_at: Instant::now(),
             shutdown: parts.shutdown,
             running: Running::On,
+            tap: parts.tap,
             log: ConditionLog::default(),
             produced: Produced::AllForNow,
             outcome: None,
@@ -221,7 +226,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
         self.producer.collect(&mut self.poller, &self.clock);
         // A producer that is to be replaced takes nothing more.
         self.act();
-        self.produced = self.producer.produce(&mut self.poller, &self.clock);
+        self.produced = self.producer.produce(&mut self.poller, &self.clock, &mut self.tap);
         self.producer.check(&mut self.poller, &self.clock);
     }
 

@@ -244,6 +244,56 @@ pub(crate) const CASES: &[Case] = &[
         ],
     },
     Case {
+        name: "a worker that was forgotten at the switch fails beside a router that stands by",
+        interval: "15s",
+        series: &[
+            (r#"outbox_state{pipeline="shop",state="standby",instance="a"}"#, "1x40"),
+            (r#"outbox_state{pipeline="shop",state="streaming",instance="a"}"#, "0x40"),
+            (r#"outbox_state{pipeline="shop",state="failed",instance="b"}"#, "1x40"),
+            (r#"outbox_state{pipeline="shop",state="polling",instance="b"}"#, "0x40"),
+            // A worker that waits for shards does not stand by for the slot.
+            (r#"outbox_state{pipeline="both",state="standby",instance="a"}"#, "0x40"),
+            (r#"outbox_state{pipeline="both",state="streaming",instance="a"}"#, "1x40"),
+            (r#"outbox_state{pipeline="both",state="standby",instance="b"}"#, "1x40"),
+            (r#"outbox_state{pipeline="both",state="polling",instance="b"}"#, "0x40"),
+        ],
+        checks: &[fires(
+            "5m",
+            "OutboxSlotHeldElsewhere",
+            &[Fired(
+                "severity=critical pipeline=shop",
+                "every router of pipeline shop stands by: another process has the slot",
+            )],
+        )],
+    },
+    Case {
+        name: "a standby ends, and a worker that was forgotten at the switch is left",
+        interval: "5m",
+        series: &[
+            (r#"outbox_build_info{pipeline="shop",version="0.1.0",instance="a"}"#, "1x40"),
+            (r#"outbox_state{pipeline="shop",state="standby",instance="a"}"#, "0x40"),
+            (r#"outbox_state{pipeline="shop",state="streaming",instance="a"}"#, "1x40"),
+            (r#"outbox_state{pipeline="shop",state="standby",instance="b"}"#, "1x20 stale"),
+            (r#"outbox_state{pipeline="shop",state="streaming",instance="b"}"#, "0x20 stale"),
+            (r#"outbox_state{pipeline="shop",state="standby",instance="c"}"#, "0x40"),
+            (r#"outbox_state{pipeline="shop",state="polling",instance="c"}"#, "0x40"),
+            // One router, which never had a standby, and a worker that waited for shards.
+            (r#"outbox_build_info{pipeline="one",version="0.1.0",instance="a"}"#, "1x40"),
+            (r#"outbox_state{pipeline="one",state="standby",instance="a"}"#, "_x20 0x20"),
+            (r#"outbox_state{pipeline="one",state="streaming",instance="a"}"#, "_x20 1x20"),
+            (r#"outbox_state{pipeline="one",state="standby",instance="b"}"#, "1x20 stale"),
+            (r#"outbox_state{pipeline="one",state="polling",instance="b"}"#, "0x20 stale"),
+        ],
+        checks: &[
+            quiet("1h30m", "OutboxStandbyMissing"),
+            fires(
+                "2h30m",
+                "OutboxStandbyMissing",
+                &[Fired("severity=warning pipeline=shop", "pipeline shop has no standby any more")],
+            ),
+        ],
+    },
+    Case {
         name: "a pipeline was switched from its slot to polling",
         interval: "15s",
         series: &[

@@ -16,16 +16,27 @@ pub(crate) const CASES: &[Case] = &[
             (r#"outbox_state{pipeline="standby",state="streaming"}"#, "0x120"),
             (r#"outbox_retention_last_success_timestamp_seconds{pipeline="other"}"#, "0+60x120"),
             (r#"outbox_state{pipeline="other",state="streaming"}"#, "1x120"),
+            (
+                r#"outbox_retention_last_success_timestamp_seconds{pipeline="polls"}"#,
+                "0x80 4860+60x40",
+            ),
+            (r#"outbox_state{pipeline="polls",state="polling"}"#, "1x120"),
         ],
         checks: &[
             quiet("65m", "OutboxRetentionStopped"),
             fires(
                 "75m",
                 "OutboxRetentionStopped",
-                &[Fired(
-                    "severity=warning pipeline=shop",
-                    "pipeline shop has removed no delivered rows for 1h 15m 0s",
-                )],
+                &[
+                    Fired(
+                        "severity=warning pipeline=polls",
+                        "pipeline polls has removed no delivered rows for 1h 15m 0s",
+                    ),
+                    Fired(
+                        "severity=warning pipeline=shop",
+                        "pipeline shop has removed no delivered rows for 1h 15m 0s",
+                    ),
+                ],
             ),
             quiet("90m", "OutboxRetentionStopped"),
         ],

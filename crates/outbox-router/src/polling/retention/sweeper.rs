@@ -1,16 +1,17 @@
-//! Retention of polled tables: rows that are published, or were given up, leave after a while.
-//!
-//! The table's own marks say which rows those are, so this needs to know nothing of the worker. It
-//! has a connection of its own, so that neither a lock nor a slow statement delays a row. Several
-//! processes may do it at once: a row that another one has locked is left to it.
+//! What removes rows, table by table, for the task beside the worker and for `cleanup`.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use relay::{Code, Failure, TableName, polling::TableIndex};
 use tokio::time::sleep;
 
-use super::sql::{Database, Leaves, PolledTable, Removal, RemovalRules, SqlSettings, TableConfig};
-use crate::{codes::hint, monitor::Connect};
+use crate::{
+    monitor::Connect,
+    polling::sql::{
+        Database, Leaves, PolledTable, Removal, RemovalRules, SqlSettings, TableConfig,
+    },
+    retention::TableFigures,
+};
 
 /// What a sweep is told.
 #[derive(Debug, Clone)]
@@ -42,11 +43,23 @@ pub struct Sweeper<C> {
     settings: SweepSettings,
 }
 
+impl Left {
+    /// Adds what has left.
+    pub(crate) const fn add(&mut self, more: Self) {
+        self.published += more.published;
+        self.abandoned += more.abandoned;
+    }
+}
+
 impl<C: Connect> Sweeper<C> {
     /// Opens no connection yet.
     pub fn new(settings: SweepSettings, connect: C) -> Self {
         let database = Database::new(connect, settings.tables.clone(), settings.sql.clone());
         Self { database, settings }
+    }
+
+    pub(super) const fn interval(&self) -> Duration {
+        self.settings.interval
     }
 
     /// The tables, each with its name.
@@ -76,19 +89,32 @@ impl<C: Connect> Sweeper<C> {
         })
     }
 
-    /// Removes the rows of a table that may leave, and counts them in `left`.
+    /// Reads how large a table is, and how old its oldest row.
+    ///
+    /// # Errors
+    /// The table cannot be polled (P041); the connection fails.
+    pub(super) async fn measure(&mut self, table: TableIndex) -> Result<TableFigures, Failure> {
+        let removal = self.removal(table).await;
+        self.database.measure(table, removal.as_ref().ok()).await
+    }
+
+    /// Removes the rows of a table that may leave, and tells of each statement what has left.
     ///
     /// # Errors
     /// As [`Self::count`]. What was removed before stays so.
-    pub async fn sweep(&mut self, table: TableIndex, left: &mut Left) -> Result<(), Failure> {
+    pub async fn sweep(
+        &mut self,
+        table: TableIndex,
+        mut tell: impl FnMut(Left),
+    ) -> Result<(), Failure> {
         let removal = self.removal(table).await?;
         for which in [Leaves::Published, Leaves::Abandoned] {
             loop {
                 let removed = self.database.remove(table, &removal, which).await?;
-                match which {
-                    Leaves::Published => left.published += removed,
-                    Leaves::Abandoned => left.abandoned += removed,
-                }
+                tell(match which {
+                    Leaves::Published => Left { published: removed, abandoned: 0 },
+                    Leaves::Abandoned => Left { published: 0, abandoned: removed },
+                });
                 if removed < removal.batch() {
                     break;
                 }
@@ -106,38 +132,5 @@ impl<C: Connect> Sweeper<C> {
             Failure::new(Code::Polling, "a table was not described before it was swept")
         })?;
         Removal::of(known, &self.settings.rules)
-    }
-}
-
-/// Sweeps again and again, for ever.
-pub async fn run<C: Connect>(settings: SweepSettings, connect: C) -> Infallible {
-    let interval = settings.interval;
-    let mut sweeper = Sweeper::new(settings, connect);
-    let tables = sweeper.tables();
-    // What was said of each table: a failure that stays is logged once.
-    let mut said: Vec<Option<String>> = vec![None; tables.len()];
-    loop {
-        for ((table, name), said) in tables.iter().zip(&mut said) {
-            let mut left = Left::default();
-            let swept = sweeper.sweep(*table, &mut left).await;
-            if left != Left::default() {
-                let Left { published, abandoned } = left;
-                tracing::info!(table = %name, published, abandoned, "rows were removed");
-            }
-            match swept {
-                Ok(()) => *said = None,
-                Err(failure) => {
-                    let text = failure.message_with_causes();
-                    if said.as_ref() != Some(&text) {
-                        tracing::warn!(
-                            code = %failure.code, hint = hint(&failure), table = %name,
-                            "rows are not removed: {text}"
-                        );
-                        *said = Some(text);
-                    }
-                }
-            }
-        }
-        sleep(interval).await;
     }
 }
