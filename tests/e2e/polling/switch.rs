@@ -6,6 +6,7 @@ use std::time::Duration;
 use e2e::{Fixture, PUBLICATION, RouterConfig, SHORT_DEADLINE, SLOT, wait_committed};
 use serde_json::Value;
 use testbed::checker::LateReplays;
+use testbed::load::Load;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::router::RouterProcess;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -91,12 +92,29 @@ fn is_refused(status: &Value) -> bool {
     status.to_string().contains("P043")
 }
 
+/// So many writes a second as docs/polling.md speaks of.
+fn busy() -> Load {
+    Load { writers: 16, think: Duration::from_millis(2), events_per_second: Some(2_000), ..load() }
+}
+
 #[tokio::test]
 async fn tables_are_streamed_and_polled_again_while_writers_go_on_and_each_row_comes_once() {
+    println!("{}", each_row_comes_once(load()).await);
+}
+
+/// With a release build: `--ignored two_thousand`.
+#[tokio::test]
+#[ignore = "a debug build does not keep up"]
+async fn each_row_comes_once_at_two_thousand_writes_a_second() {
+    println!("{}", each_row_comes_once(busy()).await);
+}
+
+/// Returns what the checker has found.
+async fn each_row_comes_once(load: Load) -> String {
     let (mut fixture, configurations) = begun().await;
     let mut second = RouterProcess::start(&fixture.config.to_string()).unwrap();
     wait_polling(&mut second).await;
-    let running = fixture.load(load());
+    let running = fixture.load(load);
     wait_committed(&running, 300).await.unwrap();
 
     let (exit, said) = switch(&fixture, "stream", "--dry-run").await;
@@ -139,12 +157,24 @@ async fn tables_are_streamed_and_polled_again_while_writers_go_on_and_each_row_c
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(super::DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
-    println!("{result}");
     assert_eq!(result.duplicates, 0, "nothing was interrupted");
+    result.to_string()
 }
 
 #[tokio::test]
 async fn a_switch_that_is_killed_after_each_of_its_steps_goes_on() {
+    println!("{}", goes_on_after_kills(load()).await);
+}
+
+/// With a release build: `--ignored two_thousand`.
+#[tokio::test]
+#[ignore = "a debug build does not keep up"]
+async fn a_switch_that_is_killed_goes_on_at_two_thousand_writes_a_second() {
+    println!("{}", goes_on_after_kills(busy()).await);
+}
+
+/// Returns what the checker has found.
+async fn goes_on_after_kills(load: Load) -> String {
     const TO_STREAM: [&str; 6] = [
         "give up their keys",
         "hold nothing any more",
@@ -162,7 +192,7 @@ async fn a_switch_that_is_killed_after_each_of_its_steps_goes_on() {
         "publication outbox_router: dropped",
     ];
     let (mut fixture, configurations) = begun().await;
-    let running = fixture.load(load());
+    let running = fixture.load(load);
     wait_committed(&running, 300).await.unwrap();
     for step in TO_STREAM {
         killed_when(&fixture, "stream", step).await;
@@ -188,9 +218,9 @@ async fn a_switch_that_is_killed_after_each_of_its_steps_goes_on() {
     fixture.note(running.stop().await.unwrap());
     wait_published(&fixture).await;
     let result = fixture.check().await.unwrap().clean().unwrap();
-    println!("{result}");
     // Two kills may hit the command while it sends.
     assert!(result.duplicates <= 3 * BATCH, "{result}");
+    result.to_string()
 }
 
 #[tokio::test]

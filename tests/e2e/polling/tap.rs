@@ -37,10 +37,8 @@ async fn it_shows_what_became_of_each_row_by_its_primary_key() {
     assert_eq!((&failed["id"], &failed["topic"]), (&ids[1], &Value::Null));
     assert_eq!((&routed["outcome"], &routed["id"]), (&json!("routed"), &ids[0]));
     assert_eq!((&paid["event_type"], &paid["id"]), (&json!("Paid"), &ids[2]));
-    assert_eq!(
-        (&routed["topic"], &routed["table"]),
-        (&json!("outbox.event.order"), &json!("public.outbox"))
-    );
+    assert!(routed["topic"].as_str().is_some_and(|topic| topic.ends_with(".order")), "{routed}");
+    assert_eq!(routed["table"], "public.outbox");
     assert_eq!((&routed["key_bytes"], routed.get("commit_lsn")), (&json!(1), None));
     assert!(routed["committed_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{routed}");
 }
